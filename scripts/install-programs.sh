@@ -17,7 +17,7 @@ fish=$PREFIX/share/fish/vendor_completions.d
 
 if [ "${1:-}" = remove ]; then
     rm -f "$bin/ralph-coordinator" "$bin/ralph-worker" "$man"/ralph-coordinator*.1 "$bash/ralph-coordinator" \
-        "$zsh/_ralph-coordinator" "$fish/ralph-coordinator.fish"
+        "$zsh/_ralph-coordinator" "$fish/ralph-coordinator.fish" "$bash/ralph-worker" "$zsh/_ralph-worker" "$fish/ralph-worker.fish"
     say "removed the programs, manual pages and completions below $PREFIX"
     exit 0
 fi
@@ -41,9 +41,11 @@ for program in ralph-coordinator ralph-worker; do
 done
 rm -f "$man"/ralph-coordinator*.1
 "$bin/ralph-coordinator" man "$man" >/dev/null
-"$bin/ralph-coordinator" completions bash >"$bash/ralph-coordinator"
-"$bin/ralph-coordinator" completions zsh >"$zsh/_ralph-coordinator"
-"$bin/ralph-coordinator" completions fish >"$fish/ralph-coordinator.fish"
+for program in ralph-coordinator ralph-worker; do
+    "$bin/$program" completions bash >"$bash/$program"
+    "$bin/$program" completions zsh >"$zsh/_$program"
+    "$bin/$program" completions fish >"$fish/$program.fish"
+done
 say "$("$bin/ralph-coordinator" --version) is in $bin, with manual pages and completions in $PREFIX/share"
 case :$PATH: in
 *":$bin:"*) ;;

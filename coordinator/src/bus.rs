@@ -14,10 +14,11 @@ use bytes::Bytes;
 use ralph_shared::broker;
 use ralph_shared::ids::{DispatchId, FeatureId, RunId};
 use ralph_shared::subjects::Subjects;
-use ralph_shared::wire::{Control, Ticket, TranscriptBatch, TranscriptEntry, WRITES};
+use ralph_shared::wire::{Control, Ticket, TranscriptBatch, WRITES};
 
-use crate::domain::excerpt::Excerpt;
+use crate::domain::excerpt::{Excerpt, Gathered};
 use crate::faults;
+use crate::store::transcript::Holder;
 use crate::tracer::Tracer;
 use crate::waiting::Waiting;
 
@@ -359,33 +360,34 @@ impl Bus {
         Ok(())
     }
 
-    /// What the stream still has of a dispatch's transcript, by number, as far as `excerpt` keeps it. A message that can't be read
-    /// is left out.
+    /// What the stream still has of a dispatch's transcript, as far as `excerpt` keeps it. A message that can't be read, or that doesn't
+    /// come from its `holder`, is left out.
     ///
     /// # Errors
     /// When JetStream can't be asked.
     pub async fn transcript(
         &self,
         dispatch: DispatchId,
-        mut excerpt: Excerpt,
-    ) -> anyhow::Result<BTreeMap<u64, TranscriptEntry>> {
+        holder: &Holder,
+        excerpt: Excerpt,
+    ) -> anyhow::Result<Gathered> {
         let reader = self.read_transcript(dispatch).await?;
-        let mut next = 0;
+        let mut gathered = Gathered::new(excerpt);
         loop {
             let more = reader.more().await?;
             if more.is_empty() {
                 reader.close().await;
-                return Ok(excerpt.entries());
+                return Ok(gathered);
             }
             for body in more {
-                let batch = serde_json::from_slice::<TranscriptBatch>(&body);
-                for entry in batch.into_iter().flat_map(|batch| batch.entries) {
-                    // A batch whose acknowledgement was lost stands there twice.
-                    if entry.seq >= next {
-                        next = entry.seq + 1;
-                        let bytes = serde_json::to_vec(&entry)?.len();
-                        excerpt.push(entry, bytes);
-                    }
+                let batch = serde_json::from_slice::<TranscriptBatch>(&body).ok();
+                for entry in batch
+                    .filter(|batch| holder.sent(batch))
+                    .into_iter()
+                    .flat_map(|batch| batch.entries)
+                {
+                    let bytes = serde_json::to_vec(&entry)?.len();
+                    gathered.push(entry, bytes);
                 }
             }
         }

@@ -1,6 +1,31 @@
 //! What holds for both programs' command lines.
 
+use std::io;
+
 use clap::Command;
+use clap_complete::env::Shells;
+
+/// The variable under which a shell asks a program what could come next.
+const ASKED: &str = "COMPLETE";
+
+/// What a shell reads so that it asks `program`, which must be in PATH, for completions.
+///
+/// # Errors
+/// When the shell is not known.
+pub fn registration(shell: &str, program: &str) -> io::Result<String> {
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(shell) else {
+        let known: Vec<&str> = shells.names().collect();
+        let why = format!(
+            "there are completions for {}, not for `{shell}`",
+            known.join(", ")
+        );
+        return Err(io::Error::other(why));
+    };
+    let mut script = Vec::new();
+    shell.write_registration(ASKED, program, program, program, &mut script)?;
+    String::from_utf8(script).map_err(io::Error::other)
+}
 
 /// The same command line, in which a variable that is empty counts as one that isn't set.
 pub fn without_empty_variables(command: Command) -> Command {

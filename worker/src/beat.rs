@@ -36,6 +36,7 @@ async fn publish(life: Arc<Life>) {
     loop {
         at_length(|| life.home.note_alive());
         publish_spooled(&life).await;
+        publish_kept(&life).await;
         let pause = life.times().heartbeat;
         tokio::time::sleep(pause.min(Duration::from_secs(1))).await;
     }
@@ -105,6 +106,24 @@ async fn publish_from(life: &Life, spool: &Spool, due: Vec<DispatchId>) -> bool 
     true
 }
 
+/// Sends transcripts again that no coordinator keeps though their reports are settled.
+async fn publish_kept(life: &Life) {
+    let reported = life.spool.dispatches();
+    for dispatch in life.transcripts.due(Instant::now(), life.times().lease * 2) {
+        if reported.contains(&dispatch) || life.is_running(dispatch) {
+            continue;
+        }
+        for mut batch in life.transcripts.batches(dispatch) {
+            batch.origin = Some(life.origin());
+            if let Err(error) = life.link.transcript(&batch).await {
+                tracing::debug!(%dispatch, error = format!("{error:#}"), "a transcript could not be sent again yet");
+                return;
+            }
+        }
+        life.transcripts.sent(dispatch);
+    }
+}
+
 async fn beat(life: &Life, silence: &mut Reminder) {
     faults::point("beat");
     let beat = Heartbeat {
@@ -118,6 +137,7 @@ async fn beat(life: &Life, silence: &mut Reminder) {
         doors: life.closed_doors(),
         answered: life.answered(),
         used: life.allowances.used(),
+        transcripts: life.transcripts.held(),
     };
     match life.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed {
@@ -125,8 +145,10 @@ async fn beat(life: &Life, silence: &mut Reminder) {
             end,
             drain,
             shares,
+            archived,
         }) => {
             life.heard(true);
+            life.transcripts.forget(&archived);
             life.allowances.grant(&shares);
             if silence.over() {
                 tracing::info!("in contact again");

@@ -5,6 +5,7 @@ mod left;
 mod panicked;
 mod patience;
 mod said;
+mod transcript;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,26 +22,24 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
     Access, Assignment, CheckAnswer, CheckRequest, Door, EndReason, Ended, Finished, IntegrationEnd,
-    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, TranscriptBatch,
-    WRITES, Work,
+    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, WRITES, Work,
 };
 use tokio::sync::watch;
 
 use crate::beat::publish_spooled;
 use crate::config::DEFAULT_AGENT;
 use crate::context;
-use crate::door::{FirstAnswer, Knock};
+use crate::door::Knock;
 use crate::faults;
 use crate::life::Life;
 use crate::outgoing;
 use crate::place::Place;
-use crate::session::{
-    self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff, TranscriptReceiver,
-};
+use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff};
 use crate::workspace::{CommitMessage, Workspace};
 pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
 use patience::Patience;
 pub use said::Said;
+use transcript::publish;
 
 /// How long a session's report waits for its transcript.
 const PUBLISH: Duration = Duration::from_secs(30);
@@ -343,8 +342,9 @@ async fn session(
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "the transcript's publisher failed"),
         Err(_) => {
-            tracing::warn!(dispatch = %assignment.dispatch, "the broker doesn't take the transcript; its end is missing");
+            tracing::warn!(dispatch = %assignment.dispatch, "the broker doesn't take the transcript; it is sent again later");
             publisher.abort();
+            life.transcripts.end(assignment.dispatch, true);
         }
     }
     let pushed = snapshot.is_pushed();
@@ -557,30 +557,5 @@ fn commit_message(assignment: &Assignment, said: &Finished) -> CommitMessage {
     CommitMessage {
         subject: format!("{} (attempt {})", assignment.task_title, assignment.attempt),
         body: journal.chars().take(4_000).collect(),
-    }
-}
-
-/// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries is lost from
-/// the live view, never from the report.
-async fn publish(life: Arc<Life>, dispatch: DispatchId, mut receiver: TranscriptReceiver) {
-    let mut first = FirstAnswer::default();
-    while let Some(entries) = receiver.next_batch().await {
-        if entries.iter().any(|entry| first.is_in(&entry.update)) {
-            life.answers(dispatch);
-        }
-        let batch = TranscriptBatch {
-            v: WRITES,
-            dispatch,
-            entries,
-        };
-        for attempt in 0..3 {
-            match life.link.transcript(&batch).await {
-                Ok(()) => break,
-                Err(error) if attempt == 2 => {
-                    tracing::warn!(%dispatch, error = format!("{error:#}"), "part of a transcript was lost");
-                }
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
-            }
-        }
     }
 }

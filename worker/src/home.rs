@@ -80,6 +80,11 @@ impl Home {
         self.spool().join("late")
     }
 
+    /// Where transcripts wait to be kept.
+    pub fn transcripts(&self) -> PathBuf {
+        self.dir.join("transcripts")
+    }
+
     /// Where workspaces lie.
     pub fn workspaces(&self) -> PathBuf {
         self.dir.join("git")

@@ -36,6 +36,7 @@ pub mod drain;
 pub mod errand;
 pub mod faults;
 pub mod home;
+pub mod kept;
 pub mod life;
 pub mod link;
 pub mod outgoing;

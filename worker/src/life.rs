@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
-use ralph_shared::wire::{Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS, Work};
+use ralph_shared::wire::{
+    Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS, TranscriptOrigin, Work,
+};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,7 @@ use crate::config::{Config, DEFAULT_AGENT};
 use crate::door::{Doors, Knock};
 use crate::errand::Said;
 use crate::home::Home;
+use crate::kept::Transcripts;
 use crate::link::Link;
 use crate::reminder::Reminder;
 use crate::session::{AgentCommand, Redactor};
@@ -45,6 +48,8 @@ pub struct Life {
     pub spool: Spool,
     /// The same of pushes that went well only after their session's report was settled.
     pub late: Spool,
+    /// Transcripts that no coordinator keeps yet.
+    pub transcripts: Transcripts,
     /// What sessions said whose reports aren't spooled yet.
     pub said: Said,
     /// Folders to work in.
@@ -120,6 +125,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Life {
+    /// Who sends a transcript.
+    pub fn origin(&self) -> TranscriptOrigin {
+        TranscriptOrigin {
+            worker: self.config.name.clone(),
+            incarnation: self.incarnation,
+        }
+    }
+
     /// Notes that a dispatch runs, and gives what may end it.
     pub fn started(&self, dispatch: DispatchId) -> watch::Receiver<Option<EndReason>> {
         let (sender, receiver) = watch::channel(None);
@@ -418,6 +431,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let spool = Spool::open(home.spool())?;
     let late = Spool::open(home.late())?;
     let said = Said::open(home.dir().join("said"))?;
+    let transcripts = Transcripts::open(home.transcripts())?;
     let machine = &config.machine;
     let agents = machine.agents.values().flat_map(AgentCommand::secrets);
     let secrets = session::own_secrets().into_iter().chain(agents);
@@ -456,6 +470,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         spool,
         late,
         said,
+        transcripts,
         workspaces,
     });
     let left = life.home.left_live();

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ralph_shared::command_line::without_empty_variables;
+use clap_complete::{CompleteEnv, Shell};
+use ralph_shared::command_line::{registration, without_empty_variables};
 use ralph_shared::logging::{self, LogFormat};
 use ralph_shared::requires::DRAINED_STATUS;
 use ralph_worker::chat::{self, ChatArgs};
@@ -48,6 +49,14 @@ enum Command {
         ralph-worker chat --read-only\n  echo 'What is this?' | ralph-worker chat --read-only"
     )]
     Chat(Box<ChatArgs>),
+    /// Print completions for a shell
+    #[command(
+        after_help = "Example:\n  ralph-worker completions bash > ~/.local/share/bash-completion/completions/ralph-worker"
+    )]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
     /// Free a folder that the session of a worker held which died (`--workspace dir`)
     #[command(
         after_help = "Only when nothing works there any more: the worker that died ends what it left as soon as it is started \
@@ -72,12 +81,16 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<ExitCode> {
-    let command = without_empty_variables(<Cli as clap::CommandFactory>::command());
-    let cli = <Cli as clap::FromArgMatches>::from_arg_matches(&command.get_matches())
+    let command = || without_empty_variables(<Cli as clap::CommandFactory>::command());
+    // A shell may ask what could come next.
+    CompleteEnv::with_factory(command).complete();
+    let cli = <Cli as clap::FromArgMatches>::from_arg_matches(&command().get_matches())
         .unwrap_or_else(|error| error.exit());
     let default_filter = match cli.command {
         Command::Run(_) => "info,async_nats=warn",
-        Command::Doctor(_) | Command::Chat(_) | Command::Free { .. } => "warn,async_nats=off",
+        Command::Doctor(_) | Command::Chat(_) | Command::Completions { .. } | Command::Free { .. } => {
+            "warn,async_nats=off"
+        }
     };
     logging::init(default_filter, LogFormat::Text);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -86,6 +99,10 @@ fn run() -> anyhow::Result<ExitCode> {
             Command::Run(args) => work(*args).await,
             Command::Chat(args) => chat::chat(*args).await,
             Command::Doctor(args) => examine(&args).await,
+            Command::Completions { shell } => {
+                print!("{}", registration(&shell.to_string(), "ralph-worker")?);
+                Ok(ExitCode::SUCCESS)
+            }
             Command::Free { dir } => free(&dir),
         }
     })

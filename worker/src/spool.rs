@@ -25,17 +25,23 @@ pub struct Spool {
     waiting: Mutex<BTreeMap<DispatchId, Publications>>,
 }
 
-/// How often a report was published, and when last.
+/// How often something was published, and when last.
 #[derive(Debug, Clone, Copy, Default)]
-struct Publications {
+pub struct Publications {
     times: u32,
     last: Option<Instant>,
 }
 
 impl Publications {
+    /// Notes one more.
+    pub fn note(&mut self, at: Instant) {
+        self.times = self.times.saturating_add(1).min(30);
+        self.last = Some(at);
+    }
+
     /// Whether it is to be published: at first, and again after `again`, doubled with each time up to [`LONGEST`] times
     /// that. A report that nobody can read must not fill the broker's store.
-    fn due(self, now: Instant, again: Duration) -> bool {
+    pub fn due(self, now: Instant, again: Duration) -> bool {
         let pause = again * (1 << self.times.saturating_sub(1)).min(LONGEST);
         self.last.is_none_or(|at| now.duration_since(at) >= pause)
     }
@@ -126,8 +132,7 @@ impl Spool {
     /// Notes that the broker has a report.
     pub fn published(&self, dispatch: DispatchId, at: Instant) {
         if let Some(published) = self.waiting().get_mut(&dispatch) {
-            published.times = published.times.saturating_add(1).min(30);
-            published.last = Some(at);
+            published.note(at);
         }
     }
 

@@ -196,6 +196,7 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
                 doors: Vec::new(),
                 answered: Vec::new(),
                 used: Vec::new(),
+                transcripts: Vec::new(),
             }
         };
         match life.request(life.subjects.heartbeat(), &beat).await {

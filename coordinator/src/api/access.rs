@@ -16,6 +16,7 @@ use ralph_shared::wire::sha256_hex;
 use sqlx::{PgConnection, PgPool};
 
 use super::app::App;
+use super::caller::Caller;
 use super::places::StreamPlace;
 use super::problem::Problem;
 use crate::store;
@@ -49,7 +50,7 @@ pub async fn register_token(db: &PgPool, name: &str, token: &str) -> sqlx::Resul
 
 /// Lets requests pass that may look. A stream needs a place among the streams, and ends soon after its token does.
 pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
-    let hash = check(&app, request.headers(), Role::Read).await?;
+    let (hash, _) = check(&app, request.headers(), Role::Read).await?;
     let response = next.run(request).await;
     let kind = response.headers().get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "text/event-stream") {
@@ -65,8 +66,7 @@ pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> R
 
 /// Lets requests pass that may submit and steer.
 pub async fn may_submit(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
-    check(&app, request.headers(), Role::Submit).await?;
-    Ok(next.run(request).await)
+    called(&app, Role::Submit, request, next).await
 }
 
 /// Lets requests pass that may do everything.
@@ -75,24 +75,30 @@ pub async fn may_administer(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    check(&app, request.headers(), Role::Admin).await?;
+    called(&app, Role::Admin, request, next).await
+}
+
+/// Serves a request of a role with a word on who asks.
+async fn called(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let (_, caller) = check(app, request.headers(), role).await?;
+    request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-/// Gives the hash of the token that may.
-async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<String, Problem> {
+/// Gives the hash and the name of the token that may.
+async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, Caller), Problem> {
     let token = bearer(headers).ok_or_else(Problem::no_token)?;
     let hash = hash_token(token);
     let standing = brought(&mut *app.db().await?, &hash).await?;
-    let role = match standing {
+    let (name, role) = match standing {
         None => return Err(Problem::wrong_token()),
         Some(Standing::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
-        Some(Standing::Holds { role, .. }) => role,
+        Some(Standing::Holds { name, role, .. }) => (name, role),
     };
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
     match role {
         role if role < needed => Err(Problem::not_allowed(needed.as_str())),
-        _ => Ok(hash),
+        _ => Ok((hash, Caller::new(name))),
     }
 }
 

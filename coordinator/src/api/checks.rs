@@ -27,15 +27,15 @@ pub(super) fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 pub(super) fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
-    let is_commit = matches!(repo.base_commit.len(), 40 | 64)
-        && repo
-            .base_commit
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    if !is_commit {
+    let is_commit = |id: &str| {
+        matches!(id.len(), 40 | 64)
+            && id
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    if let Some(commit) = repo.base_commit.as_deref().filter(|id| !is_commit(id)) {
         return Err(Problem::invalid(format!(
-            "`base_commit` must be a whole commit id in lower-case hex, not `{}`",
-            repo.base_commit
+            "`repo.base_commit` must be a whole commit id in lower-case hex, not `{commit}`; leave it out for the head of `base_ref`"
         )));
     }
     if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
-use uuid::Uuid;
 
 use super::app::App;
 use super::body::{Done, WaitFor};
+use super::caller::Caller;
 use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
-use super::tasks::{ACTOR, told};
+use super::tasks::told;
 use crate::flow::link::{self, Change};
 use crate::flow::steer::By;
 use crate::store;
@@ -31,6 +31,7 @@ const MOST: usize = 1_000;
 )]
 pub async fn add(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
     Body(body): Body<WaitFor>,
@@ -40,8 +41,7 @@ pub async fn add(
             "name 1 to {MOST} tasks that it waits for"
         )));
     }
-    let request = Some(new.id);
-    change(&app, &id, &body.blockers, Change::Add, request).await
+    change(&app, &id, &body.blockers, Change::Add, caller.by(new)).await
 }
 
 /// Lets a task no longer wait for another.
@@ -55,9 +55,10 @@ pub async fn add(
 )]
 pub async fn remove(
     State(app): State<App>,
+    caller: Caller,
     At((id, blocker)): At<(String, String)>,
 ) -> Result<Json<Done>, Problem> {
-    change(&app, &id, &[blocker], Change::Remove, None).await
+    change(&app, &id, &[blocker], Change::Remove, caller.name().into()).await
 }
 
 async fn change(
@@ -65,12 +66,8 @@ async fn change(
     id: &str,
     blockers: &[String],
     change: Change,
-    request: Option<Uuid>,
+    by: By<'_>,
 ) -> Result<Json<Done>, Problem> {
-    let by = By {
-        actor: ACTOR,
-        request,
-    };
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, id).await?;
     let mut others = BTreeSet::new();

@@ -75,6 +75,7 @@ impl Page {
 
     fn operation(&mut self, method: &str, path: &str, operation: &Value) {
         let name = escaped(text(operation, "operationId"));
+        let path_as_is = path;
         let (path, summary) = (escaped(path), marked(text(operation, "summary")));
         let _ = write!(
             self.0,
@@ -100,8 +101,11 @@ impl Page {
                 escaped(kind)
             );
         }
+        self.call(method, path_as_is, operation);
         self.raw("<dl>");
-        for (status, response) in fields(&operation["responses"]) {
+        let mut responses: Vec<_> = fields(&operation["responses"]).collect();
+        responses.sort_by_key(|(status, _)| *status);
+        for (status, response) in responses {
             let _ = write!(self.0, "<dt>{}</dt><dd>", escaped(status));
             if let Some(problem) = response["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
                 let _ = write!(self.0, "<a href=\"#problem-{0}\">{0}</a>", escaped(problem));
@@ -118,6 +122,20 @@ impl Page {
             self.raw("</dd>");
         }
         self.raw("</dl></details>");
+    }
+
+    /// A line for a shell that does it.
+    fn call(&mut self, method: &str, path: &str, operation: &Value) {
+        let mut line = format!("curl -X {} \"$RALPH_URL{path}\"", method.to_uppercase());
+        if operation.get("security").is_some() {
+            line.push_str(" -H \"Authorization: Bearer $RALPH_TOKEN\"");
+        }
+        let example = &operation["requestBody"]["content"]["application/json"]["example"];
+        if example.is_object() {
+            let body = serde_json::to_string_pretty(example).unwrap_or_default();
+            let _ = write!(line, " -d '{}'", body.replace('\'', "'\\''"));
+        }
+        let _ = write!(self.0, "<pre>{}</pre>", escaped(&line));
     }
 
     fn schema(&mut self, name: &str, schema: &Value) {
@@ -246,6 +264,8 @@ mod tests {
         for (path, item) in fields(&document["paths"]) {
             for (_, operation) in fields(item) {
                 let name = text(operation, "operationId");
+                let line = format!("&quot;$RALPH_URL{}&quot;", escaped(path));
+                assert!(page.contains(&line), "{line}");
                 assert!(
                     page.contains(&format!("<details id=\"{name}\">")),
                     "{path} {name}"

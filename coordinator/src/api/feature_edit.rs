@@ -5,11 +5,11 @@ use axum::extract::State;
 
 use super::app::App;
 use super::body::{Done, EditFeature, RunWish};
+use super::caller::Caller;
 use super::locate;
 use super::problem::Problem;
 use super::request::{At, Body};
 use super::submit::{checked_retries, checked_rounds, unfit};
-use super::tasks::ACTOR;
 use crate::domain::run::RunSettings;
 use crate::flow::edit;
 use crate::flow::steer::Steered;
@@ -27,6 +27,7 @@ use crate::store::edit::FeatureEdit;
 )]
 pub async fn edit(
     State(app): State<App>,
+    caller: Caller,
     At(id): At<String>,
     Body(body): Body<EditFeature>,
 ) -> Result<Json<Done>, Problem> {
@@ -58,7 +59,7 @@ pub async fn edit(
     let run: Option<edit::Wished<'_>> = if asks_of_run { Some(&changed) } else { None };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
-    let edited = || edit::feature(db, feature, &change, before, run, ACTOR);
+    let edited = || edit::feature(db, feature, &change, before, run, caller.name());
     let (steered, signals) = store::retry_serialization(edited).await?;
     match steered {
         Steered::Done(count) => {

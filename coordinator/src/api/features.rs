@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 
 use super::app::App;
 use super::body::{Done, RunWish, Started};
+use super::caller::Caller;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{Asked, At, Body, PageQuery, words};
-use super::tasks::ACTOR;
 use super::{feed, locate};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
@@ -185,12 +185,13 @@ pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl I
 )]
 pub async fn run(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, new, FeatureCommand::Run(settings)).await
+    steer(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
 }
 
 /// Starts a run in which sessions write the tasks.
@@ -204,12 +205,13 @@ pub async fn run(
 )]
 pub async fn build(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, new, FeatureCommand::Build(settings)).await
+    steer(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
 }
 
 /// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
@@ -246,12 +248,13 @@ pub async fn examined(
 )]
 pub async fn review(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, new, FeatureCommand::Review(settings)).await
+    steer(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
 /// What a run goes by: what is wished for, else as in the last one.
@@ -295,8 +298,13 @@ pub(super) async fn as_before(
     tag = "features",
     responses((status = 200, body = Started))
 )]
-pub async fn pause(State(app): State<App>, new: NewId, At(id): At<String>) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, new, FeatureCommand::Pause).await
+pub async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, caller.by(new), FeatureCommand::Pause).await
 }
 
 /// Goes on after a pause.
@@ -309,10 +317,11 @@ pub async fn pause(State(app): State<App>, new: NewId, At(id): At<String>) -> Re
 )]
 pub async fn resume(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, new, FeatureCommand::Resume).await
+    steer(&app, &id, caller.by(new), FeatureCommand::Resume).await
 }
 
 /// Ends its run: what runs is ended in order, and a further run goes on with what is left.
@@ -323,11 +332,13 @@ pub async fn resume(
     tag = "features",
     responses((status = 200, body = Started))
 )]
-pub async fn stop(State(app): State<App>, new: NewId, At(id): At<String>) -> Result<Json<Started>, Problem> {
-    let by = By {
-        actor: ACTOR,
-        request: Some(new.id),
-    };
+pub async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    let by = caller.by(new);
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     let steered = store::retry_serialization(|| finish::stop(db, feature, by)).await?;
@@ -344,10 +355,11 @@ pub async fn stop(State(app): State<App>, new: NewId, At(id): At<String>) -> Res
 )]
 pub async fn cancel(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, new, FeatureCommand::Cancel).await
+    steer(&app, &id, caller.by(new), FeatureCommand::Cancel).await
 }
 
 /// Deletes a feature that doesn't run.
@@ -368,11 +380,7 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     }
 }
 
-async fn steer(app: &App, id: &str, new: NewId, command: FeatureCommand) -> Result<Json<Started>, Problem> {
-    let by = By {
-        actor: ACTOR,
-        request: Some(new.id),
-    };
+async fn steer(app: &App, id: &str, by: By<'_>, command: FeatureCommand) -> Result<Json<Started>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
     let steered = store::retry_serialization(|| steer::feature_by(db, feature, &command, by)).await?;

@@ -20,6 +20,7 @@ use super::problem::Problem;
 use super::request::{Asked, At};
 use super::transcript::{SessionQuery, kept, no_such_session, numbered};
 use crate::bus::TranscriptReader;
+use crate::store;
 use crate::store::view::{self, TranscriptOf};
 
 /// How often a transcript that is followed is looked at.
@@ -180,6 +181,11 @@ impl Follower {
         live: bool,
     ) -> Result<(), Problem> {
         let bus = &self.app.deps.bus;
+        let mut conn = self.app.db().await?;
+        let Some(holder) = store::transcript::holder(&mut conn, position.dispatch).await? else {
+            return Ok(());
+        };
+        drop(conn);
         loop {
             let open = match reader.take() {
                 Some(open) => open,
@@ -191,7 +197,7 @@ impl Follower {
             if more.is_empty() {
                 break;
             }
-            self.tell_new(position, numbered(more)).await;
+            self.tell_new(position, numbered(more, &holder)).await;
         }
         if !live {
             self.tell_new(position, kept(&self.app, position.dispatch).await?)

@@ -49,15 +49,25 @@ pub struct NewId {
     pub again: bool,
 }
 
+impl NewId {
+    /// The id of what nobody tried to make before.
+    pub fn fresh() -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            again: false,
+        }
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for NewId {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let fresh = || Self {
-            id: Uuid::now_v7(),
-            again: false,
-        };
-        Ok(parts.extensions.get::<Self>().copied().unwrap_or_else(fresh))
+        Ok(parts
+            .extensions
+            .get::<Self>()
+            .copied()
+            .unwrap_or_else(Self::fresh))
     }
 }
 

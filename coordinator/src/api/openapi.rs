@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 use utoipa::PartialSchema as _;
 use utoipa::openapi::OpenApi;
 
-use super::body::ProblemBody;
-use super::{links, once};
+use super::body::{GraphText, ProblemBody};
+use super::{examples, links, once};
+use crate::domain::graph;
 
 /// Name of the only way to say who asks.
 pub const SECURITY: &str = "token";
@@ -88,8 +89,15 @@ pub fn complete(described: &OpenApi) -> Value {
         .into_iter()
         .collect::<Map<_, _>>()
         .into();
-    document["components"]["schemas"]["Problem"] =
-        serde_json::to_value(ProblemBody::schema()).unwrap_or_default();
+    // Relative: wherever the document was got from.
+    document["servers"] =
+        json!([{ "url": "/", "description": "The coordinator that this document comes from" }]);
+    document["webhooks"] = examples::webhooks();
+    let schemas = &mut document["components"]["schemas"];
+    schemas["Problem"] = serde_json::to_value(ProblemBody::schema()).unwrap_or_default();
+    schemas["GraphText"] = serde_json::to_value(GraphText::schema()).unwrap_or_default();
+    schemas["Notice"] = examples::notice();
+    add_tasks(schemas);
     bound_integers(&mut document["components"]["schemas"]);
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in paths {
@@ -98,6 +106,18 @@ pub fn complete(described: &OpenApi) -> Value {
         }
     }
     document
+}
+
+/// The schema of a task file's entries, as it is published for editors.
+fn add_tasks(schemas: &mut Value) {
+    let published = serde_json::to_string(&graph::file::schema()).unwrap_or_default();
+    let published = published.replace("#/$defs/", "#/components/schemas/");
+    let mut published: Value = serde_json::from_str(&published).unwrap_or_default();
+    if let (Some(schemas), Value::Object(defs)) = (schemas.as_object_mut(), published["$defs"].take()) {
+        for (name, schema) in defs {
+            schemas.entry(name).or_insert(schema);
+        }
+    }
 }
 
 fn problem(status: &str, meaning: &str) -> Value {
@@ -153,6 +173,12 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
         possible.extend(["400", "409", "413", "422"]);
     }
     let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    if let (Some(example), Some(content)) = (
+        examples::of(&name),
+        operation.pointer_mut("/requestBody/content/application~1json"),
+    ) {
+        content["example"] = example;
+    }
     let Some(responses) = operation["responses"].as_object_mut() else {
         return;
     };
@@ -357,6 +383,17 @@ mod tests {
                 !open || at.contains("/hooks/"),
                 "{at}"
             );
+        }
+    }
+
+    #[test]
+    fn every_body_has_an_example_and_where_to_send_it_is_described() {
+        let document = complete(&routes::description());
+        assert_eq!(document["servers"][0]["url"], "/");
+        assert_eq!(document["webhooks"].as_object().unwrap().len(), 6);
+        for (at, operation) in operations(&document) {
+            let content = &operation["requestBody"]["content"]["application/json"];
+            assert_eq!(content.is_null(), content["example"].is_null(), "{at}");
         }
     }
 

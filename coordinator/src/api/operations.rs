@@ -7,6 +7,7 @@ use sqlx::PgPool;
 
 use super::app::App;
 use super::body::{Merging, Operating, Reverting, RunWish};
+use super::caller::Caller;
 use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
@@ -18,9 +19,6 @@ use crate::flow::steer::{self, FeatureCommand, Steered};
 use crate::store;
 use crate::store::view;
 
-/// Who does what comes through the API, in the log of a task.
-const ACTOR: &str = "a person";
-
 /// Takes what the base branch has by now into the feature's.
 #[utoipa::path(
     post,
@@ -29,14 +27,14 @@ const ACTOR: &str = "a person";
     tag = "features",
     responses((status = 201, body = Operating))
 )]
-pub async fn update(State(app): State<App>, new: NewId, At(id): At<String>) -> Answer {
+pub async fn update(State(app): State<App>, caller: Caller, new: NewId, At(id): At<String>) -> Answer {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
     let wanted = match made_before(db, new).await? {
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
-            store::retry_serialization(|| operate::update(db, templates, feature, id, ACTOR)).await?
+            store::retry_serialization(|| operate::update(db, templates, feature, id, caller.name())).await?
         }
     };
     begun(&app, feature, wanted).await
@@ -53,6 +51,7 @@ pub async fn update(State(app): State<App>, new: NewId, At(id): At<String>) -> A
 )]
 pub async fn merge(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
     Body(wish): Body<Merging>,
@@ -67,7 +66,8 @@ pub async fn merge(
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
-            store::retry_serialization(|| operate::merge(db, feature, id, wish.how, into, ACTOR)).await?
+            store::retry_serialization(|| operate::merge(db, feature, id, wish.how, into, caller.name()))
+                .await?
         }
     };
     begun(&app, feature, wanted).await
@@ -84,6 +84,7 @@ pub async fn merge(
 )]
 pub async fn revert(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At(id): At<String>,
     Body(wish): Body<Reverting>,
@@ -106,7 +107,7 @@ pub async fn revert(
         Some(made) => made,
         None => {
             let first = TaskId(new.id);
-            let revert = || operate::revert(db, templates, task, first, how, why, ACTOR);
+            let revert = || operate::revert(db, templates, task, first, how, why, caller.name());
             store::retry_serialization(revert).await?
         }
     };

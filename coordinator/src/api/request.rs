@@ -1,9 +1,12 @@
 //! Bodies, queries and paths whose refusal is a problem document like every other error.
 
+use std::sync::LazyLock;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use bytes::Bytes;
 use ralph_shared::at_length::by_length;
+use regex::Regex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -62,17 +65,66 @@ fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     } else {
         bytes
     };
-    serde_json::from_slice(text)
-        .or_else(|error: serde_json::Error| {
-            // As values, JSON takes up to thirty times its room.
-            let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
-            again.then(|| read_whole_numbers(text)).flatten().ok_or(error)
-        })
-        .map_err(|error| {
-            Problem::invalid(format!(
-                "the body is not the JSON that this address takes: {error}"
-            ))
-        })
+    serde_json::from_slice(text).or_else(|error: serde_json::Error| {
+        // As values, JSON takes up to thirty times its room.
+        let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
+        let again = again.then(|| read_whole_numbers(text)).flatten();
+        again.ok_or_else(|| Problem::invalid(wrong::<T>(text)))
+    })
+}
+
+/// What is wrong with a body: which field, and what it takes.
+fn wrong<T: DeserializeOwned>(text: &[u8]) -> String {
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let read: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
+    let (field, error) = match read {
+        Ok(_) => match reader.end() {
+            Ok(()) => return "the body can't be read".to_owned(),
+            Err(error) => (String::new(), error),
+        },
+        Err(error) => (error.path().to_string(), error.into_inner()),
+    };
+    let words = in_json_words(&error.to_string());
+    match field.as_str() {
+        "" | "." => format!("the body is not the JSON that this address takes: {words}"),
+        field => format!("the body is not the JSON that this address takes: at `{field}`: {words}"),
+    }
+}
+
+/// The reader's words, with JSON's names in the place of this program's.
+fn in_json_words(error: &str) -> String {
+    static NAMES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+        let names = [
+            (
+                r"internally tagged enum \w+|adjacently tagged enum \w+|(tuple |unit |newtype )?struct \w+|a map\b",
+                "an object",
+            ),
+            (r"any variant of untagged enum \w+", "anything that is taken here"),
+            (
+                r"(a |string or )?(enum \w+|variant identifier|unit variant \S+)",
+                "one of the words that are taken here",
+            ),
+            (r"(a )?(sequence|tuple variant \S+|tuple of size \d+)", "a list"),
+            (r"\b(a )?u(8|16|32|64|size)\b", "a whole number from 0"),
+            (r"\b(an? )?i(8|16|32|64|size)\b|\binteger\b", "a whole number"),
+            (r"\b(a )?(f32|f64|floating point)\b", "a number"),
+            (r"unknown variant", "unknown word"),
+            (r"unit value", "null"),
+        ];
+        let compiled = names
+            .into_iter()
+            .map(|(pattern, word)| Some((Regex::new(pattern).ok()?, word)));
+        compiled.flatten().collect()
+    });
+    // What the request itself holds stands between quotes, and stays.
+    let parts = error.split_inclusive(['"', '`']).enumerate();
+    let parts = parts.map(|(n, part)| match n % 2 {
+        0 => NAMES.iter().fold(part.to_owned(), |text, (pattern, word)| {
+            pattern.replace_all(&text, *word).into_owned()
+        }),
+        _ => part.to_owned(),
+    });
+    parts.collect()
 }
 
 /// JSON Schema counts `5.0` as an integer, serde doesn't: reads the body with such numbers as integers, if it has any.
@@ -205,6 +257,40 @@ mod tests {
             read_whole_numbers(body.to_string().as_bytes()),
             expected,
             "{body}"
+        );
+    }
+
+    #[test]
+    fn an_error_names_fields_and_no_types_of_this_program() {
+        let check = |error: &str, expected: &str| assert_eq!(in_json_words(error), expected);
+        check(
+            "invalid type: string \"struct X\", expected struct RepoRef at line 1 column 9",
+            "invalid type: string \"struct X\", expected an object at line 1 column 9",
+        );
+        check(
+            "invalid type: map, expected a sequence",
+            "invalid type: map, expected a list",
+        );
+        check(
+            "invalid type: string \"x\", expected i32",
+            "invalid type: string \"x\", expected a whole number",
+        );
+        check(
+            "invalid type: integer `5`, expected string or map",
+            "invalid type: a whole number `5`, expected string or map",
+        );
+        check(
+            "invalid value: integer `-1`, expected u64",
+            "invalid value: a whole number `-1`, expected a whole number from 0",
+        );
+        check(
+            "data did not match any variant of untagged enum Shape",
+            "data did not match anything that is taken here",
+        );
+        let told = wrong::<Sample>(br#"{"n": 1, "items": [1, "x"]}"#);
+        assert!(
+            told.contains("at `items[1]`: invalid type: string \"x\", expected a whole number"),
+            "{told}"
         );
     }
 

@@ -10,8 +10,9 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, costs, deps, described, feature_edit, features, follow, health, hooks, locate, memory, metrics,
-    once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens, transcript,
+    access, caller, changes, costs, deps, described, feature_edit, features, follow, health, hooks, locate,
+    memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens,
+    transcript,
 };
 use crate::store::access::Role;
 
@@ -23,10 +24,12 @@ pub fn all(app: &App) -> axum::Router<App> {
         .route_layer(from_fn_with_state(app.clone(), access::may_read));
     let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = submits()
+        .route_layer(from_fn_with_state(app.clone(), caller::noted))
         .route_layer(from_fn(locate::within))
         .route_layer(from_fn_with_state(app.clone(), once::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
+        .route_layer(from_fn_with_state(app.clone(), caller::noted))
         .route_layer(from_fn(locate::within))
         .route_layer(from_fn_with_state(app.clone(), once::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
@@ -72,6 +75,8 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(features::landings))
         .routes(routes!(features::examined))
         .routes(routes!(features::events))
+        .routes(routes!(changes::of_feature))
+        .routes(routes!(changes::all))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::show))
         .routes(routes!(tasks::tree))

@@ -3,18 +3,21 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use futures::future::OptionFuture;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 
 use super::app::App;
-use super::body::{Accepted, GraphText, RepoRef, RunWish, SubmitFeature, SubmitTask};
-use super::checks::{check_name, check_repo};
+use super::body::{Accepted, GraphText, RunWish, SubmitFeature, SubmitTask};
+use super::caller::Caller;
+use super::checks::check_name;
 pub(super) use super::checks::{checked_pool, checked_retries, checked_rounds, unfit};
 use super::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
 use super::once::NewId;
 use super::problem::Problem;
+use super::repository::{self, Repository};
 use super::request::Body;
-use super::{agents, locate, memory};
+use super::{agents, locate};
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
@@ -101,7 +104,10 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         spec: request.spec,
         plan: request.plan,
     };
-    let mut feature = new_feature(id, &request.name, texts, request.repo)?;
+    let repo = OptionFuture::from(request.repo.map(repository::resolved))
+        .await
+        .transpose()?;
+    let mut feature = new_feature(id, &request.name, texts, repo);
     feature.max_parallel = max_parallel;
     feature.failure_policy = request.failure_policy;
     feature.approve = approve;
@@ -146,9 +152,14 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
     request_body = SubmitTask,
     responses((status = 201, body = Accepted), (status = 404), (status = 409))
 )]
-pub async fn task(State(app): State<App>, new: NewId, Body(request): Body<SubmitTask>) -> Answer {
+pub async fn task(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    Body(request): Body<SubmitTask>,
+) -> Answer {
     match &request.feature {
-        Some(feature) => into_feature(&app, new, feature, &request).await,
+        Some(feature) => into_feature(&app, &caller, new, feature, &request).await,
         None => alone(&app, new, request).await,
     }
 }
@@ -171,7 +182,10 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         ..Texts::default()
     };
     let pool = pool_for(request.dir.as_ref(), request.pool)?;
-    let mut feature = new_feature(id, &name, texts, request.repo)?;
+    let repo = OptionFuture::from(request.repo.map(repository::resolved))
+        .await
+        .transpose()?;
+    let mut feature = new_feature(id, &name, texts, repo);
     set_dir(&mut feature, request.dir)?;
     let submission = Submission {
         feature,
@@ -187,7 +201,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
-async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask) -> Answer {
+async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, request: &SubmitTask) -> Answer {
     if request.repo.is_some() || request.dir.is_some() {
         return Err(Problem::refused(
             "a task of a feature has that feature's repository or folder",
@@ -229,7 +243,7 @@ async fn into_feature(app: &App, new: NewId, feature: &str, request: &SubmitTask
                 (pool, None) => checked_pool(pool.clone())?,
             },
         },
-        actor: "a person",
+        actor: caller.name(),
     };
     let db = &app.deps.db;
     let (added, signals) = store::retry_serialization(|| add::add(db, feature, &addition)).await?;
@@ -391,16 +405,7 @@ struct Texts {
     plan: Option<String>,
 }
 
-fn new_feature(
-    id: FeatureId,
-    name: &str,
-    texts: Texts,
-    repo: Option<RepoRef>,
-) -> Result<NewFeature, Problem> {
-    if let Some(repo) = &repo {
-        check_repo(repo)?;
-        memory::check_repo(&repo.id)?;
-    }
+fn new_feature(id: FeatureId, name: &str, texts: Texts, repo: Option<Repository>) -> NewFeature {
     let branch = repo
         .as_ref()
         .map(|repo| repo.branch.clone().unwrap_or_else(|| names::branch(name)));
@@ -413,7 +418,7 @@ fn new_feature(
         ),
         None => (String::new(), None, None, None),
     };
-    Ok(NewFeature {
+    NewFeature {
         id,
         name: name.to_owned(),
         repo_id,
@@ -432,7 +437,7 @@ fn new_feature(
         avoid_conflicts: false,
         dir: None,
         precedence: Precedence::default(),
-    })
+    }
 }
 
 fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {

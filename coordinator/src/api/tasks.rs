@@ -8,6 +8,7 @@ use serde::de::value::StrDeserializer;
 
 use super::app::App;
 use super::body::{Done, EditTask, Steer};
+use super::caller::Caller;
 use super::dirs::ELSEWHERE;
 use super::features::StatusQuery;
 use super::locate;
@@ -27,8 +28,6 @@ use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView}
 
 /// Rows of a log: the newest.
 const MAX_ROWS: i64 = 10_000;
-/// Who does what comes through the API, in the log of a task.
-pub(super) const ACTOR: &str = "a person";
 
 /// Tasks of all features, in the order in which they were made.
 #[utoipa::path(
@@ -119,6 +118,7 @@ pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page
 )]
 pub async fn edit(
     State(app): State<App>,
+    caller: Caller,
     At(id): At<String>,
     Body(body): Body<EditTask>,
 ) -> Result<Json<Done>, Problem> {
@@ -151,7 +151,8 @@ pub async fn edit(
     drop(conn);
     let db = &app.deps.db;
     let (steered, signals) =
-        store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), ACTOR)).await?;
+        store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
+            .await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }
@@ -186,10 +187,14 @@ fn check(body: &EditTask) -> Result<(), Problem> {
     tag = "tasks",
     responses((status = 200, body = Done))
 )]
-pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (steered, signals) = store::retry_serialization(|| remove::task(db, task, ACTOR)).await?;
+    let (steered, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
     app.deps.bus.emit(signals).await;
     told(steered)
 }
@@ -242,15 +247,13 @@ impl Verb {
 )]
 pub async fn command(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     At((id, verb)): At<(String, String)>,
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
     check_reason(body.reason.as_deref())?;
-    let by = By {
-        actor: ACTOR,
-        request: Some(new.id),
-    };
+    let by = caller.by(new);
     let command = match Verb::parse(&verb)? {
         Verb::Skip => TaskCommand::Skip,
         Verb::Cancel => TaskCommand::Cancel,

@@ -6,6 +6,7 @@ use ralph_shared::kind::SessionKind;
 
 use super::app::App;
 use super::body::{Done, TextsView, WriteText};
+use super::caller::Caller;
 use super::locate;
 use super::problem::Problem;
 use super::request::{At, Body};
@@ -46,6 +47,7 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tex
 )]
 pub async fn store(
     State(app): State<App>,
+    caller: Caller,
     At((id, which)): At<(String, String)>,
     Body(body): Body<WriteText>,
 ) -> Result<Json<Done>, Problem> {
@@ -64,7 +66,7 @@ pub async fn store(
     let (steered, signals) = if step == SessionKind::Build {
         store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
     } else {
-        let stored = || edit::text(db, id, step, &body.text, before, "a person");
+        let stored = || edit::text(db, id, step, &body.text, before, caller.name());
         store::retry_serialization(stored).await?
     };
     match steered {

@@ -19,6 +19,7 @@ use super::problem::Problem;
 use super::request::{Asked, At};
 use crate::flow::recorded;
 use crate::store;
+use crate::store::transcript::Holder;
 use crate::store::view::{self, TranscriptOf};
 
 /// What is read of the beginning of a transcript that isn't kept yet, and as much of its end. Bytes.
@@ -143,11 +144,12 @@ async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>
     Ok(recorded::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
 }
 
-/// The entries of some messages, by number; a message that can't be read is left out.
-pub(super) fn numbered(bodies: Vec<Bytes>) -> BTreeMap<u64, TranscriptEntry> {
+/// The entries of some messages, by number; a message that can't be read, or that doesn't come from its holder, is left out.
+pub(super) fn numbered(bodies: Vec<Bytes>, holder: &Holder) -> BTreeMap<u64, TranscriptEntry> {
     bodies
         .iter()
         .filter_map(|body| serde_json::from_slice::<TranscriptBatch>(body).ok())
+        .filter(|batch| holder.sent(batch))
         .flat_map(|batch| batch.entries)
         .map(|entry| (entry.seq, entry))
         .collect()

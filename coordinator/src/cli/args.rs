@@ -58,7 +58,7 @@ pub struct Globals {
     /// How results are printed
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
-    /// Print what is long as it is, at a terminal too [env: NO_PAGER=; RALPH_PAGER or PAGER names another than `less`]
+    /// Print what is long as it is, at a terminal too; RALPH_PAGER or PAGER names another pager than `less` [env: NO_PAGER]
     #[arg(long, global = true)]
     pub no_pager: bool,
 }

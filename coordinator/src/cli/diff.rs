@@ -30,7 +30,7 @@ pub struct TaskDiffArgs {
 /// When the feature has no code, or git fails.
 pub async fn of_feature(globals: &Globals, client: &Client, feature: &str, stat: bool) -> anyhow::Result<()> {
     let fetched = fetch_feature(client, feature).await?;
-    show(globals, stat, &[&format!("{}...{}", fetched.base, fetched.head)]).await
+    show(globals, stat, &[format!("{}...{}", fetched.base, fetched.head)]).await
 }
 
 /// Shows what the task landed; as long as it hasn't, what all its attempts changed since they left the feature's branch. Or
@@ -39,8 +39,29 @@ pub async fn of_feature(globals: &Globals, client: &Client, feature: &str, stat:
 /// # Errors
 /// When there is no such change, its branch is gone, or git fails.
 pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> anyhow::Result<()> {
+    let change = change(client, &args.task, args.attempt).await?;
+    show(globals, args.stat, &change).await
+}
+
+/// The same as text, of all attempts.
+///
+/// # Errors
+/// As [`of_task`].
+pub async fn text_of_task(client: &Client, task: &str) -> anyhow::Result<String> {
+    let change = change(client, task, None).await?;
+    let change = change.iter().map(String::as_str);
+    let args: Vec<&str> = ["diff", "--no-color"]
+        .into_iter()
+        .chain(change)
+        .chain(["--"])
+        .collect();
+    git(None, &args).await
+}
+
+/// What git is to compare.
+async fn change(client: &Client, task: &str, number: Option<i32>) -> anyhow::Result<Vec<String>> {
     within_repository().await?;
-    let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(&args.task))).await?;
+    let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await?;
     let feature: FeatureView = client
         .get(&format!("/features/{}", escape(&detail.task.feature)))
         .await?;
@@ -50,13 +71,13 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
     };
     let address = &source(None, address).await;
     let branch = format!("refs/heads/{branch}");
-    if let (None, Some(landed)) = (args.attempt, &detail.landed_commit) {
+    if let (None, Some(landed)) = (number, &detail.landed_commit) {
         if !has_commit(landed).await {
             fetch(address, &branch).await?;
         }
-        return show(globals, args.stat, &[&format!("{landed}^"), landed]).await;
+        return Ok(vec![format!("{landed}^"), landed.clone()]);
     }
-    let (dispatch, commit) = attempt(&detail, args.attempt)?;
+    let (dispatch, commit) = attempt(&detail, number)?;
     if !has_commit(commit).await {
         let pushed = dispatch.pushed_ref.as_deref().unwrap_or_default();
         if let Some(at) = dispatch.pruned_at {
@@ -69,8 +90,8 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
             .await
             .with_context(|| format!("the branch `{pushed}` can't be fetched"))?;
     }
-    match (args.attempt, &dispatch.start_commit) {
-        (Some(_), Some(start)) => show(globals, args.stat, &[start, commit]).await,
+    match (number, &dispatch.start_commit) {
+        (Some(_), Some(start)) => Ok(vec![start.clone(), commit.to_owned()]),
         _ => {
             // There is none before something landed.
             let landed = git(None, &["ls-remote", "--exit-code", "--", address, &branch]).await;
@@ -78,7 +99,7 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
                 Ok(_) => fetch(address, &branch).await?,
                 Err(_) => base.clone(),
             };
-            show(globals, args.stat, &[&format!("{head}...{commit}")]).await
+            Ok(vec![format!("{head}...{commit}")])
         }
     }
 }
@@ -99,7 +120,8 @@ fn attempt(detail: &TaskDetail, number: Option<i32>) -> anyhow::Result<(&Dispatc
     })
 }
 
-async fn show(globals: &Globals, stat: bool, what: &[&str]) -> anyhow::Result<()> {
+async fn show(globals: &Globals, stat: bool, what: &[String]) -> anyhow::Result<()> {
+    let what: Vec<&str> = what.iter().map(String::as_str).collect();
     let how: &[&str] = if stat { &["diff", "--stat"] } else { &["diff"] };
-    git_paged(globals, &[how, what, &["--"]].concat()).await
+    git_paged(globals, &[how, &what, &["--"]].concat()).await
 }

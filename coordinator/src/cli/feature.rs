@@ -17,10 +17,12 @@ use super::schedule::{self, ScheduleFlags};
 use super::start::Usage;
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts};
-use super::{agents, branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit};
+use super::{
+    agents, branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit, task,
+};
 use crate::api::body::{Done, EditFeature, Merging, Operating, PrecedenceWish, Started, Steer};
 use crate::domain::states::{FeatureState, RunOutcome};
-use crate::store::view::{FeatureView, Landing, Page, Progress};
+use crate::store::view::{FeatureView, Landing, LogEntry, Page, Progress};
 
 /// Look at features, and steer them
 #[derive(Debug, Subcommand)]
@@ -197,6 +199,10 @@ Examples:
     #[command(after_help = "Example:
   ralph-coordinator feature checkout todo")]
     Checkout(Named),
+    /// Show what was done to a feature and its tasks, by whom and when
+    #[command(after_help = "Example:
+  ralph-coordinator feature log todo")]
+    Log(Named),
     /// Wait for the end of a feature's run; the exit code tells its outcome
     #[command(after_help = "Example:
   ralph-coordinator feature wait todo")]
@@ -335,6 +341,12 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             diff::of_feature(globals, &client, &named.feature, stat).await?
         }
         FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
+        FeatureCommand::Log(named) => {
+            let path = format!("/features/{}/log", escape(&named.feature));
+            let page: Page<LogEntry> = client.get(&path).await?;
+            let nobody = "nobody has changed it yet";
+            output::show(globals, &page, |_| task::log_table(&page.items, nobody)).await?;
+        }
         FeatureCommand::Wait(named) => {
             return wait::wait(&client, &named.feature, format, Interrupts::new()?).await;
         }

@@ -59,6 +59,15 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
     table
 }
 
+/// A repository, as a link to its page where it has one: its identity is its host and path.
+fn linked(id: &str, shown: &str) -> String {
+    let host = id.split('/').next().unwrap_or_default();
+    match host.contains('.') && id.contains('/') {
+        true => Paint::stdout().link(&format!("https://{id}"), shown),
+        false => shown.to_owned(),
+    }
+}
+
 /// Features as a table, and what of them waits for a person.
 pub fn list(features: &[FeatureView], wide: bool) -> String {
     let text = table(features, wide).to_string();
@@ -175,7 +184,7 @@ pub fn page(progress: &Progress) -> String {
         lines.push(format!("  folder      {}, itself", tame(dir)));
     }
     if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
-        let (repo, base) = (tame(repo), tame(base));
+        let (repo, base) = (linked(&feature.repo_id, &tame(repo)), tame(base));
         lines.push(format!("  repository  {repo}"));
         let commit: String = feature
             .base_commit

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::args::Globals;
 use super::pager::{self, GitPager};
 use super::start::Usage;
-use super::submit::{is_address, normalised};
+use crate::domain::repo_id::{is_address, normalised};
 
 /// How long git may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::local_time::when;
+use super::local_time::ago;
 use super::output::{self, Format};
 use super::table::Table;
 use crate::api::body::{CreateHook, CreatedHook, Done};
@@ -83,8 +83,8 @@ fn table(hooks: &[HookView]) -> Table {
         table.row([
             hook.name.clone(),
             hook.feature.clone(),
-            when(hook.created_at),
-            hook.fired_at.map(when).unwrap_or_default(),
+            ago(hook.created_at),
+            hook.fired_at.map(ago).unwrap_or_default(),
             hook.made.clone().unwrap_or_default(),
             hook.problem.clone().unwrap_or_default(),
         ]);

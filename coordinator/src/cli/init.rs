@@ -13,8 +13,9 @@ use super::args::Globals;
 use super::output::{self, Format};
 use super::start::Usage;
 use crate::cli::counted::counted;
+use crate::config::{KEYS, Unset};
 
-/// The configuration that is written: every key with its default, commented out.
+/// The configuration that is written, but for the keys that need no words of their own.
 const CONFIG: &str = include_str!("ralph.toml");
 /// What a data folder here must not bring into commits; knowledge and features are for everyone.
 const IGNORED: [&str; 3] = [".ralph/*", "!.ralph/knowledge/", "!.ralph/features/"];
@@ -67,7 +68,7 @@ fn set_up(folder: &Path) -> anyhow::Result<Vec<String>> {
     let config = folder.join(".ralph.toml");
     match fs::File::create_new(&config) {
         Ok(mut file) => {
-            std::io::Write::write_all(&mut file, CONFIG.as_bytes())
+            std::io::Write::write_all(&mut file, configuration().as_bytes())
                 .with_context(|| format!("failed to write {}", config.display()))?;
             done.push(format!("wrote {}", config.display()));
         }
@@ -77,6 +78,71 @@ fn set_up(folder: &Path) -> anyhow::Result<Vec<String>> {
     done.extend(skills(folder)?);
     done.extend(ignore(folder)?);
     Ok(done)
+}
+
+/// Every key of the file with its default, commented out: below the words of its table, those that have none of their own as they are
+/// listed by `config`.
+fn configuration() -> String {
+    let mut tables: Vec<(&str, String)> = vec![("", String::new())];
+    for line in CONFIG.lines() {
+        if let Some(table) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            tables.push((table, String::new()));
+        }
+        if let Some((_, text)) = tables.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    // What stands in front of a table are its words.
+    for at in 1..tables.len() {
+        let before = tables[at - 1].1.trim_end().to_owned();
+        let words = before.rsplit_once("\n\n").map_or(0, |(kept, _)| kept.len() + 2);
+        let (kept, words) = before.split_at(words);
+        let words = format!("{}\n{}", words.trim_end(), tables[at].1);
+        tables[at - 1].1 = kept.trim_end().to_owned() + "\n";
+        tables[at].1 = words;
+    }
+    for key in KEYS.iter() {
+        // What has no table is no key of the file.
+        let Some((table, name)) = key.name.split_once('.') else {
+            continue;
+        };
+        // Tables of a name of one's own have the keys of those without.
+        if name.contains("NAME")
+            || KEYS
+                .iter()
+                .any(|other| other.name.starts_with(&format!("{}.", key.name)))
+        {
+            continue;
+        }
+        let at = tables
+            .iter()
+            .position(|(known, _)| *known == table)
+            .unwrap_or_else(|| {
+                tables.push((table, format!("[{table}]\n")));
+                tables.len() - 1
+            });
+        let text = &mut tables[at].1;
+        let stands = |line: &str| {
+            let rest = line.strip_prefix("#: ").and_then(|rest| rest.strip_prefix(name));
+            rest.is_some_and(|rest| rest.starts_with([' ', '.']))
+        };
+        if text.lines().any(stands) {
+            continue;
+        }
+        // A table that is shown on one line can't be added to by another.
+        let inline = name
+            .split_once('.')
+            .is_some_and(|(table, _)| text.contains(&format!("#: {table} = {{")));
+        let line = match key.default {
+            Unset::Toml(value) if inline => format!("# {name}: {} [{value}]\n", key.about),
+            Unset::Toml(value) => format!("#: {name} = {value}   # {}\n", key.about),
+            Unset::Words(words) => format!("# {name}: {} [{words}]\n", key.about),
+        };
+        text.push_str(&line);
+    }
+    let texts: Vec<&str> = tables.iter().map(|(_, text)| text.trim_end()).collect();
+    texts.join("\n\n") + "\n"
 }
 
 fn skills(folder: &Path) -> anyhow::Result<Option<String>> {
@@ -163,7 +229,28 @@ mod tests {
 
     #[test]
     fn every_key_of_the_written_file_is_known_when_it_is_uncommented() {
-        let uncommented: String = CONFIG
+        let written = configuration();
+        for key in KEYS.iter().filter(|key| !key.name.contains("NAME")) {
+            let Some((table, name)) = key.name.split_once('.') else {
+                continue;
+            };
+            let first = name.split('.').next().unwrap();
+            let told = [
+                format!("#: {name} = "),
+                format!("# {name}: "),
+                format!("#: {first}."),
+                format!("#: {first} = "),
+            ];
+            let stands = told
+                .iter()
+                .any(|start| written.lines().any(|line| line.starts_with(start)));
+            assert!(
+                stands && written.contains(&format!("[{table}]")),
+                "{} is missing:\n{written}",
+                key.name
+            );
+        }
+        let uncommented: String = written
             .lines()
             .map(|line| line.strip_prefix("#: ").unwrap_or(line))
             .filter(|line| !line.starts_with("# "))

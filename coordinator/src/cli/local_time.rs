@@ -3,12 +3,40 @@
 // Only the C library knows the rules of zones, and it writes to where it is told.
 #![allow(unsafe_code)]
 
+use std::io::IsTerminal as _;
+
 use time::macros::format_description;
-use time::{OffsetDateTime, UtcOffset};
+use time::{Duration, OffsetDateTime, UtcOffset};
 
 /// A time as people read it, with what it differs from UTC.
 pub fn when(at: OffsetDateTime) -> String {
     shown(at, offset_at(at).unwrap_or(UtcOffset::UTC))
+}
+
+/// A time as a person at a terminal reads it soonest: how long ago, or until when. Elsewhere, and after 30 days, it is the time itself.
+pub fn ago(at: OffsetDateTime) -> String {
+    let span = OffsetDateTime::now_utc() - at;
+    match std::io::stdout().is_terminal() {
+        true => relative(span).unwrap_or_else(|| when(at)),
+        false => when(at),
+    }
+}
+
+/// So long ago in few words; `None` where a date says more.
+fn relative(span: Duration) -> Option<String> {
+    let seconds = span.whole_seconds().unsigned_abs();
+    let words = match seconds {
+        0..45 => return Some("just now".to_owned()),
+        45..5_400 => format!("{} min", (seconds + 30) / 60),
+        5_400..129_600 => format!("{} h", (seconds + 1_800) / 3_600),
+        129_600..2_592_000 => format!("{} days", (seconds + 43_200) / 86_400),
+        _ => return None,
+    };
+    Some(if span.is_negative() {
+        format!("in {words}")
+    } else {
+        format!("{words} ago")
+    })
 }
 
 fn shown(at: OffsetDateTime, offset: UtcOffset) -> String {
@@ -45,6 +73,22 @@ mod tests {
     use time::macros::offset;
 
     use super::*;
+
+    #[test]
+    fn a_time_near_now_is_told_by_its_distance() {
+        let check = |seconds: i64, expected: Option<&str>| {
+            let told = relative(Duration::seconds(seconds));
+            assert_eq!(told.as_deref(), expected, "{seconds}");
+        };
+        check(0, Some("just now"));
+        check(-44, Some("just now"));
+        check(180, Some("3 min ago"));
+        check(-3_600, Some("in 60 min"));
+        check(7_300, Some("2 h ago"));
+        check(3 * 86_400, Some("3 days ago"));
+        check(31 * 86_400, None);
+        check(i64::MIN, None);
+    }
 
     #[test]
     fn a_time_says_what_it_differs_from_utc() {

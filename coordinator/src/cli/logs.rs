@@ -12,13 +12,15 @@ use super::output::{self, Format};
 use super::pager;
 use super::transcript::Show;
 use crate::api::body::{Following, Transcript};
+use crate::domain::states::TaskState;
+use crate::store::view::TaskDetail;
 
 /// Pause before a stream that broke off is asked for again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Show what the agent of a task did, or does
 ///
-/// Without --attempt and --kind it is the task's last session: the work, or its verification.
+/// Without --attempt and --kind it is the task's last session; of a task that is done, the work, then what judged it and where it landed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator logs t-9f2c
@@ -75,7 +77,12 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         };
         return follow(&client, &format!("{path}/events{query}"), how).await;
     }
-    let transcript: Transcript = client.get(&format!("{path}{query}")).await?;
+    let mut transcript: Transcript = client.get(&format!("{path}{query}")).await?;
+    // What judged it and landed it since tells nobody what was done.
+    let since = match wanted[..] {
+        [] if !transcript.of.live => done_since(&client, &args.task, &mut transcript).await?,
+        _ => Since::default(),
+    };
     if transcript.items.is_empty() && !transcript.of.live {
         eprintln!(
             "nothing is kept of what this session showed: its agent never began, or that is longer ago than `transcripts_days` of \
@@ -98,8 +105,51 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         text.push_str(&show.entry(entry));
     }
     text.push_str(&show.close());
+    if let Some(verdict) = since.verdict {
+        text.push_str(&show.head(&verdict.of));
+        let entries = verdict.items.iter().map(|entry| show.entry(entry));
+        text.push_str(&entries.collect::<String>());
+        text.push_str(&show.close());
+    }
+    if let Some(commit) = since.landed {
+        text.push_str(&show.note(&format!("── landed as {commit} ──")));
+    }
     pager::show(globals, &text).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What followed the work of a task that is done.
+#[derive(Default)]
+struct Since {
+    verdict: Option<Transcript>,
+    landed: Option<String>,
+}
+
+/// Puts the work of a task that is done in the place of its last session, and gives what followed.
+async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyhow::Result<Since> {
+    let task = escape(task);
+    let detail: TaskDetail = client.get(&format!("/tasks/{task}")).await?;
+    if detail.task.status != TaskState::Done {
+        return Ok(Since::default());
+    }
+    let landed = detail.landed_commit;
+    if last.of.kind != SessionKind::Verify {
+        return Ok(Since {
+            verdict: None,
+            landed,
+        });
+    }
+    let attempt = last.of.attempt;
+    let work = client
+        .get(&format!("/tasks/{task}/transcript?attempt={attempt}"))
+        .await;
+    let verdict = match work {
+        Ok(work) => Some(std::mem::replace(last, work)),
+        // Of a task that a verifier alone worked on.
+        Err(error) if ApiError::refuses(&error) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Since { verdict, landed })
 }
 
 async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCode> {

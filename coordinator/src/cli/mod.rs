@@ -64,4 +64,5 @@ mod up;
 mod wait;
 mod worker;
 
+pub use completions::answer as answer_shell;
 pub use start::main;

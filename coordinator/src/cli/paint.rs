@@ -37,6 +37,19 @@ impl Paint {
         Self(false)
     }
 
+    /// Whether it colours.
+    pub fn is_on(self) -> bool {
+        self.0
+    }
+
+    /// The text as a link, where a terminal shows it; else the text alone (OSC 8).
+    pub fn link(self, address: &str, text: &str) -> String {
+        match self.0 {
+            true => format!("\x1b]8;;{}\x1b\\{text}\x1b]8;;\x1b\\", tame(address)),
+            false => text.to_owned(),
+        }
+    }
+
     /// The text in its tone.
     pub fn apply(self, tone: Tone, text: &str) -> String {
         let code = match tone {
@@ -66,6 +79,22 @@ pub fn mark_of(status: &str) -> &'static str {
         "skipped" | "cancelled" => "-",
         "blocked" => "…",
         _ => "·",
+    }
+}
+
+/// The columns of the terminal that standard output is; `None` where it is none.
+pub fn width() -> Option<u16> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let (columns, _) = ratatui::crossterm::terminal::size().ok()?;
+    (columns > 0).then_some(columns)
+}
+
+/// Rings the bell of the terminal that standard error is: what somebody waited for is over.
+pub fn bell() {
+    if std::io::stderr().is_terminal() && !is_dumb() {
+        eprint!("\x07");
     }
 }
 

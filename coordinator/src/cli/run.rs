@@ -8,7 +8,7 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::cost;
 use super::duration::show_ms;
-use super::local_time::when;
+use super::local_time::ago;
 use super::output;
 use super::table::Table;
 use crate::store::view::{Page, RunView};
@@ -61,8 +61,8 @@ pub async fn run(globals: &Globals, command: RunCommand) -> anyhow::Result<ExitC
 
 fn table(runs: &[RunView], wide: bool) -> Table {
     let mut heads = vec![
-        "ID",
         "FEATURE",
+        "ID",
         "OUTCOME",
         "ITERATIONS",
         "COST",
@@ -79,8 +79,8 @@ fn table(runs: &[RunView], wide: bool) -> Table {
     for run in runs {
         let limits = &run.limits;
         let mut row = vec![
+            run.feature_name.clone(),
             run.id.clone(),
-            run.feature.clone(),
             run.outcome
                 .map_or("running", |outcome| outcome.as_str())
                 .to_owned(),
@@ -93,7 +93,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
                 limits.cost_usd.map(|usd| format!("{usd:.2}")),
             ),
             of(show_ms(run.elapsed_ms), limits.time_ms.map(show_ms)),
-            when(run.started_at),
+            ago(run.started_at),
         ];
         if wide {
             row.extend([

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::local_time::when;
+use super::local_time::{ago, when};
 use super::moment::Moment;
 use super::output::{self, Format};
 use super::start::Usage;
@@ -161,7 +161,7 @@ fn table(schedules: &[ScheduleView]) -> Table {
     for one in schedules {
         let next = match one.next_at {
             _ if one.paused => "paused".to_owned(),
-            Some(at) => when(at),
+            Some(at) => ago(at),
             None => "over".to_owned(),
         };
         let missed = match one.missed {
@@ -174,7 +174,7 @@ fn table(schedules: &[ScheduleView]) -> Table {
             one.cron.clone().unwrap_or_else(|| "once".to_owned()),
             one.time_zone.clone(),
             missed.to_owned(),
-            one.fired_at.map(when).unwrap_or_default(),
+            one.fired_at.map(ago).unwrap_or_default(),
             one.made.clone().unwrap_or_default(),
             one.problem.clone().unwrap_or_default(),
         ]);

@@ -13,7 +13,7 @@ use super::duration::show_ms;
 use super::output::{self, Format};
 use super::pager;
 use super::paint::{self, tame};
-use super::table::Table;
+use super::table::{Table, folded};
 use super::{feature_page, screen, worker};
 use crate::domain::waits;
 use crate::store::view::{SessionView, SystemView};
@@ -40,7 +40,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         let status: SystemView = client.get("/status").await?;
         match globals.output {
             Format::Json => output::json(&status)?,
-            format => pager::show(globals, &page(&status, format == Format::Wide)).await?,
+            format => pager::show(globals, &folded(&page(&status, format == Format::Wide))).await?,
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -63,7 +63,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         };
         match status {
             Ok(status) if globals.output == Format::Json => output::json_line(&status)?,
-            Ok(status) => output::text(&page(&status, globals.output == Format::Wide))?,
+            Ok(status) => output::text(&folded(&page(&status, globals.output == Format::Wide)))?,
             Err(error) if ApiError::refuses(&error) => {
                 return Err(error);
             }
@@ -124,11 +124,12 @@ fn page(status: &SystemView, wide: bool) -> String {
 
 fn sessions(sessions: &[SessionView]) -> Table {
     let mut table = Table::new(
-        ["TASK", "NOW", "ATTEMPT", "WORKER", "MODEL", "TIME", "TITLE"],
+        ["TASK", "ID", "NOW", "ATTEMPT", "WORKER", "MODEL", "TIME", "TITLE"],
         "nothing runs",
     );
     for session in sessions {
         table.row([
+            format!("{}/{}", session.feature_name, session.key),
             session.task.clone(),
             session.kind.to_string(),
             session.attempt.to_string(),

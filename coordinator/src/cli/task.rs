@@ -8,7 +8,7 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
-use super::local_time::when;
+use super::local_time::ago;
 use super::output::{self, Format};
 use super::start::Usage;
 use super::{agents, diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
@@ -261,7 +261,8 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
         TaskCommand::Log(named) => {
             let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(&named.task))).await?;
-            output::show(globals, &page, |_| log_table(&page.items)).await?;
+            let nobody = "nobody has steered it yet; `ralph-coordinator task show` lists its attempts";
+            output::show(globals, &page, |_| log_table(&page.items, nobody)).await?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Retry { task, all_of, reason } => match (task, all_of) {
@@ -367,14 +368,12 @@ async fn retry_all(
     Ok(ExitCode::SUCCESS)
 }
 
-fn log_table(entries: &[LogEntry]) -> Table {
-    let mut table = Table::new(
-        ["AT", "WHO", "WHAT", "WHY"],
-        "nobody has steered it yet; `ralph-coordinator task show` lists its attempts",
-    );
+/// What was done, by whom and why; `empty` is what is written of nothing.
+pub fn log_table(entries: &[LogEntry], empty: &'static str) -> Table {
+    let mut table = Table::new(["AT", "WHO", "WHAT", "WHY"], empty);
     for entry in entries {
         table.row([
-            when(entry.at),
+            ago(entry.at),
             entry.actor.clone(),
             entry.what.clone(),
             entry.why.clone().unwrap_or_default(),

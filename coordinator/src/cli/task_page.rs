@@ -4,7 +4,7 @@ use ralph_shared::wire::{Stray, TestChange};
 
 use super::cost;
 use super::duration::show_ms;
-use super::local_time::when;
+use super::local_time::{ago, when};
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use crate::cli::counted::counted;
@@ -13,11 +13,9 @@ use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
 
 /// Tasks as a table.
 pub fn table(tasks: &[TaskView], wide: bool) -> Table {
-    let mut heads = vec!["ID", "STATUS", "ATTEMPT", "NOW"];
+    let mut heads = vec!["TASK", "ID", "STATUS", "ATTEMPT", "NOW"];
     if wide {
-        heads.extend([
-            "KEY", "FEATURE", "PARENT", "PRIORITY", "POOL", "VERIFIED", "REASON",
-        ]);
+        heads.extend(["FEATURE", "PARENT", "PRIORITY", "POOL", "VERIFIED", "REASON"]);
     }
     heads.push("TITLE");
     let mut table = Table::new(heads, "no tasks");
@@ -33,6 +31,7 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
             None => String::new(),
         };
         let mut row = vec![
+            task.handle(),
             task.id.clone(),
             task.status.as_str().to_owned(),
             task.attempt.to_string(),
@@ -41,7 +40,6 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
         if wide {
             let verified = serde_json::to_value(task.verification_status).unwrap_or_default();
             row.extend([
-                task.key.clone(),
                 task.feature.clone(),
                 task.parent.clone().unwrap_or_default(),
                 task.priority.to_string(),
@@ -62,7 +60,8 @@ pub fn page(detail: &TaskDetail) -> String {
     let paint = Paint::stdout();
     let status = |word: &str| paint.apply(tone_of(word), word);
     let mut lines = vec![format!(
-        "{} {}: {}",
+        "{} {} {}: {}",
+        task.handle(),
         task.id,
         tame(&task.title),
         status(task.status.as_str())
@@ -70,10 +69,7 @@ pub fn page(detail: &TaskDetail) -> String {
     if let Some(reason) = &task.reason {
         lines.push(format!("  reason      {}", indented(reason)));
     }
-    lines.push(format!(
-        "  feature     {} ({})",
-        detail.feature_name, task.feature
-    ));
+    lines.push(format!("  feature     {} ({})", task.feature_name, task.feature));
     lines.push(format!("  key         {}", task.key));
     let asks = [
         Some(format!("pool {}", task.pool)),
@@ -162,7 +158,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     let mut lines = vec![format!(
         "  attempt {:<3} {} {} {}{failure} ({})",
         dispatch.attempt,
-        when(dispatch.started_at),
+        ago(dispatch.started_at),
         dispatch.kind,
         paint.apply(tone_of(word), word),
         facts.join(", ")

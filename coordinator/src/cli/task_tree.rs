@@ -1,4 +1,4 @@
-//! A tree of tasks, drawn.
+//! A tree of tasks, drawn, with what each of them waits for.
 
 use std::collections::HashMap;
 
@@ -70,12 +70,17 @@ fn line(task: &TaskView, paint: Paint) -> String {
     let status = task.status.as_str();
     let mark = mark_of(status);
     let mut line = format!(
-        "{} {} {} {}",
+        "{} {} {} {}  {}",
         paint.apply(tone_of(status), mark),
-        task.id,
+        task.key,
         paint.apply(tone_of(status), status),
-        tame(&task.title).replace('\n', " ")
+        tame(&task.title).replace('\n', " "),
+        paint.apply(Tone::Dim, &task.id)
     );
+    if !task.after.is_empty() {
+        let edges = format!("  ← {}", task.after.join(", "));
+        line.push_str(&paint.apply(Tone::Dim, &edges));
+    }
     if let Some(session) = &task.session {
         line.push_str(&paint.apply(
             Tone::Active,
@@ -96,6 +101,8 @@ mod tests {
         TaskView {
             id: id.to_owned(),
             feature: "f-1".to_owned(),
+            feature_name: "f".to_owned(),
+            after: Vec::new(),
             parent: parent.map(str::to_owned),
             key: id.to_owned(),
             title: format!("Title of {id}"),
@@ -130,11 +137,13 @@ mod tests {
             task("d", Some("b")),
             task("e", Some("elsewhere")),
         ];
-        let expected = "· a pending Title of a
-├─ · b pending Title of b
-│  └─ · d pending Title of d
-└─ · c pending Title of c
-· e pending Title of e
+        let mut tasks = tasks;
+        tasks[2].after = vec!["b".to_owned(), "e".to_owned()];
+        let expected = "· a pending Title of a  a
+├─ · b pending Title of b  b
+│  └─ · d pending Title of d  d
+└─ · c pending Title of c  c  ← b, e
+· e pending Title of e  e
 ";
         assert_eq!(draw(&tasks, 10), expected);
         assert!(draw(&tasks, 2).ends_with("… and 3 more\n"));

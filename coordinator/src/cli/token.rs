@@ -7,7 +7,7 @@ use clap::{Subcommand, ValueEnum};
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::duration::Span;
-use super::local_time::when;
+use super::local_time::ago;
 use super::output::{self, Format};
 use super::table::Table;
 use crate::api::body::{CreateToken, CreatedToken, Done};
@@ -123,10 +123,10 @@ fn table(tokens: &[TokenView]) -> Table {
             token.name.clone(),
             RoleWord::as_str(token.role).to_owned(),
             status(token).to_owned(),
-            when(token.created_at),
-            token.last_used_at.map(when).unwrap_or_default(),
-            token.expires_at.map(when).unwrap_or_default(),
-            token.revoked_at.map(when).unwrap_or_default(),
+            ago(token.created_at),
+            token.last_used_at.map(ago).unwrap_or_default(),
+            token.expires_at.map(ago).unwrap_or_default(),
+            token.revoked_at.map(ago).unwrap_or_default(),
         ]);
     }
     table

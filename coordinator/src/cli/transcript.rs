@@ -1,5 +1,6 @@
 //! A transcript for people: the agent's text bright, thoughts dim, tool calls in cyan, errors red (SPEC 9.3).
 
+use ralph_shared::sigil::Shown;
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
 use super::paint::{Paint, Tone, tame};
@@ -18,6 +19,8 @@ pub struct Show {
     paint: Paint,
     /// What the last piece was, when its line is still open.
     open: Option<Tone>,
+    /// What the agent says, whose signs become words.
+    says: Shown,
 }
 
 impl Show {
@@ -26,6 +29,7 @@ impl Show {
         Self {
             paint: Paint::stdout(),
             open: None,
+            says: Shown::default(),
         }
     }
 
@@ -34,6 +38,7 @@ impl Show {
         Self {
             paint: Paint::none(),
             open: None,
+            says: Shown::default(),
         }
     }
 
@@ -43,14 +48,25 @@ impl Show {
             "── {} attempt {} ({}) on {} ──",
             of.kind, of.attempt, of.dispatch, of.worker
         );
-        format!("{}{}\n", self.close(), self.paint.apply(Tone::Bright, &line))
+        self.note(&line)
+    }
+
+    /// A line of ours.
+    pub fn note(&mut self, line: &str) -> String {
+        format!("{}{}\n", self.close(), self.paint.apply(Tone::Bright, line))
     }
 
     /// What an entry adds.
     pub fn entry(&mut self, entry: &TranscriptEntry) -> String {
         match &entry.update {
-            TranscriptUpdate::Text { text } => self.piece(Tone::Bright, text),
-            TranscriptUpdate::Thought { text } => self.piece(Tone::Dim, text),
+            TranscriptUpdate::Text { text } => {
+                let said = self.says.push(text);
+                self.piece(Tone::Bright, &said)
+            }
+            TranscriptUpdate::Thought { text } => {
+                let rest = self.says.finish();
+                self.piece(Tone::Bright, &rest) + &self.piece(Tone::Dim, text)
+            }
             TranscriptUpdate::Started { agent, model } => {
                 let model = model
                     .as_ref()
@@ -116,18 +132,21 @@ impl Show {
 
     /// Ends an open line.
     pub fn close(&mut self) -> String {
+        let rest = self.says.finish();
+        let mut said = self.piece(Tone::Bright, &rest);
         if self.open.take().is_some() {
-            "\n".to_owned()
-        } else {
-            String::new()
+            said.push('\n');
         }
+        said
     }
 
     fn piece(&mut self, tone: Tone, text: &str) -> String {
-        let mut said = if self.open.is_some_and(|open| open != tone) {
-            self.close()
-        } else {
-            String::new()
+        if text.is_empty() {
+            return String::new();
+        }
+        let mut said = match self.open {
+            Some(open) if open != tone => "\n".to_owned(),
+            _ => String::new(),
         };
         let text = tame(text);
         said.push_str(&self.paint.apply(tone, &text));
@@ -170,6 +189,7 @@ mod tests {
         let mut show = Show {
             paint: Paint::none(),
             open: None,
+            says: Shown::default(),
         };
         let entry = |update| TranscriptEntry {
             seq: 0,

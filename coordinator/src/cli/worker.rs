@@ -3,15 +3,21 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use ralph_shared::subjects::{Subjects, is_label};
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::local_time::when;
+use super::local_time::ago;
 use super::output::{self, Format};
 use super::paint::tame;
+use super::start::Usage;
 use super::table::Table;
 use crate::api::body::{Done, Steer};
+use crate::embedded::user_of_worker;
 use crate::store::view::{Page, WorkerView};
+
+/// 192 bits.
+const PASSWORD_BYTES: usize = 24;
 
 /// Look at workers, and drain them
 #[derive(Debug, Subcommand)]
@@ -30,6 +36,24 @@ pub enum WorkerCommand {
         /// Name of the worker
         worker: String,
     },
+    /// Make a user of the broker for one worker, which hears nothing of what others are answered
+    ///
+    /// Printed is the entry for `authorization.users` of nats-server's configuration, with a new password. The worker of that name is started
+    /// with it in NATS_URL.
+    #[command(after_help = "Example:
+  ralph-coordinator worker user gpu-1 >gpu-1.conf     then `include gpu-1.conf` among the users of nats.conf")]
+    User {
+        /// Name of the worker
+        name: String,
+        /// First word of all subjects, as the coordinator has it
+        #[arg(
+            long,
+            env = "RALPH_SUBJECT_PREFIX",
+            default_value = "ralph",
+            value_name = "PREFIX"
+        )]
+        subject_prefix: String,
+    },
     /// Let a worker finish what runs and take nothing new
     #[command(after_help = "Example:
   ralph-coordinator worker drain worker-1")]
@@ -41,6 +65,10 @@ pub enum WorkerCommand {
 
 /// Does it.
 pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<ExitCode> {
+    if let WorkerCommand::User { name, subject_prefix } = &command {
+        user(name, subject_prefix)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let client = Client::find(globals)?;
     match command {
         WorkerCommand::List => {
@@ -51,6 +79,7 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
             let worker: WorkerView = client.get(&format!("/workers/{}", escape(&worker))).await?;
             output::show(globals, &worker, |_| page(std::slice::from_ref(&worker), true)).await?;
         }
+        WorkerCommand::User { .. } => {}
         WorkerCommand::Drain { worker } => {
             let done: Done = client
                 .post(&format!("/workers/{}/drain", escape(&worker)), &Steer::default())
@@ -62,6 +91,25 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn user(name: &str, prefix: &str) -> anyhow::Result<()> {
+    if !is_label(name) {
+        let why = format!("`{name}` can't name a worker: use 1 to 40 of a-z, 0-9 and `-`");
+        return Err(Usage(why).into());
+    }
+    let subjects = Subjects::new(prefix).map_err(Usage)?;
+    let random: [u8; PASSWORD_BYTES] = rand::random();
+    // What begins with a digit, nats-server may read as a number.
+    let password: String = random
+        .iter()
+        .fold("p".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    output::text(&format!("{:#}\n", user_of_worker(&subjects, name, &password)))?;
+    eprintln!(
+        "put this among `authorization.users` of nats-server and reload it; then start the worker with --name {name} and \
+         NATS_URL=nats://{name}:PASSWORD@HOST:4222"
+    );
+    Ok(())
 }
 
 /// Workers as a table, and what they don't start now.
@@ -98,8 +146,8 @@ fn table(workers: &[WorkerView], wide: bool) -> Table {
                 worker.host.clone(),
                 worker.pid.to_string(),
                 worker.version.clone(),
-                when(worker.started_at),
-                when(worker.seen_at),
+                ago(worker.started_at),
+                ago(worker.seen_at),
             ]);
         }
         table.row(row);

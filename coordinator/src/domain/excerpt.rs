@@ -5,8 +5,52 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
-/// Keeps the beginning and the end of a transcript, within bounds, as its entries come in order.
+/// A transcript as it is read from messages, some of which may be there twice, and some not.
 #[derive(Debug)]
+pub struct Gathered {
+    empty: Excerpt,
+    excerpt: Excerpt,
+    next: u64,
+    seen: u64,
+}
+
+impl Gathered {
+    /// Nothing yet.
+    pub fn new(empty: Excerpt) -> Self {
+        Self {
+            excerpt: empty.clone(),
+            empty,
+            next: 0,
+            seen: 0,
+        }
+    }
+
+    /// Adds an entry, of so many bytes as JSON. One that was there before is passed over. A transcript that begins anew was sent again
+    /// since the broker lost some of it: where something is missing so far, that counts from here on.
+    pub fn push(&mut self, entry: TranscriptEntry, bytes: usize) {
+        if entry.seq == 0 && self.seen < self.next {
+            *self = Self::new(self.empty.clone());
+        }
+        if entry.seq >= self.next {
+            self.next = entry.seq.saturating_add(1);
+            self.seen += 1;
+            self.excerpt.push(entry, bytes);
+        }
+    }
+
+    /// How many entries there were.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// What is kept of them, by number.
+    pub fn entries(self) -> BTreeMap<u64, TranscriptEntry> {
+        self.excerpt.entries()
+    }
+}
+
+/// Keeps the beginning and the end of a transcript, within bounds, as its entries come in order.
+#[derive(Debug, Clone)]
 pub struct Excerpt {
     tail_bytes: usize,
     head: Vec<TranscriptEntry>,
@@ -18,7 +62,7 @@ pub struct Excerpt {
 }
 
 /// What was left out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Gap {
     seq: u64,
     at_ms: i64,
@@ -127,6 +171,28 @@ mod tests {
         check(&[99], &[0], None);
         check(&[99, 1], &[0, 1], Some((0, 1)));
         check(&[1, 99, 99], &[0, 1, 2], Some((1, 1)));
+    }
+
+    #[test]
+    fn a_transcript_that_is_sent_again_replaces_one_with_gaps_alone() {
+        let check = |numbers: &[u64], expected: &[u64]| {
+            let mut gathered = Gathered::new(Excerpt::new(1_000, 1_000));
+            for seq in numbers {
+                gathered.push(entry(*seq, text("x")), 1);
+            }
+            assert_eq!(gathered.seen(), expected.len() as u64, "{numbers:?}");
+            assert_eq!(
+                gathered.entries().into_keys().collect::<Vec<_>>(),
+                expected,
+                "{numbers:?}"
+            );
+        };
+        check(&[0, 1, 1, 2], &[0, 1, 2]);
+        check(&[0, 1, 2, 0, 1, 2, 3], &[0, 1, 2, 3]);
+        check(&[3, 4, 0, 1, 2, 3, 4], &[0, 1, 2, 3, 4]);
+        check(&[0, 3, 4, 0, 1, 2, 3, 4], &[0, 1, 2, 3, 4]);
+        check(&[2, 3], &[2, 3]);
+        check(&[1_000_000_000, 0, 1], &[0, 1]);
     }
 
     #[test]

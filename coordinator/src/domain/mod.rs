@@ -26,6 +26,7 @@ pub mod note;
 pub mod offer;
 pub mod paths;
 pub mod recall;
+pub mod repo_id;
 pub mod retention;
 pub mod retry;
 pub mod run;

@@ -22,6 +22,7 @@ pub use child::{Backoff, ChildSpec, Phase, Process, StopStep, Supervised};
 pub use datadir::{DataDir, DataDirError, Published};
 pub use find::{NatsServer, Places, PostgresServer, ServerNotFound};
 pub use nats::{Nats, Role};
+pub use nats_config::user_of_worker;
 pub use postgres::Postgres;
 pub use readiness::ServerError;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ralph_shared::subjects::Subjects;
+use ralph_shared::subjects::{Subjects, worker_inbox};
 use serde_json::{Value, json};
 
 use super::Tuning;
@@ -49,7 +49,7 @@ pub(super) fn render(config: &Config) -> String {
                 {
                     "user": "worker",
                     "password": config.worker_password,
-                    "permissions": worker_permissions(config.subjects),
+                    "permissions": worker_permissions(config.subjects, None),
                 },
             ],
         },
@@ -57,10 +57,19 @@ pub(super) fn render(config: &Config) -> String {
     format!("{text:#}\n")
 }
 
+/// The entry of `authorization.users` of one worker alone: it hears what it is answered and ordered, and nothing of the others.
+pub fn user_of_worker(subjects: &Subjects, worker: &str, password: &str) -> Value {
+    json!({ "user": worker, "password": password, "permissions": worker_permissions(subjects, Some(worker)) })
+}
+
 /// A worker asks, reports and acknowledges tickets; it may not speak as a coordinator, make streams, or read what other workers
-/// ask and report. What they are answered it can hear, since all of them have one user: they are this machine's.
-fn worker_permissions(subjects: &Subjects) -> Value {
+/// ask and report. What they are answered it can hear where all of them have one user: no `name` then.
+fn worker_permissions(subjects: &Subjects, name: Option<&str>) -> Value {
     let tickets = subjects.tickets_stream();
+    let hears = match name {
+        Some(name) => [format!("{}.>", worker_inbox(name)), subjects.control(name)],
+        None => ["_INBOX.>".to_owned(), subjects.control("*")],
+    };
     json!({
         "publish": {
             "allow": [
@@ -81,8 +90,22 @@ fn worker_permissions(subjects: &Subjects) -> Value {
                 format!("$JS.ACK.*.*.{tickets}.>"),
             ],
         },
-        "subscribe": { "allow": ["_INBOX.>", subjects.control("*")] },
+        "subscribe": { "allow": hears },
         // Answers to orders.
         "allow_responses": { "max": 1, "expires": "1m" },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_with_a_user_of_its_own_hears_only_what_is_its_own() {
+        let user = user_of_worker(&Subjects::default(), "gpu-1", "p");
+        let hears = &user["permissions"]["subscribe"]["allow"];
+        assert_eq!(*hears, json!(["_INBOX.gpu-1.>", "ralph.control.gpu-1"]));
+        let shared = worker_permissions(&Subjects::default(), None);
+        assert_eq!(user["permissions"]["publish"], shared["publish"]);
+    }
 }

@@ -18,7 +18,7 @@ use crate::store::waits::Moment;
 
 /// What is added.
 #[derive(Debug, Clone)]
-pub struct Addition {
+pub struct Addition<'a> {
     /// The id that it gets.
     pub id: TaskId,
     /// One task without edges of its own.
@@ -32,7 +32,7 @@ pub struct Addition {
     /// What it gets where it doesn't say otherwise.
     pub defaults: TaskDefaults,
     /// Who adds it, for its log.
-    pub actor: &'static str,
+    pub actor: &'a str,
 }
 
 /// What came of it.
@@ -47,7 +47,7 @@ pub enum Added {
 }
 
 /// Adds the task; in a running feature it is worked on as soon as nothing holds it. Who added it is told after a [`store::flush`].
-pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::Result<(Added, Signals)> {
+pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sqlx::Result<(Added, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
@@ -121,7 +121,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition) -> sqlx::
 async fn refusal(
     conn: &mut PgConnection,
     feature: FeatureId,
-    addition: &Addition,
+    addition: &Addition<'_>,
     neighbours: &[Task],
 ) -> sqlx::Result<Option<String>> {
     for id in addition.after.iter().chain(&addition.parent) {

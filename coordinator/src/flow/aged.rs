@@ -10,6 +10,9 @@ const TOGETHER: i64 = 500;
 /// Transactions of one round and kind; the rest waits for the next round.
 const ROUNDS: usize = 100;
 
+/// How long it is known who changed what. Days: a year, and some time to look.
+const CHANGES_DAYS: f64 = 400.0;
+
 /// How long things are kept. Days; for ever when `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeptDays {
@@ -61,6 +64,7 @@ pub struct Removed {
 /// # Errors
 /// When the database fails; what was removed before stays so.
 pub async fn tick(db: &PgPool, kept: &KeptDays) -> sqlx::Result<Removed> {
+    remove(db, Kind::Changes, Some(CHANGES_DAYS)).await?;
     Ok(Removed {
         transcripts: remove(db, Kind::Transcripts, kept.transcripts).await?,
         prompts: remove(db, Kind::Prompts, kept.prompts).await?,
@@ -75,6 +79,7 @@ enum Kind {
     Prompts,
     Uses,
     BadReports,
+    Changes,
 }
 
 async fn remove(db: &PgPool, kind: Kind, days: Option<f64>) -> sqlx::Result<u64> {
@@ -91,6 +96,7 @@ async fn remove(db: &PgPool, kind: Kind, days: Option<f64>) -> sqlx::Result<u64>
                 Kind::Prompts => store::aged::prompts(&mut tx, days, TOGETHER).await?,
                 Kind::Uses => store::aged::uses(&mut tx, days, TOGETHER).await?,
                 Kind::BadReports => store::aged::bad_reports(&mut tx, days, TOGETHER).await?,
+                Kind::Changes => store::aged::changes(&mut tx, days, TOGETHER).await?,
             },
         };
         tx.commit().await?;

@@ -35,6 +35,10 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     if !beat.answered.is_empty() {
         store::door::answered(&mut tx, &beat.answered).await?;
     }
+    let archived = match beat.transcripts[..] {
+        [] => Vec::new(),
+        _ => store::transcript::cared_for(&mut tx, &beat.transcripts).await?,
+    };
     if all.is_empty() {
         tx.commit().await?;
         return Ok(HeartbeatAnswer::Renewed {
@@ -42,6 +46,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             end: Vec::new(),
             drain,
             shares: Vec::new(),
+            archived,
         });
     }
     let life = (beat.worker.as_str(), beat.incarnation);
@@ -77,6 +82,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         end,
         drain,
         shares,
+        archived,
     })
 }
 
@@ -145,6 +151,7 @@ mod tests {
             doors: Vec::new(),
             answered: Vec::new(),
             used: Vec::new(),
+            transcripts: Vec::new(),
         };
         let standings: Vec<_> = state
             .map(|(state, reported, is_current, reason)| Standing {

@@ -35,6 +35,12 @@ pub async fn fire(db: &PgPool, hook: &str, delivery: &str) -> sqlx::Result<(Fire
     };
     let made = copy::copy(&mut tx, original, now, &TimeZone::UTC, &mut signals).await?;
     store::hook::fired(&mut tx, hook, delivery, &made).await?;
+    if let Ok(feature) = made {
+        let object = store::change::object(&mut tx, feature.0)
+            .await?
+            .unwrap_or_default();
+        store::change::note(&mut tx, &format!("hook {hook}"), "submit", &object, None).await?;
+    }
     if let Err(why) = &made {
         tracing::warn!(hook, why, "a hook made nothing");
     }

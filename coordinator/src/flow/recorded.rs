@@ -30,7 +30,13 @@ pub async fn entries(
 ) -> anyhow::Result<Vec<TranscriptEntry>> {
     // The stream first: what leaves it meanwhile stands in Postgres by then.
     let streamed = Excerpt::new(half_bytes, half_bytes);
-    let mut found = bus.transcript(dispatch, streamed).await?;
+    let mut conn = db.acquire().await.context("no connection to the database")?;
+    let holder = store::transcript::holder(&mut conn, dispatch).await?;
+    drop(conn);
+    let mut found = match holder {
+        Some(holder) => bus.transcript(dispatch, &holder, streamed).await?.entries(),
+        None => BTreeMap::new(),
+    };
     let mut conn = db.acquire().await.context("no connection to the database")?;
     for (seq, entry) in kept(&mut conn, dispatch).await? {
         // What is kept may say that it left out what the stream still has.

@@ -58,6 +58,13 @@ async fn fire(db: &PgPool, id: Uuid) -> sqlx::Result<Option<Signals>> {
         true => make(&mut tx, &due, &mut signals).await?,
         false => Err(format!("nobody was there at {}", due.due)),
     };
+    if let Ok(feature) = made {
+        let verb = if due.cron.is_some() { "submit" } else { "run" };
+        let object = store::change::object(&mut tx, feature.0)
+            .await?
+            .unwrap_or_default();
+        store::change::note(&mut tx, "schedule", verb, &object, None).await?;
+    }
     if let Err(why) = &made {
         tracing::warn!(schedule = %id, feature = %due.feature, why, "a schedule made nothing");
     }

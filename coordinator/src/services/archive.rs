@@ -48,10 +48,13 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 }
 
 async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
-    let kept = deps
-        .bus
-        .transcript(dispatch, Excerpt::new(HEAD_BYTES, TAIL_BYTES))
-        .await?;
+    let Some(holder) = store::transcript::holder(&mut *deps.db.acquire().await?, dispatch).await? else {
+        return deps.bus.forget_transcript(dispatch).await;
+    };
+    let excerpt = Excerpt::new(HEAD_BYTES, TAIL_BYTES);
+    let gathered = deps.bus.transcript(dispatch, &holder, excerpt).await?;
+    let seen = i64::try_from(gathered.seen()).unwrap_or(i64::MAX);
+    let kept = gathered.entries();
     let entries = kept.len();
     let body = at_length(|| {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -63,7 +66,10 @@ async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
     })?;
     let mut conn = deps.db.acquire().await?;
     let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-    store::transcript::keep(&mut conn, dispatch, &body, entries).await?;
+    // Where nothing of it comes from its worker, that may still send it.
+    if seen > 0 {
+        store::transcript::keep(&mut conn, dispatch, &body, entries, seen).await?;
+    }
     drop(conn);
     deps.bus.forget_transcript(dispatch).await
 }

@@ -48,6 +48,8 @@ const NOTED_EVERY_S: f64 = 3_600.0;
 pub enum Standing {
     /// It is taken.
     Holds {
+        /// What it is called.
+        name: String,
         /// What it may do.
         role: Role,
         /// That it is used is noted already, lately.
@@ -77,6 +79,7 @@ pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<
     Ok(row.map(|row| match row.expired_at {
         Some(at) => Standing::Expired { name: row.name, at },
         None => Standing::Holds {
+            name: row.name,
             role: row.role,
             is_noted: row.is_noted,
         },

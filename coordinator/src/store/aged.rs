@@ -70,3 +70,17 @@ pub async fn bad_reports(conn: &mut PgConnection, days: f64, most: i64) -> sqlx:
     .await?;
     Ok(gone.rows_affected())
 }
+
+/// Removes notes of changes that are older than so many days, at most `most`. How many they were.
+pub async fn changes(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
+    // Numbers grow with time, so the oldest stand at the beginning of the key.
+    let gone = sqlx::query!(
+        "delete from changes
+         where id = any(array(select id from changes order by id limit $2)) and at < now() - $1 * interval '1 day'",
+        days,
+        most,
+    )
+    .execute(conn)
+    .await?;
+    Ok(gone.rows_affected())
+}

@@ -19,11 +19,17 @@ pub async fn renew(
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with mine as (
-           select id from dispatches
+           select id
+           from dispatches
+           cross join (select data_id from workers where name = $4) w
            where id = any($2) and state = 'live' and worker = $4
              and (incarnation <> $1 or lease_until < now() + 0.9 * $3 * interval '1 millisecond')
+             and (
+               incarnation = $1
+               or coalesce((select data_id from worker_lives l where l.incarnation = dispatches.incarnation), w.data_id) = w.data_id
+             )
            order by id
-           for no key update
+           for no key update of dispatches
          )
          update dispatches d
          set lease_until = now() + $3 * interval '1 millisecond', incarnation = $1

@@ -7,6 +7,7 @@ pub mod aged;
 pub mod blob;
 pub mod branch;
 pub mod budget;
+pub mod change;
 pub mod claimable;
 pub mod colliding;
 pub mod context;

@@ -1,23 +1,83 @@
 //! Transcripts of settled dispatches.
 
-use ralph_shared::ids::DispatchId;
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::wire::{KeptTranscript, TranscriptBatch};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
-/// Keeps a transcript; again, the longer one stays.
+/// Whose transcript it is: its worker, in the life that holds the dispatch or that follows on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    worker: String,
+    lives: [Option<Incarnation>; 2],
+}
+
+impl Holder {
+    /// Whether a batch comes from it. All workers may share one login at the broker, so anybody can send one.
+    pub fn sent(&self, batch: &TranscriptBatch) -> bool {
+        let Some(origin) = &batch.origin else {
+            return false;
+        };
+        origin.worker == self.worker && self.lives.contains(&Some(origin.incarnation))
+    }
+}
+
+/// Who may tell what the session of a dispatch did; `None` where nobody knows the dispatch.
+pub async fn holder(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Holder>> {
+    let row = sqlx::query!(
+        r#"select d.worker, d.incarnation, w.incarnation as "heir?"
+           from dispatches d
+           left join worker_lives l on l.incarnation = d.incarnation
+           left join workers w on w.name = d.worker and coalesce(l.data_id, w.data_id) = w.data_id
+           where d.id = $1"#,
+        dispatch.0
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| Holder {
+        worker: row.worker,
+        lives: [Some(Incarnation(row.incarnation)), row.heir.map(Incarnation)],
+    }))
+}
+
+/// Which of the transcripts that a worker keeps need no more care: all of their entries were seen and kept, or their dispatch is gone.
+pub async fn cared_for(conn: &mut PgConnection, held: &[KeptTranscript]) -> sqlx::Result<Vec<DispatchId>> {
+    let ids: Vec<Uuid> = held.iter().map(|one| one.dispatch.0).collect();
+    let entries: Vec<i64> = held
+        .iter()
+        .map(|one| i64::try_from(one.entries).unwrap_or(i64::MAX))
+        .collect();
+    let rows = sqlx::query_scalar!(
+        r#"select q.id as "id!"
+           from unnest($1::uuid[], $2::bigint[]) as q(id, entries)
+           left join dispatches d on d.id = q.id
+           left join transcripts t on t.dispatch_id = q.id
+           where d.id is null or coalesce(t.seen, t.entries) >= q.entries"#,
+        &ids,
+        &entries,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(DispatchId).collect())
+}
+
+/// Keeps a transcript of which so many entries were seen; again, the one of which more were seen stays.
 pub async fn keep(
     conn: &mut PgConnection,
     dispatch: DispatchId,
     body: &[u8],
     entries: i32,
+    seen: i64,
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into transcripts (dispatch_id, body, entries) values ($1, $2, $3)
+        "insert into transcripts (dispatch_id, body, entries, seen) values ($1, $2, $3, $4)
          on conflict (dispatch_id) do update
-         set body = excluded.body, entries = excluded.entries, stored_at = now()
-         where transcripts.entries < excluded.entries",
+         set body = excluded.body, entries = excluded.entries, seen = excluded.seen, stored_at = now()
+         where coalesce(transcripts.seen, transcripts.entries) < excluded.seen",
         dispatch.0,
         body,
         entries,
+        seen,
     )
     .execute(conn)
     .await?;

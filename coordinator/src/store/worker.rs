@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ralph_shared::ids::{Incarnation, TaskId};
+use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::wire::{AgentRule, ClosedDoor, DEFAULT_AGENT, Heartbeat, Hello};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -45,7 +45,13 @@ pub struct Worker {
 /// Forgets workers that weren't heard for so many days and hold nothing: in a cluster each start has a name of its own.
 pub async fn forget(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
     sqlx::query!(
-        "delete from workers
+        "with lives as (
+           delete from worker_lives l
+           where began_at < now() - make_interval(days => $1)
+             and not exists (select from workers w where w.incarnation = l.incarnation)
+             and not exists (select from dispatches d where d.incarnation = l.incarnation and d.state = 'live')
+         )
+         delete from workers
          where seen_at < now() - make_interval(days => $1)
            and name <> all(array(select worker from dispatches where state = 'live'))",
         days,
@@ -93,11 +99,18 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
         .collect())
 }
 
-/// The life that has a worker's name now.
-pub async fn life(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<Incarnation>> {
-    let life = sqlx::query_scalar!("select incarnation from workers where name = $1", name)
-        .fetch_optional(conn)
-        .await?;
+/// The life that has the name of a dispatch's worker now, if it works in the same data folder as the one that holds the dispatch.
+pub async fn heir(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Incarnation>> {
+    let life = sqlx::query_scalar!(
+        "select w.incarnation
+         from dispatches d
+         join workers w on w.name = d.worker
+         left join worker_lives l on l.incarnation = d.incarnation
+         where d.id = $1 and coalesce(l.data_id, w.data_id) = w.data_id",
+        dispatch.0
+    )
+    .fetch_optional(conn)
+    .await?;
     Ok(life.map(Incarnation))
 }
 
@@ -135,7 +148,10 @@ pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
 /// drain above all, stays.
 pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
     sqlx::query!(
-        "insert into workers
+        "with life as (
+           insert into worker_lives (incarnation, data_id) values ($2, $3) on conflict do nothing
+         )
+         insert into workers
            (name, incarnation, data_id, pools, agents, slots, free_slots, version, host, pid, accounts,
             rules)
          values ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10, $11)

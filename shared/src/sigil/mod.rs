@@ -31,6 +31,7 @@ mod parse;
 #[cfg(test)]
 mod rules;
 mod scan;
+mod shown;
 mod signals;
 #[cfg(test)]
 mod torture;
@@ -47,4 +48,5 @@ pub use memory::{
 };
 pub use name::SigilName;
 pub use parse::{Context, MAX_ENTRIES, parse};
+pub use shown::Shown;
 pub use signals::{Difficulty, Promise, Sigils, Verdict};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::EndReason;
 use super::door::ClosedDoor;
+use super::transcript::KeptTranscript;
 use super::usage::{Granted, Used};
 use crate::ids::{DispatchId, Incarnation};
 
@@ -33,6 +34,9 @@ pub struct Heartbeat {
     /// What the dispatches of `running` used so far, as far as it is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used: Vec<Used>,
+    /// Transcripts of ended sessions that aren't known to be kept, some of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transcripts: Vec<KeptTranscript>,
 }
 
 /// How a report ended on the coordinator's side.
@@ -86,6 +90,9 @@ pub enum HeartbeatAnswer {
         /// What those may use that asked for more.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shares: Vec<Granted>,
+        /// Of `transcripts`, those that are kept now: the worker may forget them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        archived: Vec<DispatchId>,
     },
     /// The incarnation is not known or no longer the current one: say hello.
     SayHello,

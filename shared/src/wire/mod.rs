@@ -54,6 +54,6 @@ pub use survey::{
 };
 pub use text::{MAX_TEXT_BYTES, PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
-pub use transcript::{TranscriptBatch, TranscriptEntry, TranscriptUpdate};
+pub use transcript::{KeptTranscript, TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate};
 pub use usage::{Basis, Granted, Share, Usage, Used};
 pub use version::{READS, WRITES, common_version};

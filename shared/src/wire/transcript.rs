@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::DispatchId;
+use crate::ids::{DispatchId, Incarnation};
 
 /// Several entries in one message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,8 +11,29 @@ pub struct TranscriptBatch {
     pub v: u16,
     /// The dispatch.
     pub dispatch: DispatchId,
+    /// Who sends it; what doesn't come from the dispatch's worker is not read.
+    #[serde(default)]
+    pub origin: Option<TranscriptOrigin>,
     /// The entries, in order.
     pub entries: Vec<TranscriptEntry>,
+}
+
+/// Whose a transcript is. What knows a life's number is that life and the coordinators alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TranscriptOrigin {
+    /// The worker's name.
+    pub worker: String,
+    /// This life of it.
+    pub incarnation: Incarnation,
+}
+
+/// A transcript that its worker keeps until a coordinator has all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptTranscript {
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// How many entries it has.
+    pub entries: u64,
 }
 
 /// One thing that happened.

@@ -136,6 +136,7 @@ impl Stub {
             doors: Vec::new(),
             answered: Vec::new(),
             used: Vec::new(),
+            transcripts: Vec::new(),
         };
         match self.link.heartbeat(&beat).await? {
             HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),

@@ -417,8 +417,17 @@ fn the_manual_has_a_page_for_each_command_and_shells_complete_them() {
     for shell in ["bash", "zsh", "fish"] {
         let output = ralph(root.path(), &["completions", shell]);
         let script = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && script.contains("checkout"), "{shell}");
+        assert!(output.status.success() && script.contains("COMPLETE"), "{shell}");
     }
+    let mut asked = Command::new(binary("ralph-coordinator"));
+    asked
+        .args(["--", "ralph-coordinator", "feature", "ch"])
+        .env("COMPLETE", "fish");
+    let offered = String::from_utf8(asked.output().unwrap().stdout).unwrap();
+    assert!(offered.starts_with("checkout"), "{offered}");
+    let mut worker = Command::new(binary("ralph-worker"));
+    let script = worker.args(["completions", "bash"]).output().unwrap().stdout;
+    assert!(String::from_utf8(script).unwrap().contains("ralph-worker"));
 }
 
 #[test]

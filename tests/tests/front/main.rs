@@ -1,20 +1,24 @@
 //! What people touch: the HTTP API and the command line, against real servers and processes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod accountable;
 mod again;
 mod api;
 mod approval;
 mod bounds;
 mod branches;
+mod by_hand;
 mod caller;
 mod ceilings;
 mod commands;
+mod completing;
 mod costs;
 mod described;
 mod diffs;
 mod doors;
 mod edits;
 mod feature_edits;
+mod fenced;
 mod figures;
 mod found;
 mod gates;

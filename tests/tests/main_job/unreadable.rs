@@ -31,6 +31,7 @@ async fn an_assignment_that_cannot_be_read_is_said_and_not_asked_for_again() {
         end: Vec::new(),
         drain: false,
         shares: Vec::new(),
+        archived: Vec::new(),
     };
     let unreadable = br#"{"answer": "assigned", "assignment": {"work": {"kind": "dream"}}}"#;
     let (beats, claims) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

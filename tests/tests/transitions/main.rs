@@ -14,6 +14,7 @@ mod deaths;
 mod doors;
 mod failures;
 mod gates;
+mod heirs;
 mod hello;
 mod holds;
 mod invariants;

@@ -17,6 +17,8 @@ pub struct Pool<'a> {
     pub incarnation: Incarnation,
     /// The agents that its slots can start now.
     pub open: Vec<String>,
+    /// Its data folder.
+    folder: &'static str,
 }
 
 impl<'a> Pool<'a> {
@@ -24,13 +26,28 @@ impl<'a> Pool<'a> {
         Self::join_with(world, &["default"], Vec::new()).await
     }
 
-    /// With these agents, and what they are taken for.
-    pub async fn join_with(world: &'a World, agents: &[&str], rules: Vec<AgentRule>) -> Self {
+    /// A worker of the same name from another data folder.
+    pub async fn join_from(world: &'a World, folder: &'static str) -> Self {
         let pool = Self {
+            folder,
+            ..Self::of(world, &["default"])
+        };
+        pool.say_hello(Vec::new()).await;
+        pool
+    }
+
+    fn of(world: &'a World, agents: &[&str]) -> Self {
+        Self {
             world,
             incarnation: Incarnation::new(),
             open: agents.iter().map(|&agent| agent.to_owned()).collect(),
-        };
+            folder: "d",
+        }
+    }
+
+    /// With these agents, and what they are taken for.
+    pub async fn join_with(world: &'a World, agents: &[&str], rules: Vec<AgentRule>) -> Self {
+        let pool = Self::of(world, agents);
         pool.say_hello(rules).await;
         pool
     }
@@ -40,7 +57,7 @@ impl<'a> Pool<'a> {
             reads: READS.to_vec(),
             worker: "w".into(),
             incarnation: self.incarnation,
-            data_id: "d".into(),
+            data_id: self.folder.into(),
             pools: vec!["default".into()],
             slots: 8,
             agents: self.open.clone(),
@@ -84,6 +101,7 @@ impl<'a> Pool<'a> {
         let beat = Heartbeat {
             running: used.iter().map(|one| one.dispatch).collect(),
             used: used.to_vec(),
+            transcripts: Vec::new(),
             ..self.beat_of(&[], &[])
         };
         match self.answer(&beat).await {
@@ -115,6 +133,7 @@ impl<'a> Pool<'a> {
             doors: Vec::new(),
             answered: ids(answered),
             used: Vec::new(),
+            transcripts: Vec::new(),
         }
     }
 

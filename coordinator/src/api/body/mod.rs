@@ -10,6 +10,7 @@ mod precedence;
 mod problem;
 mod steer;
 mod submit;
+mod tasks;
 mod texts;
 mod token;
 mod transcript;
@@ -25,7 +26,8 @@ pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, Staying
 pub use precedence::PrecedenceWish;
 pub use problem::ProblemBody;
 pub use steer::{Done, Started, Steer, WaitFor};
-pub use submit::{Accepted, DirRef, GraphText, RepoRef, SubmitFeature, SubmitTask};
+pub use submit::{Accepted, DirRef, RepoRef, SubmitFeature, SubmitTask};
+pub use tasks::GraphText;
 pub use texts::{TextsView, WriteText};
 pub use token::{CreateToken, CreatedToken};
 pub use transcript::{Following, PromptSent, Transcript};

@@ -23,7 +23,7 @@ pub struct Done {
 #[serde(deny_unknown_fields)]
 pub struct WaitFor {
     /// What must be done before: the beginnings of their ids, or `FEATURE/KEY`.
-    #[schema(schema_with = super::submit::tasks)]
+    #[schema(schema_with = super::submit::task_ids)]
     pub blockers: Vec<String>,
 }
 

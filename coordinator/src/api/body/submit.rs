@@ -6,24 +6,28 @@ use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::limits::RunWish;
 use super::precedence::PrecedenceWish;
+use super::tasks::{self, GraphText};
 use crate::domain::concurrency::Concurrency;
 use crate::domain::states::FailurePolicy;
 use crate::store::view::FeatureView;
 
-/// A repository as every worker can reach it, resolved by the client.
+/// A repository as every worker can reach it. What is left out, the coordinator finds out; it needs git and a way there for that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepoRef {
     /// Address or path, as git takes it. A login in it is for workers; nobody is shown it.
     #[schema(pattern = r"^[^-\n\x00][^\n\x00]*$")]
     pub address: String,
-    /// Normalised identity: memory and names are scoped to it.
-    pub id: String,
-    /// Branch or tag that the feature starts from.
-    pub base_ref: String,
-    /// The commit that it named. Hex object id.
+    /// Normalised identity: memory and names are scoped to it. What the address leaves without scheme, login and `.git` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Branch or tag that the feature starts from; the repository's own choice when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_ref: Option<String>,
+    /// The commit to start from, a whole hex object id; the one that `base_ref` names now when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^([0-9a-f]{40}|[0-9a-f]{64})$")]
-    pub base_commit: String,
+    pub base_commit: Option<String>,
     /// The feature's branch; `ralph/NAME` when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -43,16 +47,6 @@ pub struct DirRef {
     pub id: String,
 }
 
-/// A task graph as text, YAML or JSON (SPEC 2.6).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GraphText {
-    /// Where it comes from: errors begin with it.
-    pub source: String,
-    /// The text.
-    pub text: String,
-}
-
 /// `POST /api/v1/features`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -69,8 +63,13 @@ pub struct SubmitFeature {
     /// The plan, whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Its tasks. Without them, sessions write what is missing: the specification, the plan, the tasks (SPEC 2.1).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Its tasks: a list, or the text of a task file. Without them, sessions write what is missing: the specification, the plan, the tasks.
+    #[serde(
+        default,
+        deserialize_with = "tasks::read",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(schema_with = tasks::schema)]
     pub tasks: Option<GraphText>,
     /// Results that a person approves before the next step starts: `spec`, `plan`, `tasks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,7 +151,7 @@ pub struct SubmitTask {
     pub parent: Option<String>,
     /// The tasks that must be done before: the beginnings of their ids, or `FEATURE/KEY`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(schema_with = tasks)]
+    #[schema(schema_with = task_ids)]
     pub after: Vec<String>,
     /// Lower goes first.
     #[serde(default)]
@@ -194,7 +193,7 @@ pub struct SubmitTask {
     pub run: RunWish,
 }
 
-pub(super) fn tasks() -> Array {
+pub(super) fn task_ids() -> Array {
     let task = Object::builder()
         .schema_type(Type::String)
         .pattern(Some("^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$"));

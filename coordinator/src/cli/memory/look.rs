@@ -7,7 +7,7 @@ use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::counted::counted;
-use crate::cli::local_time::when;
+use crate::cli::local_time::{ago, when};
 use crate::cli::output::{self, Format};
 use crate::cli::pager;
 use crate::cli::paint::tame;
@@ -73,7 +73,7 @@ fn table(entries: &[MemoryView], wide: bool) -> Table {
                 entry.task.clone().unwrap_or_else(|| entry.origin.clone()),
                 entry.landed.to_string(),
                 entry.failed.to_string(),
-                when(entry.created_at),
+                ago(entry.created_at),
             ]);
         }
         row.push(head(entry).to_owned());

@@ -7,22 +7,32 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
 
 use super::fit::{feature_line, keys};
-use super::state::{State, Verb};
+use super::log::{draw_bar, draw_diff, draw_end, draw_help, draw_log, one_line, wrapped};
+use super::state::{State, Typing, Verb};
 use crate::cli::paint::{Tone, mark_of, tame, tone_of};
 use crate::store::view::TaskView;
 
-/// Features that are shown at once.
-const FEATURES: u16 = 6;
-const LOG_KEYS: &str = "↑↓ PgUp PgDn Home End  q back";
+/// Rows that features have at least, and the part of the screen that they have at most.
+const FEATURES: u16 = 3;
+const PART: u16 = 3;
+
+const NO_FEATURES: &str = "no features; `ralph-coordinator submit feature NAME --tasks FILE` makes one";
 
 /// Draws it, in colour if that is wanted.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, colour: bool) {
     let style = |tone: Tone| if colour { style_of(tone) } else { Style::new() };
+    if state.help {
+        return draw_help(frame, &style);
+    }
+    if let Some((lines, top)) = &state.diff {
+        return draw_diff(frame, lines, *top, &style);
+    }
     if let Some(below) = state.reading {
         return draw_log(frame, state, below, &style);
     }
     let count = state.system.as_ref().map_or(0, |system| system.features.len());
-    let features = u16::try_from(count).unwrap_or(FEATURES).clamp(1, FEATURES) + 2;
+    let most = (frame.area().height / PART).max(FEATURES);
+    let features = u16::try_from(count).unwrap_or(most).clamp(1, most) + 2;
     let [top, middle, bottom] = Layout::vertical([
         Constraint::Length(features),
         Constraint::Min(3),
@@ -72,7 +82,24 @@ fn draw_features(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl 
             tame(&waiting.why).replace('\n', " ")
         )
     });
-    let block = Block::bordered().title(format!(" features — {workers} workers ready {waits}"));
+    let needy = features
+        .iter()
+        .filter(|feature| feature.tasks.needs_review > 0)
+        .count();
+    let needy = match needy {
+        0 => String::new(),
+        n => format!("— {n} need you "),
+    };
+    let title = format!(
+        " {} features {needy}— {workers} workers ready {waits}",
+        features.len()
+    );
+    let block = Block::bordered().title(title);
+    if features.is_empty() && state.system.is_some() {
+        let hint = Line::styled(NO_FEATURES, style(Tone::Dim));
+        frame.render_widget(wrapped(vec![hint]).block(block), area);
+        return;
+    }
     let room = usize::from(area.width.saturating_sub(2));
     let items = features
         .iter()
@@ -80,37 +107,16 @@ fn draw_features(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl 
     let list = List::new(items).block(block).highlight_style(chosen());
     let mut selection = ListState::default().with_selected((!features.is_empty()).then_some(state.feature));
     frame.render_stateful_widget(list, area, &mut selection);
-}
-
-/// The selected task's log, with so many lines left below.
-fn draw_log(frame: &mut Frame<'_>, state: &mut State, below: usize, style: &impl Fn(Tone) -> Style) {
-    let [middle, bottom] = Layout::vertical([Constraint::Min(3), Constraint::Length(1)]).areas(frame.area());
-    state.page = usize::from(middle.height.saturating_sub(2));
-    let end = state.log.len().saturating_sub(below);
-    let first = end.saturating_sub(state.page);
-    let title = state.selected().map_or_else(String::new, |task| {
-        format!(
-            " {} {} — {}–{end} of {} lines ",
-            task.id,
-            tame(&task.title),
-            (first + 1).min(end),
-            state.log.len()
-        )
-    });
-    let lines: Vec<Line<'_>> = state.log[first..end]
-        .iter()
-        .map(|line| Line::raw(line.as_str()))
-        .collect();
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(title)),
-        middle,
-    );
-    frame.render_widget(Paragraph::new(Line::styled(LOG_KEYS, style(Tone::Dim))), bottom);
+    draw_bar(frame, area, features.len(), selection.offset());
 }
 
 fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
     let more = if state.has_more { ", and more" } else { "" };
-    let block = Block::bordered().title(format!(" tasks — {}{more} ", state.tasks.len()));
+    let of = match state.filter.is_empty() {
+        true => String::new(),
+        false => format!(" of {} with `{}`", state.all.len(), tame(&state.filter)),
+    };
+    let block = Block::bordered().title(format!(" tasks — {}{of}{more} ", state.tasks.len()));
     let items = state
         .tasks
         .iter()
@@ -119,6 +125,7 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(
     let list = List::new(items).block(block).highlight_style(chosen());
     let mut selection = ListState::default().with_selected((!state.tasks.is_empty()).then_some(state.task));
     frame.render_stateful_widget(list, area, &mut selection);
+    draw_bar(frame, area, state.tasks.len(), selection.offset());
 }
 
 fn task_line(task: &TaskView, depth: usize, style: &impl Fn(Tone) -> Style) -> Line<'static> {
@@ -146,33 +153,58 @@ fn draw_tail(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(T
     let title = state.selected().map_or_else(String::new, |task| {
         format!(" {} {} ", task.id, task.status.as_str().replace('_', " "))
     });
-    let mut lines: Vec<Line<'_>> = Vec::new();
+    let block = Block::bordered().title(title);
+    let mut inner = block.inner(area);
+    frame.render_widget(block, area);
     if let Some(reason) = state.selected().and_then(|task| task.reason.as_ref()) {
-        lines.push(Line::styled(tame(reason).replace('\n', " "), style(Tone::Warn)));
+        let reason = wrapped(vec![Line::styled(one_line(reason), style(Tone::Warn))]);
+        let rows = u16::try_from(reason.line_count(inner.width.max(1))).unwrap_or(u16::MAX);
+        let rows = rows.min(inner.height / 2 + inner.height % 2);
+        frame.render_widget(
+            reason,
+            Rect {
+                height: rows,
+                ..inner
+            },
+        );
+        (inner.y, inner.height) = (inner.y + rows, inner.height - rows);
     }
-    let room = usize::from(area.height.saturating_sub(2)).saturating_sub(lines.len());
-    let first = state.log.len().saturating_sub(room);
-    lines.extend(state.log[first..].iter().map(|line| Line::raw(line.as_str())));
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), area);
+    let first = state.log.len().saturating_sub(usize::from(inner.height));
+    let lines = state.log[first..].iter().map(|line| Line::raw(line.as_str()));
+    draw_end(frame, inner, lines.collect(), Block::new());
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(Tone) -> Style) {
-    let first = match &state.typing {
-        Some((verb, text)) => {
-            let how = if *verb == Verb::Reject {
-                "Enter does it when a word is there: the next session is told it; Esc doesn't"
-            } else {
-                "Enter does it, Esc doesn't"
-            };
-            Line::styled(
-                format!("{}: why? {text}▏ ({how})", verb.as_str()),
-                style(Tone::Bright),
-            )
-        }
-        None => Line::styled(tame(&state.message).replace('\n', " "), style(Tone::Warn)),
+    let width = usize::from(area.width);
+    let typed = |before: &str, text: &str, after: &str| {
+        Line::styled(typed(before, text, after, width), style(Tone::Bright))
     };
-    let keys = Line::styled(keys(usize::from(area.width)), style(Tone::Dim));
+    let first = match &state.typing {
+        Some((Typing::Reason(Verb::Reject), text)) => {
+            let how = " (Enter does it when a word is there: the next session is told it; Esc doesn't)";
+            typed("reject: why? ", text, how)
+        }
+        Some((Typing::Reason(verb), text)) => typed(
+            &format!("{}: why? ", verb.as_str()),
+            text,
+            " (Enter does it, Esc doesn't)",
+        ),
+        Some((Typing::Filter, text)) => typed("/", text, " (Enter keeps it, Esc shows all)"),
+        None => Line::styled(one_line(&state.message), style(Tone::Warn)),
+    };
+    let keys = Line::styled(keys(&state.keys(), width), style(Tone::Dim));
     frame.render_widget(Paragraph::new(vec![first, keys]), area);
+}
+
+/// What is typed, with the cursor in sight: of a long text the beginning goes.
+fn typed(before: &str, text: &str, after: &str, width: usize) -> String {
+    let room = width.saturating_sub(before.chars().count() + 1);
+    let chars = text.chars().count();
+    if chars + after.chars().count() <= room {
+        return format!("{before}{text}▏{after}");
+    }
+    let end: String = text.chars().skip(chars.saturating_sub(room)).collect();
+    format!("{before}{end}▏")
 }
 
 #[cfg(test)]
@@ -184,6 +216,7 @@ mod tests {
 
     use super::super::state::tests::example;
     use super::*;
+    use crate::store::view::FeatureView;
 
     fn drawn(state: &mut State) -> String {
         let mut terminal = Terminal::new(TestBackend::new(100, 14)).unwrap();
@@ -194,7 +227,7 @@ mod tests {
     #[test]
     fn a_screen_with_work_going_on() {
         let mut state = example();
-        state.typing = Some((Verb::Retry, "look at the tests".to_owned()));
+        state.typing = Some((Typing::Reason(Verb::Retry), "look at the tests".to_owned()));
         insta::assert_snapshot!(drawn(&mut state));
     }
 
@@ -204,6 +237,70 @@ mod tests {
         state.reading = Some(0);
         insta::assert_snapshot!(drawn(&mut state));
         assert_eq!(state.page, 11);
+    }
+
+    #[test]
+    fn a_long_line_is_wrapped_with_the_reason_above_it_and_read_from_its_beginning() {
+        let mut state = example();
+        let reason = format!("the gate failed: {}END", "words ".repeat(15));
+        state.tasks[1].reason = Some(reason);
+        state.log = vec![format!("{}LAST", "sentence ".repeat(200)), "after".to_owned()];
+        assert!(drawn(&mut state).contains("END"), "beside the tasks");
+        state.reading = Some(0);
+        let shown = drawn(&mut state);
+        assert!(
+            shown.contains("END") && shown.contains("LAST") && shown.contains("after"),
+            "{shown}"
+        );
+        assert_eq!(state.most_below, 1, "the first line alone fills the screen");
+        state.log = (0..100).map(|n| format!("line {n}")).collect();
+        drawn(&mut state);
+        state.reading = Some(state.most_below);
+        let shown = drawn(&mut state);
+        assert!(shown.contains("line 0 ") && !shown.contains("line 99"), "{shown}");
+    }
+
+    #[test]
+    fn features_have_rows_by_the_height_and_a_bar() {
+        let mut state = example();
+        let system = state.system.as_mut().unwrap();
+        let one = system.features[1].clone();
+        system.features = (0..40)
+            .map(|n| FeatureView {
+                name: format!("feature-{n}"),
+                ..one.clone()
+            })
+            .collect();
+        let rows = |state: &mut State, height: u16| {
+            let mut terminal = Terminal::new(TestBackend::new(100, height)).unwrap();
+            terminal.draw(|frame| draw(frame, state, false)).unwrap();
+            let shown = terminal.backend().to_string();
+            assert!(shown.contains("40 features") && shown.contains('█'), "{shown}");
+            shown.matches("feature-").count()
+        };
+        assert_eq!((rows(&mut state, 24), rows(&mut state, 60)), (8, 20));
+    }
+
+    #[test]
+    fn what_is_typed_stays_in_sight_and_help_and_diff_are_drawn() {
+        let mut state = example();
+        let text = format!("{}END", "word ".repeat(60));
+        state.typing = Some((Typing::Reason(Verb::Interrupt), text));
+        assert!(drawn(&mut state).contains("END▏"));
+        state.typing = None;
+        state.help = true;
+        assert!(drawn(&mut state).contains("run the feature"));
+        state.help = false;
+        state.take_diff("t-2", "diff --git a/x b/x\n+new\n-old");
+        let shown = drawn(&mut state);
+        assert!(shown.contains("+new") && shown.contains("-old"), "{shown}");
+    }
+
+    #[test]
+    fn without_features_the_screen_says_how_to_make_one() {
+        let mut state = example();
+        state.system.as_mut().unwrap().features.clear();
+        assert!(drawn(&mut state).contains("submit feature NAME"));
     }
 
     #[test]

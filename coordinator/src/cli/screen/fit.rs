@@ -15,27 +15,14 @@ const SHORT_BAR: usize = 10;
 const NAME: usize = 20;
 const SHORT_NAME: usize = 12;
 
-/// Keys and what they do.
-const KEYS: [(&str, &str); 10] = [
-    ("↑↓", "task"),
-    ("Tab", "feature"),
-    ("l", "log"),
-    ("i", "interrupt"),
-    ("r", "retry"),
-    ("a", "approve"),
-    ("x", "reject"),
-    ("s", "skip"),
-    ("p", "pause"),
-    ("q", "quit"),
-];
-/// What goes where there is no room for all of them: of the first two what they do, then the keys from the one that is known best or
-/// missed least. How to leave stays.
+/// What goes where there is no room for all keys: of the first two what they do, then the keys from the one that is known best or missed
+/// least. How to leave stays.
 const WORDS_GO: [&str; 2] = ["↑↓", "Tab"];
-const KEYS_GO: [&str; 9] = ["↑↓", "Tab", "p", "s", "x", "a", "r", "i", "l"];
+const KEYS_GO: [&str; 13] = ["↑↓", "Tab", "/", "p", "s", "d", "x", "r", "i", "?", "l", "R", "a"];
 
 /// The keys, in so many columns.
-pub fn keys(columns: usize) -> String {
-    let mut shown = KEYS.to_vec();
+pub fn keys(shown: &[(&'static str, &'static str)], columns: usize) -> String {
+    let mut shown = shown.to_vec();
     let steps = WORDS_GO.map(|key| (key, true)).into_iter();
     for (key, stays) in steps.chain(KEYS_GO.map(|key| (key, false))) {
         if Span::raw(line_of(&shown)).width() <= columns {
@@ -183,19 +170,20 @@ mod tests {
 
     #[test]
     fn keys_that_are_known_best_go_first() {
+        let all = example().keys();
         for (columns, shown) in [
             (
                 95,
-                "↑↓ task  Tab feature  l log  i interrupt  r retry  a approve  x reject  s skip  p pause  q quit",
+                "↑↓ task  Tab feature  l log  d diff  i interrupt  s skip  p pause  / filter  ? help  q quit",
             ),
             (
-                80,
-                "Tab  l log  i interrupt  r retry  a approve  x reject  s skip  p pause  q quit",
+                70,
+                "l log  d diff  i interrupt  s skip  p pause  / filter  ? help  q quit",
             ),
-            (30, "l log  i interrupt  q quit"),
+            (30, "l log  ? help  q quit"),
             (1, "q quit"),
         ] {
-            assert_eq!(keys(columns), shown, "{columns}");
+            assert_eq!(keys(&all, columns), shown, "{columns}");
         }
     }
 

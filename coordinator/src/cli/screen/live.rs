@@ -15,6 +15,7 @@ use super::news::{self, News};
 use super::state::{Action, State};
 use crate::api::body::{Done, Started, Steer};
 use crate::cli::client::{ApiError, Client};
+use crate::cli::diff;
 
 /// Keys that wait.
 const WAITING_KEYS: usize = 64;
@@ -131,6 +132,16 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
                     let _ = sender.send(news::did(did)).await;
                 });
             }
+            Action::Diff { id } => {
+                let (client, sender) = (client.clone(), sender.clone());
+                aside.spawn(async move {
+                    let news = match diff::text_of_task(&client, &id).await {
+                        Ok(text) => News::Diff { task: id, text },
+                        Err(error) => News::Trouble(error),
+                    };
+                    let _ = sender.send(news).await;
+                });
+            }
         }
     }
 }
@@ -146,6 +157,7 @@ fn take(state: &mut State, news: News) -> anyhow::Result<()> {
         } => state.take_tasks(&feature, tasks, has_more),
         News::Log { task, text } => state.take_log(&task, &text),
         News::Did(message) => state.message = message,
+        News::Diff { task, text } => state.take_diff(&task, &text),
         News::Trouble(error) => {
             let refused = error.downcast_ref::<ApiError>();
             if refused.is_some_and(|e| matches!(e.0.status, 401 | 403)) {

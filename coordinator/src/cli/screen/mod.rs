@@ -2,15 +2,17 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`state`] | what is shown and selected; a key becomes an [`Action`](state::Action), without I/O |
-//! | `draw`, `fit` | the state on the screen, as far as there is room |
+//! | [`state`], `keys` | what is shown and selected; a key becomes an [`Action`](state::Action), without I/O |
+//! | `draw`, `log`, `fit` | the state on the screen, as far as there is room |
 //! | `live` | takes keys and news, asks the state, does what it says |
 //! | `news` | reads the coordinator |
 //! | `order` | tasks in the order of their tree |
 
 mod draw;
 mod fit;
+mod keys;
 mod live;
+mod log;
 mod news;
 mod order;
 mod state;

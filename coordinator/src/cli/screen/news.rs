@@ -41,6 +41,13 @@ pub enum News {
         /// What came.
         text: String,
     },
+    /// What a task changed.
+    Diff {
+        /// Which.
+        task: String,
+        /// As git shows it.
+        text: String,
+    },
     /// What a person asked for was done.
     Did(String),
     /// Something can't be read or done.

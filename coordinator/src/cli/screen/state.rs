@@ -1,9 +1,9 @@
 //! What is shown and what is selected.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
 use super::order::by_tree;
-use crate::store::view::{SystemView, TaskView};
+use crate::cli::paint::tame;
+use crate::domain::states::{FeatureState, TaskState};
+use crate::store::view::{FeatureView, SystemView, TaskView};
 
 /// Lines of a log that are kept; beyond, the first go.
 const LOG_LINES: usize = 50_000;
@@ -17,8 +17,12 @@ pub struct State {
     pub system: Option<SystemView>,
     /// Which feature, by its place in `system`.
     pub feature: usize,
-    /// Tasks of that feature, in the order of their tree.
+    /// Tasks of that feature, in the order of their tree, as far as the filter lets them through.
     pub tasks: Vec<TaskView>,
+    /// All of them that were read.
+    pub all: Vec<TaskView>,
+    /// What a task's key, title or status must hold to be shown.
+    pub filter: String,
     /// How deep each of them stands in it.
     pub depths: Vec<usize>,
     /// How many more there are.
@@ -31,10 +35,25 @@ pub struct State {
     pub reading: Option<usize>,
     /// Lines of the log that the screen held when it was last drawn.
     pub page: usize,
-    /// What is typed: a reason, for an action that takes one.
-    pub typing: Option<(Verb, String)>,
+    /// Lines that are below when the first one is on the screen.
+    pub most_below: usize,
+    /// What is read in the place of the log: a diff, from which line on.
+    pub diff: Option<(Vec<String>, usize)>,
+    /// Whether the keys are explained.
+    pub help: bool,
+    /// What is typed.
+    pub typing: Option<(Typing, String)>,
     /// What came of the last action, or why the coordinator doesn't answer.
     pub message: String,
+}
+
+/// What is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Typing {
+    /// Why this is done to a task.
+    Reason(Verb),
+    /// What the tasks that are shown must hold.
+    Filter,
 }
 
 /// What a person does to a task.
@@ -63,6 +82,19 @@ impl Verb {
             Self::Skip => "skip",
         }
     }
+
+    /// Whether it does something to a task in this state.
+    pub fn fits(self, task: &TaskView) -> bool {
+        match self {
+            Self::Interrupt => task.session.is_some(),
+            Self::Retry => matches!(
+                task.status,
+                TaskState::Failed | TaskState::NeedsReview | TaskState::Cancelled | TaskState::Skipped
+            ),
+            Self::Approve | Self::Reject => task.status == TaskState::NeedsReview,
+            Self::Skip => !matches!(task.status, TaskState::Done | TaskState::Skipped),
+        }
+    }
 }
 
 /// What is to be done about a key.
@@ -81,12 +113,17 @@ pub enum Action {
         /// Why, if the person said so.
         reason: Option<String>,
     },
-    /// Pause a feature that runs, or let it go on.
+    /// Run a feature, pause one that runs, or let it go on.
     Feature {
         /// Its id.
         id: String,
-        /// `pause` or `resume`.
+        /// `run`, `pause` or `resume`.
         verb: &'static str,
+    },
+    /// Read what a task changed.
+    Diff {
+        /// The task's id.
+        id: String,
     },
 }
 
@@ -102,8 +139,14 @@ impl State {
         self.tasks.get(self.task)
     }
 
-    /// Takes what was read; the selection stays on the same feature.
-    pub fn take_system(&mut self, system: SystemView) {
+    /// The selected feature.
+    pub fn feature(&self) -> Option<&FeatureView> {
+        self.system.as_ref()?.features.get(self.feature)
+    }
+
+    /// Takes what was read, what needs a person first; the selection stays on the same feature.
+    pub fn take_system(&mut self, mut system: SystemView) {
+        system.features.sort_by_key(rank);
         let selected = self.feature_id();
         let place = |id: &String| system.features.iter().position(|feature| feature.id == *id);
         self.feature = selected.as_ref().and_then(place).unwrap_or(0);
@@ -118,7 +161,19 @@ impl State {
         if self.feature_id().as_deref() != Some(feature) {
             return;
         }
-        let (tasks, depths) = by_tree(tasks);
+        self.all = tasks;
+        self.has_more = has_more;
+        self.show_tasks();
+    }
+
+    /// Shows the tasks that the filter lets through.
+    pub fn show_tasks(&mut self) {
+        let wanted = self.filter.to_lowercase();
+        let shown = |task: &&TaskView| {
+            let words = [task.key.as_str(), task.title.as_str(), task.status.as_str()];
+            words.iter().any(|word| word.to_lowercase().contains(&wanted))
+        };
+        let (tasks, depths) = by_tree(self.all.iter().filter(shown).cloned().collect());
         let selected = self.selected().map(|task| task.id.clone());
         let place = |id: &String| tasks.iter().position(|task| task.id == *id);
         // Nothing selected yet: what runs is what a person wants to see.
@@ -126,9 +181,23 @@ impl State {
         self.task = selected.as_ref().and_then(place).or_else(running).unwrap_or(0);
         self.tasks = tasks;
         self.depths = depths;
-        self.has_more = has_more;
         if self.selected().map(|task| &task.id) != selected.as_ref() {
             self.log.clear();
+        }
+    }
+
+    /// Takes what a task changed, if it is the selected one.
+    pub fn take_diff(&mut self, task: &str, text: &str) {
+        if self.selected().is_none_or(|selected| selected.id != task) {
+            return;
+        }
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| tame(line).replace('\t', "    "))
+            .collect();
+        match lines.is_empty() {
+            true => "it changed nothing".clone_into(&mut self.message),
+            false => self.diff = Some((lines, 0)),
         }
     }
 
@@ -154,123 +223,17 @@ impl State {
             self.log.drain(..LOG_STEP);
         }
     }
+}
 
-    /// What a key means.
-    pub fn on_key(&mut self, key: KeyEvent) -> Action {
-        let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-        if ctrl_c {
-            return Action::Quit;
-        }
-        if let Some((verb, text)) = self.typing.take() {
-            return self.typed(key.code, verb, text);
-        }
-        if let Some(below) = self.reading {
-            self.reading = self.read(key.code, below);
-            return Action::Draw;
-        }
-        let before = self.task;
-        match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
-            KeyCode::Enter | KeyCode::Char('l') => {
-                self.reading = self.selected().map(|_| 0);
-                return Action::Draw;
-            }
-            KeyCode::Down | KeyCode::Char('j') => {
-                self.task = (self.task + 1).min(self.tasks.len().saturating_sub(1))
-            }
-            KeyCode::Up | KeyCode::Char('k') => self.task = self.task.saturating_sub(1),
-            KeyCode::Home => self.task = 0,
-            KeyCode::End => self.task = self.tasks.len().saturating_sub(1),
-            KeyCode::Tab | KeyCode::Right => return self.other_feature(1),
-            KeyCode::BackTab | KeyCode::Left => return self.other_feature(-1),
-            KeyCode::Char('i') => return self.ask(Verb::Interrupt),
-            KeyCode::Char('r') => return self.ask(Verb::Retry),
-            KeyCode::Char('a') => return self.ask(Verb::Approve),
-            KeyCode::Char('x') => return self.ask(Verb::Reject),
-            KeyCode::Char('s') => return self.ask(Verb::Skip),
-            KeyCode::Char('p') => return self.pause(),
-            _ => return Action::Draw,
-        }
-        // Who reads the log begins anew for another task alone.
-        if self.task != before {
-            self.log.clear();
-        }
-        Action::Draw
-    }
-
-    /// How many lines are below the shown ones after a key in the log; `None` when it is left.
-    fn read(&self, code: KeyCode, below: usize) -> Option<usize> {
-        let most = self.log.len().saturating_sub(self.page);
-        Some(match code {
-            KeyCode::Char('q' | 'l') | KeyCode::Esc | KeyCode::Enter => return None,
-            KeyCode::Up | KeyCode::Char('k') => (below + 1).min(most),
-            KeyCode::Down | KeyCode::Char('j') => below.saturating_sub(1),
-            KeyCode::PageUp => (below + self.page).min(most),
-            KeyCode::PageDown | KeyCode::Char(' ') => below.saturating_sub(self.page),
-            KeyCode::Home => most,
-            KeyCode::End => 0,
-            _ => below,
-        })
-    }
-
-    fn ask(&mut self, verb: Verb) -> Action {
-        if self.selected().is_some() {
-            self.typing = Some((verb, String::new()));
-        }
-        Action::Draw
-    }
-
-    fn typed(&mut self, code: KeyCode, verb: Verb, mut text: String) -> Action {
-        match code {
-            KeyCode::Esc => return Action::Draw,
-            KeyCode::Enter => {
-                let Some(task) = self.selected() else {
-                    return Action::Draw;
-                };
-                let reason = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-                if verb == Verb::Reject && reason.is_none() {
-                    self.typing = Some((verb, text));
-                    return Action::Draw;
-                }
-                return Action::Task {
-                    id: task.id.clone(),
-                    verb,
-                    reason,
-                };
-            }
-            KeyCode::Backspace => {
-                text.pop();
-            }
-            KeyCode::Char(c) => text.push(c),
-            _ => {}
-        }
-        self.typing = Some((verb, text));
-        Action::Draw
-    }
-
-    fn pause(&self) -> Action {
-        let feature = self
-            .system
-            .as_ref()
-            .and_then(|system| system.features.get(self.feature));
-        match feature.map(|feature| (feature.id.clone(), feature.status.as_str())) {
-            Some((id, "running")) => Action::Feature { id, verb: "pause" },
-            Some((id, "paused")) => Action::Feature { id, verb: "resume" },
-            _ => Action::Draw,
-        }
-    }
-
-    fn other_feature(&mut self, step: isize) -> Action {
-        let count = self.system.as_ref().map_or(0, |system| system.features.len());
-        if count == 0 {
-            return Action::Draw;
-        }
-        self.feature = (self.feature + count).saturating_add_signed(step) % count;
-        self.tasks.clear();
-        self.depths.clear();
-        self.task = 0;
-        self.log.clear();
-        Action::Draw
+/// What stands higher: what needs a person, then what goes on, then what could.
+fn rank(feature: &FeatureView) -> u8 {
+    match feature.status {
+        _ if feature.tasks.needs_review > 0 => 0,
+        _ if feature.gate.as_ref().is_some_and(|gate| gate.fails()) => 0,
+        FeatureState::Running => 1,
+        FeatureState::Paused => 2,
+        FeatureState::Done | FeatureState::Cancelled => 4,
+        _ => 3,
     }
 }
 
@@ -282,7 +245,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Two features; the first has three tasks, of which the second is worked on.
+    /// Two features; the first has four tasks, of which the second is worked on, and the last waits for a person.
     pub fn example() -> State {
         let feature = |id: &str, name: &str, status: &str| {
             json!({
@@ -312,20 +275,13 @@ pub(super) mod tests {
         let tasks = json!([
             task("t-1", "done", json!(null)),
             task("t-2", "in_progress", session),
-            task("t-3", "blocked", json!(null))
+            task("t-3", "blocked", json!(null)),
+            task("t-4", "needs_review", json!(null))
         ]);
         state.take_tasks("f-1", serde_json::from_value(tasks).unwrap(), false);
         state.take_log("t-2", "I read ");
         state.take_log("t-2", "the code.\n▸ Run tests");
         state
-    }
-
-    fn press(state: &mut State, codes: &[KeyCode]) -> Action {
-        codes
-            .iter()
-            .map(|code| state.on_key(KeyEvent::from(*code)))
-            .last()
-            .unwrap_or(Action::Draw)
     }
 
     #[test]
@@ -339,109 +295,20 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_reason_is_typed_and_sent_or_dropped() {
+    fn what_needs_a_person_stands_first_and_a_filter_hides_the_rest() {
         let mut state = example();
-        let keys = [
-            KeyCode::Char('i'),
-            KeyCode::Char('n'),
-            KeyCode::Char('x'),
-            KeyCode::Backspace,
-            KeyCode::Char('o'),
-        ];
-        assert_eq!(press(&mut state, &keys), Action::Draw);
-        let expected = Action::Task {
-            id: "t-2".to_owned(),
-            verb: Verb::Interrupt,
-            reason: Some("no".to_owned()),
+        let mut system = state.system.clone().unwrap();
+        system.features[1].tasks.needs_review = 1;
+        state.take_system(system);
+        let names = |state: &State| -> Vec<String> {
+            let features = &state.system.as_ref().unwrap().features;
+            features.iter().map(|feature| feature.name.clone()).collect()
         };
-        assert_eq!(press(&mut state, &[KeyCode::Enter]), expected);
-        assert_eq!(
-            press(&mut state, &[KeyCode::Char('r'), KeyCode::Esc]),
-            Action::Draw
-        );
-        assert_eq!(state.typing, None);
-        // While something is typed, q is a letter.
-        assert_eq!(
-            press(&mut state, &[KeyCode::Char('a'), KeyCode::Char('q')]),
-            Action::Draw
-        );
-        assert_eq!(
-            press(&mut state, &[KeyCode::Esc, KeyCode::Char('q')]),
-            Action::Quit
-        );
-    }
-
-    #[test]
-    fn what_is_rejected_needs_a_reason() {
-        let mut state = example();
-        let keys = [KeyCode::Char('x'), KeyCode::Char(' '), KeyCode::Enter];
-        assert_eq!(press(&mut state, &keys), Action::Draw);
-        assert!(state.typing.is_some());
-        let expected = Action::Task {
-            id: "t-2".to_owned(),
-            verb: Verb::Reject,
-            reason: Some("no".to_owned()),
-        };
-        let keys = [KeyCode::Char('n'), KeyCode::Char('o'), KeyCode::Enter];
-        assert_eq!(press(&mut state, &keys), expected);
-    }
-
-    #[test]
-    fn a_log_is_read_from_its_end_and_stays_where_it_is_read() {
-        let mut state = example();
-        state.page = 10;
-        let lines: String = (0..100).map(|n| format!("\nline {n}")).collect();
-        state.take_log("t-2", &lines);
-        state.take_log("t-1", "of another task");
-        assert_eq!(state.log.len(), 102);
-        press(&mut state, &[KeyCode::Char('l'), KeyCode::Up, KeyCode::PageUp]);
-        assert_eq!(state.reading, Some(11));
-        state.take_log("t-2", "\none\ntwo");
-        assert_eq!(state.reading, Some(13));
-        press(&mut state, &[KeyCode::Home]);
-        assert_eq!(state.reading, Some(94));
-        press(&mut state, &[KeyCode::End]);
-        state.take_log("t-2", "\nthree");
-        assert_eq!(state.reading, Some(0));
-        // It is left, not the screen.
-        assert_eq!(press(&mut state, &[KeyCode::Char('q')]), Action::Draw);
-        assert_eq!(state.reading, None);
-        // Another task has another log.
-        press(&mut state, &[KeyCode::Down]);
-        assert!(state.log.is_empty());
-    }
-
-    #[test]
-    fn a_feature_is_paused_or_goes_on() {
-        let mut state = example();
-        let action = |verb, id: &str| Action::Feature {
-            id: id.to_owned(),
-            verb,
-        };
-        assert_eq!(press(&mut state, &[KeyCode::Char('p')]), action("pause", "f-1"));
-        assert_eq!(
-            press(&mut state, &[KeyCode::Tab, KeyCode::Char('p')]),
-            action("resume", "f-2")
-        );
-        assert_eq!(
-            press(&mut state, &[KeyCode::BackTab, KeyCode::Char('p')]),
-            action("pause", "f-1")
-        );
-    }
-
-    #[test]
-    fn the_selection_stays_inside() {
-        let mut state = example();
-        press(&mut state, &[KeyCode::Up; 9]);
-        assert_eq!(state.task, 0);
-        press(&mut state, &[KeyCode::Down; 9]);
-        assert_eq!(state.task, 2);
-        assert_eq!(
-            press(
-                &mut State::default(),
-                &[KeyCode::Down, KeyCode::Tab, KeyCode::Char('i')]
-            ),
-            Action::Draw
-        );
+        assert_eq!(names(&state), ["docs", "todo"]);
+        assert_eq!(state.feature_id().unwrap(), "f-1", "the selection stays");
+        "NEEDS".clone_into(&mut state.filter);
+        state.show_tasks();
+        assert_eq!(state.tasks.len(), 1);
+        assert_eq!(state.selected().unwrap().id, "t-4");
     }
 }

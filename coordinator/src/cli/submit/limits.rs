@@ -40,7 +40,7 @@ pub struct RunFlags {
     #[arg(long, env = "RALPH_BACKOFF", value_name = "TIME")]
     pub backoff: Option<Span>,
     /// Model or tier; alone it means the strategy `fixed`
-    #[arg(long, env = "RALPH_RUN_MODEL", value_name = "NAME")]
+    #[arg(long, env = "RALPH_MODEL", value_name = "NAME")]
     pub model: Option<String>,
     /// How models are chosen [default: cost-optimized]
     #[arg(long, env = "RALPH_MODEL_STRATEGY", value_name = "STRATEGY",

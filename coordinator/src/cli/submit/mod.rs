@@ -7,7 +7,6 @@ mod checked;
 mod feature;
 mod limits;
 mod repo;
-mod repo_id;
 mod task;
 
 use std::process::ExitCode;
@@ -18,7 +17,6 @@ pub use checked::CheckedGraph;
 pub use feature::FeatureArgs;
 pub use limits::{RunFlags, protect};
 pub use repo::{RepoFlags, checked_out, here, identity};
-pub use repo_id::{is_address, normalised};
 pub use task::{TaskArgs, submit as task};
 
 use super::args::Globals;

@@ -7,7 +7,6 @@ use clap::Args;
 use ralph_shared::machine::dir_pool;
 use ralph_shared::wire::MergeHow;
 
-use super::repo_id::{is_address, normalised};
 use crate::api::body::{DirRef, RepoRef};
 use crate::cli::checked_out;
 use crate::cli::client::{ApiError, Client, escape};
@@ -15,6 +14,7 @@ use crate::cli::git::git;
 use crate::cli::start::Usage;
 use crate::config::Config;
 use crate::domain::names;
+use crate::domain::repo_id::{is_address, normalised, pick, without_secret};
 use crate::store::view::{FeatureView, Page};
 
 /// Which repository, and from where.
@@ -112,9 +112,9 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
     }
     Ok(Some(RepoRef {
         address: found.address,
-        id: found.id,
-        base_ref: found.base_ref,
-        base_commit: found.base_commit,
+        id: Some(found.id),
+        base_ref: Some(found.base_ref),
+        base_commit: Some(found.base_commit),
         branch,
     }))
 }
@@ -395,88 +395,8 @@ async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<Found> {
     })
 }
 
-/// The base among the refs that `git ls-remote --symref` lists: a branch, a tag (what it points to), or a commit that a ref
-/// names; without one, the branch of the repository's choice.
-fn pick(refs: &str, base: Option<&str>) -> Option<(String, String)> {
-    let rows = || refs.lines().filter_map(|line| line.split_once('\t'));
-    let commit_of = |name: &str| {
-        rows()
-            .find(|(_, found)| *found == name)
-            .map(|(commit, _)| commit.to_owned())
-    };
-    let base = match base {
-        Some(base) => base.to_owned(),
-        None => rows()
-            .filter(|(_, name)| *name == "HEAD")
-            .find_map(|(target, _)| target.strip_prefix("ref: refs/heads/"))?
-            .to_owned(),
-    };
-    let names = [
-        format!("refs/heads/{base}"),
-        format!("refs/tags/{base}^{{}}"),
-        format!("refs/tags/{base}"),
-        base.clone(),
-    ];
-    let commit = names.iter().find_map(|name| commit_of(name)).or_else(|| {
-        rows()
-            .find(|(commit, _)| *commit == base)
-            .map(|(commit, _)| commit.to_owned())
-    })?;
-    Some((base, commit))
-}
-
 fn unknown_base(base: &str, repository: &str) -> Usage {
     Usage(format!(
         "there is no branch, tag or commit `{base}` in {repository}; name another with --base"
     ))
-}
-
-/// An address for messages.
-fn without_secret(address: &str) -> String {
-    match address.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}/{path}")
-        }
-        None => address.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_base_is_picked_among_branches_tags_and_commits() {
-        let refs = "ref: refs/heads/main\tHEAD
-aaaa\tHEAD
-aaaa\trefs/heads/main
-bbbb\trefs/heads/v1
-cccc\trefs/tags/v1
-dddd\trefs/tags/v2
-eeee\trefs/tags/v2^{}
-ffff\trefs/pull/7/head";
-        let check = |base: Option<&str>, expected: Option<(&str, &str)>| {
-            let expected = expected.map(|(name, commit)| (name.to_owned(), commit.to_owned()));
-            assert_eq!(pick(refs, base), expected, "{base:?}");
-        };
-        check(None, Some(("main", "aaaa")));
-        check(Some("main"), Some(("main", "aaaa")));
-        check(Some("v1"), Some(("v1", "bbbb")));
-        check(Some("v2"), Some(("v2", "eeee")));
-        check(Some("refs/pull/7/head"), Some(("refs/pull/7/head", "ffff")));
-        check(Some("dddd"), Some(("dddd", "dddd")));
-        check(Some("none"), None);
-        assert_eq!(pick("", None), None);
-    }
-
-    #[test]
-    fn messages_hold_no_password() {
-        assert_eq!(
-            without_secret("https://me:secret@host/a.git"),
-            "https://host/a.git"
-        );
-        assert_eq!(without_secret("git@host:a.git"), "git@host:a.git");
-    }
 }

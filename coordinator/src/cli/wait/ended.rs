@@ -9,12 +9,13 @@ use crate::cli::counted::{counted, done_of};
 use crate::cli::duration;
 use crate::cli::estimate;
 use crate::cli::output::{self, Format};
-use crate::cli::paint::{Paint, Tone, tame, tone_of};
+use crate::cli::paint::{Paint, Tone, bell, tame, tone_of};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress, RunView};
 
 /// Prints it; the exit code is the outcome's.
 pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    bell();
     let feature = &progress.feature;
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
         return never_ran(progress, format);

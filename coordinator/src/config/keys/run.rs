@@ -131,7 +131,7 @@ pub(super) const KEYS: &[Key] = &[
         Run,
         "Model or tier; alone it means the strategy `fixed`",
     )
-    .var("RALPH_RUN_MODEL")
+    .var("RALPH_MODEL")
     .flag("model"),
     key(
         "model_strategy",

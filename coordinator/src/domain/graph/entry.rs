@@ -29,6 +29,18 @@ pub const FIELDS: [&str; 14] = [
     "not_before",
 ];
 
+/// Fields that decide whether or where a task is done: ignored, something else would be done than was meant.
+const NOT_YET: [(&str, &str); 2] = [
+    (
+        "when",
+        "a task is done as soon as what it waits for is; say so with `after`, or leave it out and skip the task (`task skip`)",
+    ),
+    (
+        "repo",
+        "all tasks of a feature have its repository; submit a feature for each repository, or leave it out",
+    ),
+];
+
 impl<'t> Reader<'t, '_> {
     /// Reads the task whose mapping just began on `line`.
     pub fn task(&mut self, line: u32) -> Result<(), Fault> {
@@ -53,7 +65,12 @@ impl<'t> Reader<'t, '_> {
             };
             let value = self.values.value()?;
             let Some(field) = FIELDS.iter().position(|field| *field == name.value) else {
-                if means_after(&name.value) {
+                if let Some((_, instead)) = NOT_YET.iter().find(|(field, _)| *field == name.value) {
+                    self.problems
+                        .push(name.line, None, ProblemKind::UnknownField, || {
+                            format!("`{}` is not possible yet: {instead}", name.value)
+                        });
+                } else if means_after(&name.value) {
                     self.refuse_field(&name);
                 } else {
                     self.ignore_field(&name, &value.value, &FIELDS)?;

@@ -289,6 +289,18 @@ tasks:
 }
 
 #[test]
+fn a_field_that_decides_whether_or_where_a_task_is_done_is_refused() {
+    for field in ["when: a.done", "repo: git@host:other.git"] {
+        let text = format!("- {{key: a, title: A, {field}}}");
+        let told = load("plan.yaml", &text, &Limits::file()).unwrap_err().to_string();
+        assert!(
+            told.contains("is not possible yet") && told.contains("leave it out"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn what_was_ignored_is_told_with_what_is_wrong() {
     assert_snapshot!(errors("- {key: a, titel: One}\n- {key: b, title: B, color: red}"), @r"
     the task graph has 3 problems:

@@ -60,8 +60,8 @@ pub(super) async fn strangers(
     Ok(strangers)
 }
 
-/// A dispatch is its worker's: the life's that holds it, or the one's that has the worker's name by now, which reports for earlier
-/// ones.
+/// A dispatch is its worker's: the life's that holds it, or the one's that has the worker's name by now from the same data folder, which
+/// reports for earlier ones.
 async fn holds(
     conn: &mut PgConnection,
     (worker, incarnation): (&str, Incarnation),
@@ -74,5 +74,5 @@ async fn holds(
     if incarnation == dispatch.incarnation {
         return Ok(true);
     }
-    Ok(store::worker::life(conn, worker).await? == Some(incarnation))
+    Ok(store::worker::heir(conn, dispatch.id).await? == Some(incarnation))
 }

@@ -83,6 +83,11 @@ pub struct SessionView {
     pub id: String,
     pub kind: SessionKind,
     pub task: String,
+    /// The task's key, and the name of its feature.
+    #[serde(default)]
+    pub key: String,
+    #[serde(default)]
+    pub feature_name: String,
     pub title: String,
     pub feature: String,
     pub attempt: i32,
@@ -196,10 +201,11 @@ pub async fn sessions(
     limit: i64,
 ) -> sqlx::Result<Vec<SessionView>> {
     let rows = sqlx::query!(
-        r#"select d.id, d.kind as "kind: SessionKind", d.task_id, x.title, d.feature_id, d.attempt, d.worker, d.model,
+        r#"select d.id, d.kind as "kind: SessionKind", d.task_id, x.title, x.key, f.name as feature_name, d.feature_id, d.attempt, d.worker, d.model,
                   d.claimed_at, (extract(epoch from now() - d.claimed_at) * 1000)::bigint as "elapsed_ms!"
            from dispatches d
            join task_texts x on x.task_id = d.task_id
+           join features f on f.id = d.feature_id
            where d.state = 'live' and ($1::uuid is null or d.feature_id = $1)
            order by d.claimed_at, d.id
            limit $2"#,
@@ -214,6 +220,8 @@ pub async fn sessions(
             id: DispatchId(row.id).short(),
             kind: row.kind,
             task: TaskId(row.task_id).short(),
+            key: row.key,
+            feature_name: row.feature_name,
             title: row.title,
             feature: FeatureId(row.feature_id).short(),
             attempt: row.attempt,

@@ -1,5 +1,7 @@
 //! Runs.
 
+use std::collections::HashMap;
+
 use ralph_shared::ids::FeatureId;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -17,6 +19,9 @@ use crate::store;
 pub struct RunView {
     pub id: String,
     pub feature: String,
+    /// The name of its feature, where it is known.
+    #[serde(default)]
+    pub feature_name: String,
     /// `None` while it goes on.
     pub outcome: Option<RunOutcome>,
     /// Why it ended, in words.
@@ -89,6 +94,7 @@ impl From<Run> for RunView {
         Self {
             id: run.id.short(),
             feature: run.feature.short(),
+            feature_name: String::new(),
             outcome: run.outcome,
             reason: run.reason,
             model: settings.model,
@@ -128,11 +134,17 @@ pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(store::run::read(conn, ids)
-        .await?
-        .into_iter()
-        .map(RunView::from)
-        .collect())
+    let found = store::run::read(conn, ids).await?;
+    let features: Vec<Uuid> = found.iter().map(|run| run.feature.0).collect();
+    let names = sqlx::query!("select id, name from features where id = any($1)", &features)
+        .fetch_all(conn)
+        .await?;
+    let names: HashMap<Uuid, String> = names.into_iter().map(|row| (row.id, row.name)).collect();
+    let named = found.into_iter().map(|run| RunView {
+        feature_name: names.get(&run.feature.0).cloned().unwrap_or_default(),
+        ..RunView::from(run)
+    });
+    Ok(named.collect())
 }
 
 /// Runs, newest first; of one feature when it is given.

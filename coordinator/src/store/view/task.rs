@@ -19,8 +19,14 @@ use crate::domain::waits;
 pub struct TaskView {
     pub id: String,
     pub feature: String,
+    /// The name of its feature.
+    #[serde(default)]
+    pub feature_name: String,
     pub parent: Option<String>,
     pub key: String,
+    /// Keys of the tasks that it waits for, at most 20.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
     pub title: String,
     pub status: TaskState,
     /// Why it failed, needs a person or can't land yet.
@@ -54,6 +60,13 @@ pub struct TaskView {
     pub paths: Vec<String>,
     /// What runs now.
     pub session: Option<TaskSession>,
+}
+
+impl TaskView {
+    /// What people call it: `FEATURE/KEY`.
+    pub fn handle(&self) -> String {
+        format!("{}/{}", self.feature_name, self.key)
+    }
 }
 
 /// Why a task waits that could else begin.
@@ -139,7 +152,6 @@ pub struct TaskRef {
 pub struct TaskDetail {
     #[serde(flatten)]
     pub task: TaskView,
-    pub feature_name: String,
     pub description: String,
     /// What it waits for that could start, while no worker can start it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,6 +193,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                   d.id as "dispatch?", d.kind as "kind?: SessionKind", d.worker as "worker?", d.model as dispatch_model,
                   d.claimed_at as "claimed_at?", x.paths, h.by_task as "by_task?", h.path as "path?",
                   coalesce(x.concurrency, f.concurrency) as concurrency, f.not_before as feature_opens,
+                  f.name as feature_name, edges.keys as "after!",
                   q.not_before as "opens?", k.name as "full?", k.most as "most?", live.n as "live!", now() as "now!"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join tasks t on t.id = wanted.id
@@ -191,6 +204,16 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
            left join ready_tasks q on q.task_id = t.id and f.state = 'running'
            left join concurrency_keys k on k.name = q.key
            cross join lateral (select count(*) as n from dispatches where key = k.name and state = 'live') live
+           cross join lateral (
+             select array(
+               select b.key
+               from dependencies e
+               join task_texts b on b.task_id = e.blocker_id
+               where e.task_id = t.id
+               order by e.blocker_id
+               limit 20
+             ) as keys
+           ) edges
            order by wanted.n"#,
         ids,
     )
@@ -217,8 +240,10 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             TaskView {
                 id: TaskId(row.id).short(),
                 feature: FeatureId(row.feature_id).short(),
+                feature_name: row.feature_name,
                 parent: row.parent_id.map(|id| TaskId(id).short()),
                 key: row.key,
+                after: row.after,
                 title: row.title,
                 status: row.state,
                 reason: row.reason,
@@ -404,7 +429,6 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx:
     .await?;
     let mut detail = TaskDetail {
         task,
-        feature_name: text.name,
         description: text.description,
         lacks: lack_of(conn, id, lease_ms).await?,
         blockers: Vec::new(),

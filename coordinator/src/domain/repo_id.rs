@@ -57,6 +57,48 @@ fn path(text: &str) -> String {
         .to_owned()
 }
 
+/// The base among the refs that `git ls-remote --symref` lists: a branch, a tag (what it points to), or a commit that a ref
+/// names; without one, the branch of the repository's choice.
+pub fn pick(refs: &str, base: Option<&str>) -> Option<(String, String)> {
+    let rows = || refs.lines().filter_map(|line| line.split_once('\t'));
+    let commit_of = |name: &str| {
+        rows()
+            .find(|(_, found)| *found == name)
+            .map(|(commit, _)| commit.to_owned())
+    };
+    let base = match base {
+        Some(base) => base.to_owned(),
+        None => rows()
+            .filter(|(_, name)| *name == "HEAD")
+            .find_map(|(target, _)| target.strip_prefix("ref: refs/heads/"))?
+            .to_owned(),
+    };
+    let names = [
+        format!("refs/heads/{base}"),
+        format!("refs/tags/{base}^{{}}"),
+        format!("refs/tags/{base}"),
+        base.clone(),
+    ];
+    let commit = names.iter().find_map(|name| commit_of(name)).or_else(|| {
+        rows()
+            .find(|(commit, _)| *commit == base)
+            .map(|(commit, _)| commit.to_owned())
+    })?;
+    Some((base, commit))
+}
+
+/// An address for messages.
+pub fn without_secret(address: &str) -> String {
+    match address.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}/{path}")
+        }
+        None => address.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +134,38 @@ mod tests {
         for path in ["/a", "a", "./a:b", "../x", "/a:b"] {
             assert!(!is_address(path), "{path}");
         }
+    }
+
+    #[test]
+    fn the_base_is_picked_among_branches_tags_and_commits() {
+        let refs = "ref: refs/heads/main\tHEAD
+aaaa\tHEAD
+aaaa\trefs/heads/main
+bbbb\trefs/heads/v1
+cccc\trefs/tags/v1
+dddd\trefs/tags/v2
+eeee\trefs/tags/v2^{}
+ffff\trefs/pull/7/head";
+        let check = |base: Option<&str>, expected: Option<(&str, &str)>| {
+            let expected = expected.map(|(name, commit)| (name.to_owned(), commit.to_owned()));
+            assert_eq!(pick(refs, base), expected, "{base:?}");
+        };
+        check(None, Some(("main", "aaaa")));
+        check(Some("main"), Some(("main", "aaaa")));
+        check(Some("v1"), Some(("v1", "bbbb")));
+        check(Some("v2"), Some(("v2", "eeee")));
+        check(Some("refs/pull/7/head"), Some(("refs/pull/7/head", "ffff")));
+        check(Some("dddd"), Some(("dddd", "dddd")));
+        check(Some("none"), None);
+        assert_eq!(pick("", None), None);
+    }
+
+    #[test]
+    fn messages_hold_no_password() {
+        assert_eq!(
+            without_secret("https://me:secret@host/a.git"),
+            "https://host/a.git"
+        );
+        assert_eq!(without_secret("git@host:a.git"), "git@host:a.git");
     }
 }

@@ -1,0 +1,43 @@
+//! What was changed, and by whom.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::app::App;
+use super::locate;
+use super::problem::Problem;
+use super::request::At;
+use crate::store;
+use crate::store::view::{LogEntry, Page};
+
+/// Rows of a log: the newest.
+const MAX_ROWS: i64 = 10_000;
+
+/// What was done to a feature and its tasks, by whom and with which values; the newest 10,000, oldest first.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/log",
+    operation_id = "show_feature_log",
+    tag = "features",
+    responses((status = 200, body = Page<LogEntry>))
+)]
+pub async fn of_feature(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::feature(&mut conn, &id).await?;
+    let log = store::change::list(&mut conn, Some(id), MAX_ROWS).await?;
+    Ok(Json(Page::whole(log)))
+}
+
+/// What was done through the API in 400 days: to features, tasks, tokens, the memory, budgets, schedules, hooks and workers; by whom,
+/// and with which values. The newest 10,000, oldest first.
+#[utoipa::path(
+    get,
+    path = "/changes",
+    operation_id = "list_changes",
+    tag = "runs",
+    responses((status = 200, body = Page<LogEntry>))
+)]
+pub async fn all(State(app): State<App>) -> Result<Json<Page<LogEntry>>, Problem> {
+    let log = store::change::list(&mut *app.db().await?, None, MAX_ROWS).await?;
+    Ok(Json(Page::whole(log)))
+}

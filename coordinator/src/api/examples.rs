@@ -1,0 +1,140 @@
+//! What the document shows beside its schemas: an example of each request's body, and the requests that the coordinator itself sends.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::states::RunOutcome;
+use crate::store::notice::Event;
+
+/// The body of a request that makes sense, by the name of its operation.
+pub fn of(operation: &str) -> Option<Value> {
+    let example = match operation {
+        "submit_feature" => json!({
+            "name": "greeting",
+            "repo": { "address": "git@github.com:team/todo.git", "base_ref": "main" },
+            "tasks": [
+                { "key": "parse", "title": "Read the greeting's language from the command line" },
+                { "key": "greet", "title": "Greet in that language", "after": ["parse"] },
+            ],
+            "run": { "cost_usd": 5.0, "gate": ["make test"] },
+        }),
+        "submit_task" => json!({
+            "title": "Write down how greetings are translated",
+            "feature": "greeting",
+            "after": ["greeting/greet"],
+        }),
+        "run_feature" | "build_feature" | "review_feature" => json!({ "cost_usd": 5.0, "iterations": 40 }),
+        "edit_feature" => json!({ "max_parallel": 8, "run": { "cost_usd": 50.0 } }),
+        "edit_task" => json!({ "priority": -1, "model": "opus" }),
+        "command_task" => json!({ "reason": "Keep the old flag working, too" }),
+        "add_blockers" => json!({ "blockers": ["greeting/parse"] }),
+        "write_text" => json!({ "text": "1. Read the flag.\n2. Greet.\n" }),
+        "merge_feature" => json!({ "how": "squash", "into": "main" }),
+        "revert_task" => json!({ "redo": true, "reason": "It broke the build on Windows" }),
+        "prune_feature" => json!({ "older_than_ms": 604_800_000, "dry_run": true }),
+        "set_schedule" => json!({ "cron": "0 3 * * 1-5", "time_zone": "Europe/Berlin", "missed": "skip" }),
+        "pause_schedule" => json!({ "paused": true }),
+        "create_hook" => json!({ "name": "nightly", "feature": "greeting" }),
+        "create_token" => json!({ "name": "alice", "role": "submit", "expires_in_ms": 2_592_000_000_i64 }),
+        "set_budget" => json!({ "cost_usd": 50.0 }),
+        "add_entry" => json!({
+            "repo": "github.com/team/todo",
+            "kind": "learning",
+            "title": "Tests need a time zone",
+            "body": "Run them with TZ=UTC, or the dates differ.",
+            "tags": ["tests"],
+        }),
+        "edit_entry" => json!({ "body": "Run them with TZ=UTC; `make test` does." }),
+        "import_memory" => json!({
+            "repo": "github.com/team/todo",
+            "items": [{ "id": "wiki-12", "date": "2026-01-31T00:00:00Z", "title": "Serials wrap", "body": "At 2^32." }],
+        }),
+        "search_memory" => json!({
+            "repo": "github.com/team/todo",
+            "kind": "learning",
+            "limit": 5,
+            "queries": [{ "query_id": "q1", "date": "2026-12-01T00:00:00Z", "title": "Dates differ in tests" }],
+        }),
+        "prune_memory" => json!({ "unused_days": 180.0, "dry_run": true }),
+        "purge_memory" | "restore_memory" => json!({ "ids": ["l-0123456789ab"] }),
+        _ => return None,
+    };
+    Some(example)
+}
+
+/// The requests that `[notify] url` gets.
+pub fn webhooks() -> Value {
+    let mut hooks = Map::new();
+    for event in Event::ALL {
+        let signature = json!({
+            "name": "ralph-signature",
+            "in": "header",
+            "description": "`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY` under `[notify] secret`, where one is set",
+            "schema": { "type": "string" },
+        });
+        let operation = json!({
+            "operationId": format!("notice_{}", event.as_str()),
+            "summary": meaning(event),
+            "description": "Sent until it is answered with a status from 200 to 299, with growing pauses over some six hours. What was delivered \
+                            may come again under the same `id`.",
+            "parameters": [signature],
+            "requestBody": { "required": true, "content": { "application/json": {
+                "schema": { "$ref": "#/components/schemas/Notice" },
+                "example": {
+                    "id": "01a2179c-f5fd-7000-8000-3338a8eaa0e8", "event": event.as_str(), "at": "2026-12-01T08:00:00Z",
+                    "feature": { "id": "f-3338a8eaa0e8", "name": "greeting" }, "run": null, "reason": "it needs a person",
+                },
+            } } },
+            "responses": { "2XX": { "description": "Taken" } },
+        });
+        hooks.insert(event.as_str().to_owned(), json!({ "post": operation }));
+    }
+    hooks.into()
+}
+
+/// What a notice is like.
+pub fn notice() -> Value {
+    let events = Event::ALL.map(Event::as_str);
+    let outcomes = [
+        RunOutcome::Complete,
+        RunOutcome::Failure,
+        RunOutcome::LimitReached,
+        RunOutcome::Blocked,
+        RunOutcome::NoPlan,
+        RunOutcome::Interrupted,
+    ];
+    let outcomes = outcomes.map(RunOutcome::as_str);
+    let named = |more: Value| {
+        let mut fields = json!({ "id": { "type": "string" } });
+        if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+            fields.extend(more);
+        }
+        json!({ "type": ["object", "null"], "properties": fields })
+    };
+    let text = json!({ "type": ["string", "null"] });
+    json!({
+        "type": "object",
+        "description": "What people are told: a run ended, a task needs somebody, …",
+        "required": ["id", "event", "at"],
+        "properties": {
+            "id": { "type": "string", "format": "uuid", "description": "The same whenever it is sent again" },
+            "event": { "type": "string", "enum": events },
+            "at": { "type": "string", "format": "date-time" },
+            "feature": named(json!({ "name": text })),
+            "run": named(json!({ "outcome": { "type": ["string", "null"], "description": outcomes.join(", ") } })),
+            "task": named(json!({ "key": text, "title": text })),
+            "pool": { "type": "string" },
+            "reason": text,
+        },
+    })
+}
+
+fn meaning(event: Event) -> &'static str {
+    match event {
+        Event::RunEnded => "A run ended",
+        Event::PersonNeeded => "A task needs a person",
+        Event::PoolPaused => "No session of a pool gets past the start of its agent",
+        Event::DeadlinePassed => "A feature isn't finished at its deadline",
+        Event::BudgetUsed => "A part of a limit is used up",
+        Event::WorkerDrained => "A worker takes no more work, since everything fails there",
+    }
+}

@@ -1,0 +1,82 @@
+//! What was changed, and who asked for it: the table `changes`.
+
+use ralph_shared::ids::FeatureId;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::view::LogEntry;
+
+/// What is changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Object {
+    /// The kind of thing.
+    pub kind: String,
+    /// Its name; of a task `FEATURE/KEY`.
+    pub name: String,
+    /// The feature that it is, or belongs to.
+    pub feature: Option<Uuid>,
+}
+
+/// The feature or task of an id, with the names that people know.
+pub async fn object(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Object>> {
+    sqlx::query_as!(
+        Object,
+        r#"select 'feature' as "kind!", name as "name!", id as feature from features where id = $1
+           union all
+           select 'task', f.name || '/' || x.key, f.id
+           from tasks t
+           join task_texts x on x.task_id = t.id
+           join features f on f.id = t.feature_id
+           where t.id = $1"#,
+        id,
+    )
+    .fetch_optional(conn)
+    .await
+}
+
+/// Notes a change in the log and in the table: `actor` is the name of a token, `schedule` or `hook NAME`, `why` the values that were given.
+pub async fn note(
+    conn: &mut PgConnection,
+    actor: &str,
+    verb: &str,
+    object: &Object,
+    why: Option<&str>,
+) -> sqlx::Result<()> {
+    // First the log: it is the one that can't fail.
+    tracing::info!(actor, verb, kind = object.kind, name = object.name, "changed");
+    sqlx::query!(
+        "insert into changes (actor, verb, kind, name, feature_id, why) values ($1, $2, $3, $4, $5, $6)",
+        actor,
+        verb,
+        object.kind,
+        object.name,
+        object.feature,
+        why,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The newest changes of a feature and its tasks, or of everything; oldest first.
+pub async fn list(
+    conn: &mut PgConnection,
+    feature: Option<FeatureId>,
+    limit: i64,
+) -> sqlx::Result<Vec<LogEntry>> {
+    let mut rows = sqlx::query_as!(
+        LogEntry,
+        r#"select at, actor, concat_ws(' ', verb, nullif(kind, case when $1::uuid is null then '' else 'feature' end),
+                                       case when $1::uuid is null or kind <> 'feature' then nullif(name, '') end) as "what!", why
+           from changes
+           where $1::uuid is null or feature_id = $1
+           order by id desc
+           limit $2"#,
+        feature.map(|feature| feature.0),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.reverse();
+    Ok(rows)
+}

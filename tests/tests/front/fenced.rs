@@ -1,0 +1,102 @@
+//! Transcripts are what their workers sent: others can't add to them, and what the broker lost comes again.
+
+use ralph_coordinator::embedded::Role;
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::subjects::Subjects;
+use ralph_shared::wire::{TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate, WRITES};
+use ralph_tests::harness::WorkerOptions;
+use ralph_worker::link::Link;
+use serde_json::json;
+
+use crate::stage::Stage;
+use crate::typed::{said, started, until_said, until_told};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_again() {
+    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
+    let gate = stage.world.gate("fenced");
+    let description = format!(
+        "@say first words\n@wait-for {}\n@say last words\n@done",
+        gate.display()
+    );
+    let tasks = json!([{"key": "a", "title": "A", "description": description}]).to_string();
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks}}))
+        .await;
+    let mut follower = started(&stage, "follower", "logs f/a --follow");
+    until_told(&follower, "first words").await;
+
+    // Whoever has the workers' login can publish under any dispatch.
+    let thief = Link::connect(
+        &stage.world.nats_url(Role::Worker).unwrap(),
+        Subjects::default(),
+        "thief",
+    )
+    .await
+    .unwrap();
+    let dispatch: uuid::Uuid = sqlx::query_scalar("select id from dispatches where state = 'live'")
+        .fetch_one(&stage.world.db)
+        .await
+        .unwrap();
+    let incarnation = Incarnation::new();
+    for origin in [
+        None,
+        Some(TranscriptOrigin {
+            worker: "w".to_owned(),
+            incarnation,
+        }),
+    ] {
+        let forged = TranscriptBatch {
+            v: WRITES,
+            dispatch: DispatchId(dispatch),
+            origin,
+            entries: vec![TranscriptEntry {
+                seq: 1_000_000_000,
+                at_ms: 0,
+                update: TranscriptUpdate::Text {
+                    text: "forged words".to_owned(),
+                },
+            }],
+        };
+        thief.transcript(&forged).await.unwrap();
+    }
+
+    // The broker forgets what came so far.
+    let bus = &stage.world.bus;
+    let stream = bus
+        .jetstream
+        .get_stream(bus.subjects.transcripts_stream())
+        .await
+        .unwrap();
+    stream.purge().await.unwrap();
+    for _ in 0..2 {
+        let again = TranscriptBatch {
+            v: WRITES,
+            dispatch: DispatchId(dispatch),
+            origin: None,
+            entries: vec![TranscriptEntry {
+                seq: 1_000_000_000,
+                at_ms: 0,
+                update: TranscriptUpdate::Text {
+                    text: "forged words".to_owned(),
+                },
+            }],
+        };
+        thief.transcript(&again).await.unwrap();
+    }
+    std::fs::write(&gate, "").unwrap();
+    stage.ends("complete").await;
+    assert_eq!(follower.wait().await.code(), Some(0), "{}", follower.output());
+    assert!(!follower.output().contains("forged"), "{}", follower.output());
+    let whole = until_said(&stage, "logs f/a --raw", "first words").await;
+    assert!(
+        whole.contains("last words") && !whole.contains("forged"),
+        "{whole}"
+    );
+    let kept: String = said(&stage, "logs f/a").await;
+    assert!(
+        kept.contains("✓ says done") && !kept.contains("<task-done>"),
+        "{kept}"
+    );
+    stage.strike().await;
+}
