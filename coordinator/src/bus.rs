@@ -69,6 +69,8 @@ pub struct Signals {
     pub ended: Vec<DispatchId>,
     /// Runs that ended.
     pub ended_runs: Vec<RunId>,
+    /// Runs that go on, and had ended.
+    pub resumed: Vec<RunId>,
 }
 
 impl Signals {
@@ -93,6 +95,7 @@ impl Signals {
         self.control.extend(other.control);
         self.ended.extend(other.ended);
         self.ended_runs.extend(other.ended_runs);
+        self.resumed.extend(other.resumed);
     }
 }
 

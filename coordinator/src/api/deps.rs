@@ -70,6 +70,7 @@ async fn change(
     let by = By {
         actor: ACTOR,
         request,
+        resumes: false,
     };
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, id).await?;
@@ -82,5 +83,5 @@ async fn change(
     let (steered, signals) =
         store::retry_serialization(|| link::change(db, task, &others, change, by)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, Vec::new())
 }

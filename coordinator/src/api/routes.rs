@@ -10,8 +10,9 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, costs, deps, described, feature_edit, features, follow, health, hooks, locate, memory, metrics,
-    once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens, transcript,
+    access, costs, deps, described, feature_edit, features, follow, health, hooks, inbox, locate, memory,
+    metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens,
+    transcript,
 };
 use crate::store::access::Role;
 
@@ -56,6 +57,8 @@ fn assemble(
 fn reads() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(system::status))
+        .routes(routes!(inbox::show))
+        .routes(routes!(inbox::log))
         .routes(routes!(system::workers))
         .routes(routes!(system::worker))
         .routes(routes!(system::runs))

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::apply::{self, Incoming};
 use super::claim::Opened;
+use super::given::Given;
 use super::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use super::{Sent, Settings, Signals, context, hand};
 use crate::domain::graph::{self, Limits};
@@ -53,7 +54,7 @@ pub async fn rehearse(conn: &mut PgConnection, settings: &Settings) -> sqlx::Res
 async fn play(tx: &mut PgConnection, settings: &Settings) -> sqlx::Result<()> {
     let name = format!("rehearsal-{}", &Uuid::new_v4().simple().to_string()[..16]);
     let mut signals = Signals::default();
-    let submitted = submit::within(tx, &submission(&name)?, &mut signals).await?;
+    let submitted = submit::within(tx, &submission(&name)?, &Given::default(), &mut signals).await?;
     let Submitted::Accepted { ids, .. } = submitted else {
         return Ok(());
     };

@@ -81,11 +81,11 @@ pub enum Action {
         /// Why, if the person said so.
         reason: Option<String>,
     },
-    /// Pause a feature that runs, or let it go on.
+    /// Pause a feature that runs, let it go on, or start a run.
     Feature {
         /// Its id.
         id: String,
-        /// `pause` or `resume`.
+        /// `pause`, `resume` or `run`.
         verb: &'static str,
     },
 }
@@ -189,6 +189,7 @@ impl State {
             KeyCode::Char('x') => return self.ask(Verb::Reject),
             KeyCode::Char('s') => return self.ask(Verb::Skip),
             KeyCode::Char('p') => return self.pause(),
+            KeyCode::Char('R') => return self.run(),
             _ => return Action::Draw,
         }
         // Who reads the log begins anew for another task alone.
@@ -260,6 +261,21 @@ impl State {
         }
     }
 
+    /// Starts a run where one would do something.
+    fn run(&self) -> Action {
+        let feature = self
+            .system
+            .as_ref()
+            .and_then(|system| system.features.get(self.feature));
+        match feature {
+            Some(feature) if feature.needs_run => Action::Feature {
+                id: feature.id.clone(),
+                verb: "run",
+            },
+            _ => Action::Draw,
+        }
+    }
+
     fn other_feature(&mut self, step: isize) -> Action {
         let count = self.system.as_ref().map_or(0, |system| system.features.len());
         if count == 0 {
@@ -286,7 +302,7 @@ pub(super) mod tests {
     pub fn example() -> State {
         let feature = |id: &str, name: &str, status: &str| {
             json!({
-                "id": id, "name": name, "status": status, "repo": null, "repo_id": "", "base_ref": null,
+                "id": id, "name": name, "status": status, "condition": {"word": status}, "repo": null, "repo_id": "", "base_ref": null,
                 "base_commit": null, "branch": null, "max_parallel": 4, "failure_policy": "continue", "run": null,
                 "tasks": {"total": 3, "pending": 0, "blocked": 1, "in_progress": 1, "done": 1, "failed": 0,
                           "cancelled": 0, "skipped": 0, "needs_review": 0},
@@ -427,6 +443,9 @@ pub(super) mod tests {
             press(&mut state, &[KeyCode::BackTab, KeyCode::Char('p')]),
             action("pause", "f-1")
         );
+        assert_eq!(press(&mut state, &[KeyCode::Char('R')]), Action::Draw);
+        state.system.as_mut().unwrap().features[0].needs_run = true;
+        assert_eq!(press(&mut state, &[KeyCode::Char('R')]), action("run", "f-1"));
     }
 
     #[test]
