@@ -70,6 +70,8 @@ pub struct Signals {
     pub ended: Vec<DispatchId>,
     /// Runs that ended.
     pub ended_runs: Vec<RunId>,
+    /// Runs that go on, and had ended.
+    pub resumed: Vec<RunId>,
 }
 
 impl Signals {
@@ -94,6 +96,7 @@ impl Signals {
         self.control.extend(other.control);
         self.ended.extend(other.ended);
         self.ended_runs.extend(other.ended_runs);
+        self.resumed.extend(other.resumed);
     }
 }
 

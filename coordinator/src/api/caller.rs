@@ -54,6 +54,7 @@ impl Caller {
         By {
             actor: &self.0,
             request: Some(new.id),
+            resumes: true,
         }
     }
 }

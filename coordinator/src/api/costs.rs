@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::ids::FeatureId;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -93,6 +94,9 @@ pub struct SetBudget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub tokens: Option<i64>,
+    /// Whether runs go on that ended at a feature's limit; `true` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
 }
 
 /// Limits at every level: what is spent, in flight and left.
@@ -140,6 +144,12 @@ pub async fn set_budget(
     store::budget::set(&mut *app.db().await?, &key, cost_usd, tokens).await?;
     let signals = flow::limits::tick(&app.deps.db, &app.deps.settings).await?;
     app.deps.bus.emit(signals).await;
+    if level == Level::Feature && wish.resume.unwrap_or(true) {
+        let db = &app.deps.db;
+        let feature = key.1.parse().ok().map(FeatureId);
+        let raised = || flow::resume::of_raised_budget(db, feature);
+        app.deps.bus.emit(store::retry_serialization(raised).await?).await;
+    }
     budgets(State(app)).await
 }
 

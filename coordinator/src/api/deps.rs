@@ -79,5 +79,5 @@ async fn change(
     let (steered, signals) =
         store::retry_serialization(|| link::change(db, task, &others, change, by)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, Vec::new())
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::ids::RunId;
 
 use super::app::App;
 use super::body::{Done, EditFeature, RunWish};
@@ -12,7 +13,7 @@ use super::request::{At, Body};
 use super::submit::{checked_retries, checked_rounds, unfit};
 use crate::domain::run::RunSettings;
 use crate::flow::edit;
-use crate::flow::steer::Steered;
+use crate::flow::steer::{By, Steered};
 use crate::store;
 use crate::store::edit::FeatureEdit;
 
@@ -36,6 +37,10 @@ pub async fn edit(
             "there is nothing to change; name at least one field",
         ));
     }
+    let by = By {
+        resumes: body.resume.unwrap_or(true),
+        ..By::from(caller.name())
+    };
     let (change, before, wish) = checked(body)?;
     let ceilings = &app.deps.settings.ceilings;
     wish.check(ceilings).map_err(unfit)?;
@@ -59,12 +64,13 @@ pub async fn edit(
     let run: Option<edit::Wished<'_>> = if asks_of_run { Some(&changed) } else { None };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
-    let edited = || edit::feature(db, feature, &change, before, run, caller.name());
+    let edited = || edit::feature(db, feature, &change, before, run, by);
     let (steered, signals) = store::retry_serialization(edited).await?;
     match steered {
         Steered::Done(count) => {
+            let run = signals.resumed.first().map(RunId::short);
             app.deps.bus.emit(signals).await;
-            Ok(Json(Done { count }))
+            Ok(Json(Done { count, run }))
         }
         Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
         Steered::Refused(why) => Err(Problem::conflict(why)),

@@ -133,7 +133,10 @@ pub async fn tasks(
     let mut conn = app.db().await?;
     let feature = Some(locate::feature(&mut conn, &id).await?);
     let filter = TaskFilter { feature, states };
-    Ok(Json(view::tasks_page(&mut conn, &filter, cursor, limit).await?))
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(Json(
+        view::tasks_page(&mut conn, &filter, cursor, limit, lease_ms).await?,
+    ))
 }
 
 /// What landed on its branch, the last first.
@@ -233,7 +236,7 @@ pub async fn examined(
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &id).await?;
     Ok(Json(
-        view::examined_page(&mut conn, feature, cursor, limit).await?,
+        view::examined_page(&mut conn, feature, cursor, limit, app.deps.settings.lease_ms()).await?,
     ))
 }
 
@@ -374,7 +377,7 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| edit::delete_feature(db, feature)).await? {
-        Steered::Done(count) => Ok(Json(Done { count })),
+        Steered::Done(count) => Ok(Json(Done::of(count))),
         Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
         Steered::Refused(why) => Err(Problem::conflict(why)),
     }

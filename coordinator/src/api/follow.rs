@@ -226,7 +226,10 @@ impl Follower {
         if let Some(dispatch) = view::dispatch_after(&mut conn, self.task, after).await? {
             return Ok(Next::Dispatch(dispatch));
         }
-        let Some(task) = view::tasks(&mut conn, &[self.task.0]).await?.pop() else {
+        let Some(task) = view::tasks(&mut conn, &[self.task.0], self.app.deps.settings.lease_ms())
+            .await?
+            .pop()
+        else {
             return Ok(Next::Over("deleted".to_owned()));
         };
         let open = matches!(task.status.as_str(), "pending" | "blocked" | "in_progress");

@@ -87,7 +87,7 @@ pub async fn create(
 )]
 pub async fn remove(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
     match store::hook::remove(&mut *app.db().await?, &name).await? {
-        true => Ok(Json(Done { count: 1 })),
+        true => Ok(Json(Done::of(1))),
         false => Err(Problem::not_found(
             "there is no such hook; `hook list` shows those that there are",
         )),

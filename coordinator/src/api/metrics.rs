@@ -231,6 +231,7 @@ mod tests {
             held: Vec::new(),
             waiting: Vec::new(),
             workers: Vec::new(),
+            queued: Vec::new(),
             pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
             full_keys: Vec::new(),
             undelivered: None,

@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, caller, changes, costs, deps, described, feature_edit, features, follow, health, hooks, locate,
-    memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens,
+    access, caller, changes, costs, deps, described, feature_edit, features, follow, health, hooks, inbox,
+    locate, memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens,
     transcript,
 };
 use crate::store::access::Role;
@@ -59,6 +59,8 @@ fn assemble(
 fn reads() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(system::status))
+        .routes(routes!(inbox::show))
+        .routes(routes!(inbox::log))
         .routes(routes!(system::workers))
         .routes(routes!(system::worker))
         .routes(routes!(system::runs))

@@ -114,7 +114,7 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
 
 fn one(found: bool) -> Result<Json<Done>, Problem> {
     match found {
-        true => Ok(Json(Done { count: 1 })),
+        true => Ok(Json(Done::of(1))),
         false => Err(Problem::not_found(
             "the feature has no schedule; `schedule list` shows those that there are",
         )),

@@ -17,11 +17,12 @@ use super::once::NewId;
 use super::problem::Problem;
 use super::repository::{self, Repository};
 use super::request::Body;
-use super::{agents, locate};
+use super::{agents, given, locate, memory};
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
 use crate::domain::steps::{self, Given};
+use crate::flow;
 use crate::flow::add::{self, Added, Addition};
 use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::store;
@@ -50,17 +51,19 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     check_name(&request.name)?;
-    let graph = match request.tasks {
+    let approve = approved(&request.approve)?;
+    let text = request.tasks.as_ref().map(|tasks| tasks.text.clone());
+    let mut graph = match request.tasks {
         Some(text) => read_graph(text).await?,
         None => no_tasks(),
     };
-    let given = Given::new(
+    let texts_given = Given::new(
         request.description.as_deref().unwrap_or_default(),
         request.spec.as_deref(),
         request.plan.as_deref(),
         graph.nodes.len(),
     );
-    let Some(steps) = steps::left(given).or(request.draft.then_some(&[])) else {
+    let Some(steps) = steps::left(texts_given).or(request.draft.then_some(&[])) else {
         return Err(Problem::refused(steps::NOTHING_TO_START_WITH));
     };
     let review_rounds = match request.review_rounds {
@@ -68,7 +71,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         None => DEFAULT_REVIEW_ROUNDS,
         Some(rounds) => checked_rounds(rounds)?,
     };
-    let approve = approved(&request.approve)?;
+    let waits = given::waiting(&approve, texts_given, steps, text, request.draft)?;
     let tasks = graph.nodes.len();
     let warnings: Vec<String> = graph
         .warnings
@@ -128,6 +131,9 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
             format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
         return Err(Problem::refused(why));
     }
+    if waits.graph.is_some() {
+        graph = no_tasks();
+    }
     let submission = Submission {
         feature,
         graph,
@@ -138,7 +144,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
             Start::Now(settings)
         },
     };
-    let mut accepted = store_submission(&app, &submission).await?;
+    let mut accepted = store_submission(&app, &submission, &waits).await?;
     accepted.warnings.extend(warnings);
     Ok((StatusCode::CREATED, Json(accepted)))
 }
@@ -197,7 +203,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         },
         start: Start::Now(settings),
     };
-    let accepted = store_submission(app, &submission).await?;
+    let accepted = store_submission(app, &submission, &flow::given::Given::default()).await?;
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
@@ -213,7 +219,9 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
     let feature = locate::feature(&mut conn, feature).await?;
     let id = TaskId(new.id);
     if new.again
-        && let Some(made) = view::tasks(&mut conn, &[new.id]).await?.pop()
+        && let Some(made) = view::tasks(&mut conn, &[new.id], app.deps.settings.lease_ms())
+            .await?
+            .pop()
     {
         let accepted = told(app, feature, 1, Some(made)).await?;
         return Ok((StatusCode::CREATED, Json(accepted)));
@@ -266,9 +274,14 @@ fn named(graph: &Graph) -> impl Iterator<Item = &str> {
     graph.nodes.iter().filter_map(|node| node.agent.as_deref())
 }
 
-async fn store_submission(app: &App, submission: &Submission) -> Result<Accepted, Problem> {
+async fn store_submission(
+    app: &App,
+    submission: &Submission,
+    waits: &flow::given::Given,
+) -> Result<Accepted, Problem> {
     let db = &app.deps.db;
-    let (submitted, signals) = store::retry_serialization(|| submit::submit(db, submission)).await?;
+    let (submitted, signals) =
+        store::retry_serialization(|| submit::submit_given(db, submission, waits)).await?;
     match submitted {
         Submitted::Accepted { tasks, ids, .. } => {
             app.deps.bus.emit(signals).await;
@@ -308,10 +321,16 @@ async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem>
         feature: Some(feature),
         states: Vec::new(),
     };
-    let first = view::tasks_page(&mut conn, &filter, Cursor::default(), 1)
-        .await?
-        .items
-        .pop();
+    let first = view::tasks_page(
+        &mut conn,
+        &filter,
+        Cursor::default(),
+        1,
+        app.deps.settings.lease_ms(),
+    )
+    .await?
+    .items
+    .pop();
     drop(conn);
     let total = usize::try_from(made.tasks.total).unwrap_or_default();
     let single = first.filter(|_| total == 1);
@@ -321,7 +340,8 @@ async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem>
 /// The task that was submitted, if it was one.
 async fn single(app: &App, ids: &[TaskId]) -> Result<Option<TaskView>, Problem> {
     let [id] = ids else { return Ok(None) };
-    Ok(view::tasks(&mut *app.db().await?, &[id.0]).await?.pop())
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(view::tasks(&mut *app.db().await?, &[id.0], lease_ms).await?.pop())
 }
 
 async fn told(

@@ -76,7 +76,7 @@ pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<
     let mut signals = Signals::default();
     signals.order(&name, Control::Drain);
     app.deps.bus.emit(signals).await;
-    Ok(Json(Done { count: 1 }))
+    Ok(Json(Done::of(1)))
 }
 
 fn no_worker(name: &str, workers: &[WorkerView]) -> Problem {

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::ids::RunId;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
@@ -52,7 +53,14 @@ pub async fn list(
         states: query.task_states()?,
     };
     Ok(Json(
-        view::tasks_page(&mut *app.db().await?, &filter, cursor, limit).await?,
+        view::tasks_page(
+            &mut *app.db().await?,
+            &filter,
+            cursor,
+            limit,
+            app.deps.settings.lease_ms(),
+        )
+        .await?,
     ))
 }
 
@@ -88,7 +96,8 @@ pub async fn tree(
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
-    Ok(Json(view::subtree(&mut conn, id, cursor, limit).await?))
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(Json(view::subtree(&mut conn, id, cursor, limit, lease_ms).await?))
 }
 
 /// What was done to a task, by whom and why.
@@ -154,7 +163,7 @@ pub async fn edit(
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
             .await?;
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, Vec::new())
 }
 
 /// What a graph's task may not be, an edited one may not become.
@@ -196,7 +205,7 @@ pub async fn remove(
     let db = &app.deps.db;
     let (steered, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, Vec::new())
 }
 
 /// What can be done to a task.
@@ -253,7 +262,10 @@ pub async fn command(
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
     check_reason(body.reason.as_deref())?;
-    let by = caller.by(new);
+    let by = By {
+        resumes: body.resume.unwrap_or(true),
+        ..caller.by(new)
+    };
     let command = match Verb::parse(&verb)? {
         Verb::Skip => TaskCommand::Skip,
         Verb::Cancel => TaskCommand::Cancel,
@@ -272,16 +284,18 @@ pub async fn command(
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
     let (steered, signals) = store::retry_serialization(|| steer::task(db, task, command, by, why)).await?;
+    let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, resumed)
 }
 
 async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
     let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
+    let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, resumed)
 }
 
 /// What sessions would not be told whole is refused, rather than cut.
@@ -305,7 +319,8 @@ fn said(body: &Steer) -> Result<&str, Problem> {
 async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    told(store::retry_serialization(|| steer::feedback(db, task, by, words)).await?)
+    let steered = store::retry_serialization(|| steer::feedback(db, task, by, words)).await?;
+    told(steered, Vec::new())
 }
 
 async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
@@ -313,12 +328,16 @@ async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json
     let (db, feedback) = (&app.deps.db, body.reason.as_deref());
     let (steered, signals) = store::retry_serialization(|| steer::interrupt(db, task, by, feedback)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered)
+    told(steered, Vec::new())
 }
 
-pub(super) fn told(steered: Steered) -> Result<Json<Done>, Problem> {
+/// What came of a command, with the run that goes on for it.
+pub(super) fn told(steered: Steered, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
     match steered {
-        Steered::Done(count) => Ok(Json(Done { count })),
+        Steered::Done(count) => Ok(Json(Done {
+            count,
+            run: resumed.first().map(RunId::short),
+        })),
         Steered::NotFound => Err(gone()),
         Steered::Refused(why) => Err(Problem::conflict(why)),
     }

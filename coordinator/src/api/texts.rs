@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::ids::RunId;
 use ralph_shared::kind::SessionKind;
 
 use super::app::App;
@@ -12,7 +13,7 @@ use super::problem::Problem;
 use super::request::{At, Body};
 use crate::domain::steps;
 use crate::flow::edit;
-use crate::flow::steer::Steered;
+use crate::flow::steer::{By, Steered};
 use crate::store;
 
 /// The texts.
@@ -66,13 +67,18 @@ pub async fn store(
     let (steered, signals) = if step == SessionKind::Build {
         store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
     } else {
-        let stored = || edit::text(db, id, step, &body.text, before, caller.name());
+        let by = By {
+            resumes: body.resume.unwrap_or(true),
+            ..By::from(caller.name())
+        };
+        let stored = || edit::text(db, id, step, &body.text, before, by);
         store::retry_serialization(stored).await?
     };
     match steered {
         Steered::Done(count) => {
+            let run = signals.resumed.first().map(RunId::short);
             app.deps.bus.emit(signals).await;
-            Ok(Json(Done { count }))
+            Ok(Json(Done { count, run }))
         }
         Steered::NotFound => Err(gone()),
         Steered::Refused(why) => Err(Problem::conflict(why)),

@@ -91,7 +91,7 @@ pub async fn create(
 pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
     let mut conn = app.db().await?;
     if access::revoke(&mut conn, &name).await? {
-        return Ok(Json(Done { count: 1 }));
+        return Ok(Json(Done::of(1)));
     }
     let tokens = access::list(&mut conn).await?;
     let standing = tokens.iter().filter(|token| token.revoked_at.is_none());

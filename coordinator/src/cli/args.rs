@@ -7,8 +7,8 @@ use ralph_shared::command_line::without_empty_variables;
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema,
-    serve, spent, status, submit, task, token, up, worker,
+    completions, config, context, doctor, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
+    schema, serve, spent, status, submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.
@@ -22,6 +22,7 @@ use super::{
   ralph-coordinator up --workers 2                                  start everything on this machine
   ralph-coordinator submit feature todo --tasks tasks.yaml --wait   work on a graph of tasks, and wait
   ralph-coordinator submit task \"Fix the login\" --wait              work on one task, and wait
+  ralph-coordinator inbox                                           see what waits for you
   ralph-coordinator status --watch                                  see what goes on
   ralph-coordinator logs t-9f2c --follow                            see what an agent does
 
@@ -105,6 +106,8 @@ pub enum Command {
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
     Logs(logs::LogsArgs),
+    Inbox(inbox::InboxArgs),
+    Log(log::LogArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),
     Config(Box<config::ConfigArgs>),

@@ -61,6 +61,8 @@ documents! {
     "set_up" => SetUp;
     "checked_graph" => CheckedGraph;
     "status" => view::SystemView;
+    "inbox" => view::InboxView;
+    "event_list" => Page<view::EventView>, of view::EventView;
     "accepted" => body::Accepted;
     "feature_list" => Page<view::FeatureView>, of view::FeatureView;
     "feature_progress" => view::Progress;

@@ -16,7 +16,7 @@ use super::precedence::PrecedenceFlags;
 use super::schedule::{self, ScheduleFlags};
 use super::start::Usage;
 use super::submit::RunFlags;
-use super::wait::{self, Interrupts};
+use super::wait::{self, Interrupts, WaitFlags};
 use super::{
     agents, branch, diff, feature_edit, feature_page, feature_text, pager, prune, review, submit, task,
 };
@@ -129,9 +129,8 @@ pub enum FeatureCommand {
     Update {
         #[command(flatten)]
         named: Named,
-        /// Wait for the run's end; the exit code tells its outcome
-        #[arg(long)]
-        wait: bool,
+        #[command(flatten)]
+        wait: WaitFlags,
     },
     /// Bring the feature's branch into the one that it began from
     #[command(after_help = "Examples:
@@ -146,9 +145,8 @@ pub enum FeatureCommand {
         /// Into another branch
         #[arg(long, value_name = "BRANCH")]
         into: Option<String>,
-        /// Wait for the run's end; the exit code tells its outcome
-        #[arg(long)]
-        wait: bool,
+        #[command(flatten)]
+        wait: WaitFlags,
     },
     /// Remove the branches of attempts that nobody needs any more from the remote; a worker does it
     #[command(
@@ -206,7 +204,13 @@ Examples:
     /// Wait for the end of a feature's run; the exit code tells its outcome
     #[command(after_help = "Example:
   ralph-coordinator feature wait todo")]
-    Wait(Named),
+    Wait {
+        #[command(flatten)]
+        named: Named,
+        /// Wait on while something waits for a person, until the run ends otherwise
+        #[arg(long)]
+        through_approvals: bool,
+    },
 }
 
 /// A run of a feature.
@@ -220,9 +224,8 @@ pub struct RunArgs {
     precedence: PrecedenceFlags,
     #[command(flatten)]
     run: Box<RunFlags>,
-    /// Wait for the run's end; the exit code tells its outcome
-    #[arg(long)]
-    wait: bool,
+    #[command(flatten)]
+    wait: WaitFlags,
 }
 
 /// Which feature.
@@ -277,13 +280,14 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Tasks(args) => feature_text::run(globals, &client, "tasks", args).await?,
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
         FeatureCommand::Edit(args) => {
-            let feature = args.feature.clone();
+            let (feature, resume) = (args.feature.clone(), args.resume);
             agents::warn_if_unknown(&client, args.agent()).await;
             let done = feature_edit::run(&client, *args).await?;
             match format {
                 Format::Json => output::json(&done)?,
                 Format::Table | Format::Wide => output::text(&format!("edited {feature}\n"))?,
             }
+            resume.tell(&client, &feature, &done).await;
         }
         FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
         FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,
@@ -347,8 +351,12 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             let nobody = "nobody has changed it yet";
             output::show(globals, &page, |_| task::log_table(&page.items, nobody)).await?;
         }
-        FeatureCommand::Wait(named) => {
-            return wait::wait(&client, &named.feature, format, Interrupts::new()?).await;
+        FeatureCommand::Wait {
+            named,
+            through_approvals,
+        } => {
+            let interrupts = Interrupts::new(through_approvals)?;
+            return wait::wait(&client, &named.feature, format, interrupts).await;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -359,7 +367,7 @@ pub async fn operation(
     client: &Client,
     format: Format,
     request: impl Future<Output = anyhow::Result<Operating>>,
-    wait: bool,
+    wait: WaitFlags,
 ) -> anyhow::Result<ExitCode> {
     let mut waits = Interrupts::of(wait)?;
     let operating = wait::answer(waits.as_mut(), request).await?;
@@ -404,7 +412,7 @@ async fn start(
         let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
     }
     if let Some(wish) = args.schedule.wish()? {
-        if verb != "run" || args.wait {
+        if verb != "run" || args.wait.wait {
             let why = "--at and --every go with `feature run`, and without --wait";
             return Err(Usage(why.to_owned()).into());
         }

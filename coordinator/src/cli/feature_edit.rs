@@ -9,6 +9,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use super::client::{Client, escape};
 use super::duration::Span;
 use super::editor;
+use super::go_on::ResumeFlag;
 use super::precedence::PrecedenceFlags;
 use super::replace::{ReplaceFlags, Replacing};
 use super::submit::protect;
@@ -17,8 +18,8 @@ use crate::domain::strategy::Strategy;
 
 /// Change a feature that stands; what isn't given stays as it is
 ///
-/// Sessions that run go on as they began. Limits and choices are those of the run that is under way, and of further ones that are
-/// told nothing else; where no run is, `feature run` takes them. A specification, a plan or a task graph is changed with
+/// Sessions that run go on as they began. Limits and choices are those of the last run, and of further ones that are told
+/// nothing else; a run that ended at a limit goes on when that is raised. A specification, a plan or a task graph is changed with
 /// `feature spec`, `plan` and `tasks`, and priorities with `task edit`: features share the workers by their weights, whatever their
 /// tasks' priorities.
 #[derive(Debug, Args)]
@@ -54,6 +55,8 @@ pub struct EditArgs {
     run: RunChange,
     #[command(flatten)]
     replace: ReplaceFlags,
+    #[command(flatten)]
+    pub resume: ResumeFlag,
 }
 
 /// Limits and choices of a run
@@ -160,6 +163,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         max_retries: args.max_retries,
         verify: args.verify,
         precedence: args.precedence.into(),
+        resume: args.resume.wish(),
         run: args.run.wish(),
     };
     let Some(text) = edit.description.clone() else {

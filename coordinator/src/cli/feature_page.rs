@@ -1,5 +1,6 @@
 //! Features for people: a table of them, and a page of one.
 
+use super::condition;
 use super::cost;
 use super::counted::{counted, taken_out};
 use super::duration::show_ms;
@@ -7,7 +8,6 @@ use super::local_time::when;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::table::Table;
 use super::task_page::indented;
-use super::wait;
 use crate::domain::states::FeatureState;
 use crate::store::view::{FeatureView, NeedsPerson, Progress, SystemView, cost_of};
 
@@ -19,11 +19,10 @@ const DOCTOR: &str = "`ralph-worker doctor` on its machine says what it lacks";
 
 /// Features as a table.
 fn table(features: &[FeatureView], wide: bool) -> Table {
-    let mut heads = vec![
-        "NAME", "ID", "STATUS", "DONE", "RUNNING", "FAILED", "REVIEW", "COST", "TIME",
-    ];
+    // What needs more than 80 columns is in the wide one.
+    let mut heads = vec!["NAME", "STATUS", "DONE", "RUNNING", "COST", "TIME"];
     if wide {
-        heads.extend(["REPOSITORY", "BRANCH", "OUTCOME", "REASON"]);
+        heads.extend(["ID", "FAILED", "REPOSITORY", "BRANCH", "REASON"]);
     }
     let mut table = Table::new(
         heads,
@@ -34,23 +33,18 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
         let counts = &feature.tasks;
         let mut row = vec![
             feature.name.clone(),
-            feature.id.clone(),
-            feature.status.as_str().to_owned(),
+            condition::words(&feature.condition),
             format!("{}/{}{}", counts.done, counts.total, taken_out(counts)),
             counts.in_progress.to_string(),
-            counts.failed.to_string(),
-            counts.needs_review.to_string(),
             cost::of_feature(feature),
             run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
         ];
         if wide {
-            let outcome = run
-                .and_then(|run| run.outcome)
-                .map_or("", |outcome| outcome.as_str());
             row.extend([
+                feature.id.clone(),
+                counts.failed.to_string(),
                 feature.repo_id.clone(),
                 feature.branch.clone().unwrap_or_default(),
-                outcome.to_owned(),
                 run.and_then(|run| run.reason.clone()).unwrap_or_default(),
             ]);
         }
@@ -118,14 +112,17 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
 /// What waits for a person and what was spent, in a line.
 fn summary(needs: NeedsPerson, spent: &str, total_usd: Option<f64>) -> String {
     let mut parts = Vec::new();
-    if needs.tasks > 0 {
-        let tasks = match needs.tasks {
-            1 => "1 task needs you".to_owned(),
-            n => format!("{n} tasks need you"),
-        };
-        parts.push(format!(
-            "{tasks} (`ralph-coordinator task list --status needs_review`)"
-        ));
+    let asks = [
+        (needs.tasks, "task needs you", "tasks need you"),
+        (needs.features, "feature needs you", "features need you"),
+    ];
+    let asks: Vec<String> = asks
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, one, several)| counted(n, one, several))
+        .collect();
+    if !asks.is_empty() {
+        parts.push(format!("{} (`ralph-coordinator inbox`)", asks.join(", ")));
     }
     match needs.agents {
         0 => {}
@@ -178,7 +175,10 @@ pub fn page(progress: &Progress) -> String {
     let feature = &progress.feature;
     let paint = Paint::stdout();
     let counts = &feature.tasks;
-    let status = paint.apply(tone_of(feature.status.as_str()), feature.status.as_str());
+    let status = paint.apply(
+        condition::tone(&feature.condition),
+        &condition::words(&feature.condition),
+    );
     let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
     if let Some(dir) = &feature.dir {
         lines.push(format!("  folder      {}, itself", tame(dir)));
@@ -256,8 +256,9 @@ pub fn page(progress: &Progress) -> String {
         let words = indented(&tame(&gate.to_string()));
         lines.push(paint.apply(tone, &format!("  gate        {words}")));
     }
-    if let Some(words) = wait::words(feature) {
-        lines.push(paint.apply(Tone::Warn, &format!("  next        {words}")));
+    if let Some(next) = &progress.next {
+        let words = format!("  next        {}\n              {}", next.command, next.why);
+        lines.push(paint.apply(Tone::Warn, &words));
     }
     for waiting in &progress.waiting {
         lines.push(paint.apply(
@@ -279,7 +280,13 @@ pub fn page(progress: &Progress) -> String {
     for task in &progress.attention {
         let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
         let why = indented(task.reason.as_deref().unwrap_or("no reason given"));
-        lines.push(format!("  {status:11} {} {}: {why}", task.id, tame(&task.title)));
+        let name = task.name.as_ref().unwrap_or(&task.id);
+        lines.push(format!("  {status:11} {name} {}: {why}", tame(&task.title)));
+        lines.extend(
+            task.commands
+                .iter()
+                .map(|command| format!("                {command}")),
+        );
     }
     let mut text = lines.join("\n");
     text.push('\n');
@@ -315,15 +322,20 @@ mod tests {
         check_all(lacking(0, 1), "1 task has no worker");
         check_all(lacking(0, 3), "3 tasks have no worker");
         check(0, 0, "nothing waits for you");
-        check(
-            1,
-            0,
-            "1 task needs you (`ralph-coordinator task list --status needs_review`)",
-        );
+        check(1, 0, "1 task needs you (`ralph-coordinator inbox`)");
         check(
             2,
             1,
-            "2 tasks need you (`ralph-coordinator task list --status needs_review`), 1 feature is paused",
+            "2 tasks need you (`ralph-coordinator inbox`), 1 feature is paused",
+        );
+        let features = NeedsPerson {
+            tasks: 1,
+            features: 2,
+            ..NeedsPerson::default()
+        };
+        check_all(
+            features,
+            "1 task needs you, 2 features need you (`ralph-coordinator inbox`)",
         );
         check(0, 3, "3 features are paused");
         let told = summary(

@@ -13,6 +13,7 @@ use super::editor;
 use super::endpoint;
 use super::estimate;
 use super::feature_chat;
+use super::go_on::ResumeFlag;
 use super::output::{self, Format};
 use super::pager;
 use super::paint::tame;
@@ -40,6 +41,8 @@ pub struct TextArgs {
     show: bool,
     #[command(flatten)]
     replace: ReplaceFlags,
+    #[command(flatten)]
+    resume: ResumeFlag,
 }
 
 /// Prints the text, or stores another one.
@@ -111,6 +114,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let written = WriteText {
         text,
         before: Some(before.clone()),
+        resume: args.resume.wish(),
     };
     let done = match client.put::<Done>(&format!("{path}/{which}"), &written).await {
         Ok(done) => done,
@@ -128,12 +132,14 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
         }
     };
     match format {
-        Format::Json => output::json(&done),
+        Format::Json => output::json(&done)?,
         Format::Table | Format::Wide => {
             let is = if which == "tasks" { "are" } else { "is" };
-            output::text(&format!("the {which} of {} {is} stored\n", args.feature))
+            output::text(&format!("the {which} of {} {is} stored\n", args.feature))?;
         }
     }
+    args.resume.tell(client, &args.feature, &done).await;
+    Ok(())
 }
 
 /// What a graph that waits for approval is going to cost, in a line.

@@ -107,14 +107,14 @@ pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// The tone of a status or an outcome.
-pub fn tone_of(word: &str) -> Tone {
+/// The tone of a status or an outcome, whatever reason stands behind it.
+pub fn tone_of(status: &str) -> Tone {
+    let word = status.split(':').next().unwrap_or(status);
     match word {
         "done" | "complete" | "passed" | "merged" => Tone::Good,
         "failed" | "failure" | "error" | "away" => Tone::Bad,
-        "needs_review" | "blocked" | "paused" | "limit_reached" | "interrupted" | "draining" | "conflict" => {
-            Tone::Warn
-        }
+        "needs_review" | "blocked" | "paused" | "ready" | "limit" | "stopped" | "limit_reached"
+        | "interrupted" | "draining" | "conflict" => Tone::Warn,
         "running" | "in_progress" => Tone::Active,
         "cancelled" | "skipped" | "draft" => Tone::Dim,
         _ => Tone::Plain,

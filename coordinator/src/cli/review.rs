@@ -8,7 +8,6 @@ use super::pager;
 use super::paint::{Paint, Tone, tame, tone_of};
 use super::task_page::{indented, weakened};
 use crate::cli::counted::counted;
-use crate::domain::states::TaskState;
 use crate::store::view::{DispatchView, Examined, Page};
 
 /// Files that are named of a change.
@@ -68,13 +67,12 @@ fn one(examined: &Examined, paint: Paint) -> String {
                 .map(|line| format!("              {}", tame(line))),
         );
     }
-    if task.status == TaskState::NeedsReview {
-        let id = &task.id;
-        let next = format!(
-            "  next      task diff {id}, task approve {id}, task reject {id} --reason TEXT; context {id} says what it was told"
-        );
-        lines.push(paint.apply(Tone::Dim, &next));
-    }
+    lines.extend(
+        examined
+            .commands
+            .iter()
+            .map(|command| paint.apply(Tone::Dim, &format!("  next      {command}"))),
+    );
     let mut text = lines.join("\n");
     text.push('\n');
     text

@@ -10,6 +10,7 @@ use time::{Date, OffsetDateTime};
 use super::args::Globals;
 use super::client::{Client, escape};
 use super::duration::Span;
+use super::go_on::ResumeFlag;
 use super::output::{self, Format};
 use super::start::Usage;
 use super::table::Table;
@@ -50,6 +51,8 @@ pub enum BudgetCommand {
         /// Tokens in and out; 0 is no limit
         #[arg(long, value_name = "N")]
         max_tokens: Option<i64>,
+        #[command(flatten)]
+        resume: ResumeFlag,
     },
 }
 
@@ -63,11 +66,13 @@ pub async fn budget(globals: &Globals, args: BudgetArgs) -> anyhow::Result<ExitC
             name,
             max_cost,
             max_tokens,
+            resume,
         }) => {
             let wish = SetBudget {
                 name,
                 cost_usd: max_cost,
                 tokens: max_tokens,
+                resume: resume.wish(),
             };
             client.put(&format!("/budgets/{}", escape(&level)), &wish).await?
         }
@@ -159,7 +164,7 @@ pub async fn cost(globals: &Globals, args: CostArgs) -> anyhow::Result<ExitCode>
 }
 
 /// A time ago, or the beginning of a day.
-fn since(text: &str, now: OffsetDateTime) -> anyhow::Result<OffsetDateTime> {
+pub(super) fn since(text: &str, now: OffsetDateTime) -> anyhow::Result<OffsetDateTime> {
     if let Ok(date) = Date::parse(text, format_description!("[year]-[month]-[day]")) {
         return Ok(date.midnight().assume_utc());
     }

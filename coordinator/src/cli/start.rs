@@ -9,8 +9,8 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
-    completions, config, context, doctor, feature, hook, init, logs, man, memory, run, schedule, schema,
-    serve, spent, status, submit, task, token, up, worker,
+    completions, config, context, doctor, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
+    schema, serve, spent, status, submit, task, token, up, worker,
 };
 use crate::domain::states::RunOutcome;
 
@@ -70,6 +70,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Hook(command) => hook::run(globals, command).await,
         Command::Memory(command) => memory::run(globals, command).await,
         Command::Logs(args) => logs::run(globals, args).await,
+        Command::Inbox(args) => inbox::run(globals, args).await,
+        Command::Log(args) => log::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
         Command::Config(args) => config::run(globals, *args).await,

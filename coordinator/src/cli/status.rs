@@ -14,7 +14,7 @@ use super::output::{self, Format};
 use super::pager;
 use super::paint::{self, tame};
 use super::table::{Table, folded};
-use super::{feature_page, screen, worker};
+use super::{condition, feature_page, screen, worker};
 use crate::domain::waits;
 use crate::store::view::{SessionView, SystemView};
 
@@ -92,6 +92,13 @@ fn page(status: &SystemView, wide: bool) -> String {
         text.push('\n');
         for waiting in &status.waiting {
             text.push_str(&tame(&format!("{waiting}\n")));
+        }
+    }
+    if !status.queued.is_empty() {
+        text.push('\n');
+        for queued in &status.queued {
+            let waits = condition::until(&queued.waits, queued.until);
+            text.push_str(&tame(&format!("{} {}: {waits}\n", queued.task, queued.title)));
         }
     }
     for full in &status.full_keys {

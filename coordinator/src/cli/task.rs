@@ -8,10 +8,12 @@ use super::args::Globals;
 use super::client::{Client, escape};
 use super::confirm::confirm;
 use super::diff::TaskDiffArgs;
+use super::go_on::ResumeFlag;
 use super::local_time::ago;
 use super::output::{self, Format};
 use super::start::Usage;
-use super::{agents, diff, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
+use super::wait::WaitFlags;
+use super::{agents, diff, editor, feature, pager, submit, task_deps, task_edit, task_page, task_tree, wait};
 use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::counted::counted;
 use crate::cli::table::Table;
@@ -81,16 +83,26 @@ pub enum TaskCommand {
         /// What the next attempt should know; stands in its prompt and in the task's log
         #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
         reason: Option<String>,
+        #[command(flatten)]
+        resume: ResumeFlag,
     },
-    /// Let what the last attempt of a task that needs a person pushed land as it is
+    /// Accept the last attempt of a waiting task as it is, and land it
     #[command(after_help = "Example:
   ralph-coordinator task approve t-9f2c --reason \"looked at it\"")]
-    Approve(Steered),
+    Approve(Decided),
     /// Send back what waits for a person, a step's result too; the next session is told why
     #[command(after_help = "Examples:
   ralph-coordinator task reject t-9f2c --reason \"the import must stay as it is\"
   ralph-coordinator task reject todo/plan --reason \"one task for the parser is enough\"")]
-    Reject(Told),
+    Reject {
+        #[command(flatten)]
+        named: Named,
+        /// What the next session should know; stands in its prompt and in the task's log [default: asked for in an editor]
+        #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
+        reason: Option<String>,
+        #[command(flatten)]
+        resume: ResumeFlag,
+    },
     /// Tell a task's next session something, without stopping what runs
     #[command(after_help = "Example:
   ralph-coordinator task feedback t-9f2c --reason \"the staging database is back\"")]
@@ -116,19 +128,19 @@ pub enum TaskCommand {
     /// Go on without it: what depends on it runs
     #[command(after_help = "Example:
   ralph-coordinator task skip t-9f2c --reason \"done by hand\"")]
-    Skip(Steered),
+    Skip(Decided),
     /// Take it out: what depends on it doesn't run
     #[command(after_help = "Example:
   ralph-coordinator task cancel t-9f2c")]
-    Cancel(Steered),
+    Cancel(Decided),
     /// Fail it for good
     #[command(after_help = "Example:
   ralph-coordinator task fail t-9f2c --reason \"not possible\"")]
-    Fail(Steered),
+    Fail(Decided),
     /// Say that it is done
     #[command(after_help = "Example:
   ralph-coordinator task done t-9f2c --reason \"merged by hand\"")]
-    Done(Steered),
+    Done(Decided),
     /// Take back what it landed, by a new commit on the feature's branch; what it left in memory goes as well
     #[command(after_help = "Examples:
   ralph-coordinator task revert t-9f2c --reason \"breaks the import\"
@@ -145,9 +157,8 @@ pub enum TaskCommand {
         /// Why; stands in the task's log, and in its next prompt if it is done again
         #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
         reason: Option<String>,
-        /// Wait for the run's end; the exit code tells its outcome
-        #[arg(long)]
-        wait: bool,
+        #[command(flatten)]
+        wait: WaitFlags,
     },
     /// Take it from the worker that has it, to be claimed again
     #[command(after_help = "Example:
@@ -183,6 +194,15 @@ pub struct Steered {
     reason: Option<String>,
 }
 
+/// The same, where a run may wait for it.
+#[derive(Debug, Args)]
+pub struct Decided {
+    #[command(flatten)]
+    steered: Steered,
+    #[command(flatten)]
+    resume: ResumeFlag,
+}
+
 /// Which task, and what its next session is told.
 #[derive(Debug, Args)]
 pub struct Told {
@@ -206,7 +226,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
     }
     let client = Client::find(globals)?;
     let format = globals.output;
-    let (verb, named, reason) = match command {
+    let (verb, named, reason, resume) = match command {
         TaskCommand::List {
             feature,
             status,
@@ -265,9 +285,16 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             output::show(globals, &page, |_| log_table(&page.items, nobody)).await?;
             return Ok(ExitCode::SUCCESS);
         }
-        TaskCommand::Retry { task, all_of, reason } => match (task, all_of) {
-            (Some(task), _) => ("retry", Named { task }, reason),
-            (None, feature) => return retry_all(&client, format, &feature.unwrap_or_default(), reason).await,
+        TaskCommand::Retry {
+            task,
+            all_of,
+            reason,
+            resume,
+        } => match (task, all_of) {
+            (Some(task), _) => ("retry", Named { task }, reason, Some(resume)),
+            (None, feature) => {
+                return retry_all(&client, format, &feature.unwrap_or_default(), reason, resume).await;
+            }
         },
         TaskCommand::Edit(args) => {
             let task = args.task.clone();
@@ -310,18 +337,36 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             }
             return Ok(ExitCode::SUCCESS);
         }
-        TaskCommand::Approve(s) => ("approve", s.named, s.reason),
-        TaskCommand::Reject(s) => ("reject", s.named, Some(s.reason)),
-        TaskCommand::Feedback(s) => ("feedback", s.named, Some(s.reason)),
-        TaskCommand::Skip(s) => ("skip", s.named, s.reason),
-        TaskCommand::Cancel(s) => ("cancel", s.named, s.reason),
-        TaskCommand::Fail(s) => ("fail", s.named, s.reason),
-        TaskCommand::Done(s) => ("done", s.named, s.reason),
-        TaskCommand::Release(s) => ("release", s.named, s.reason),
-        TaskCommand::Interrupt { named, feedback } => ("interrupt", named, feedback),
+        TaskCommand::Approve(d) => ("approve", d.steered.named, d.steered.reason, Some(d.resume)),
+        TaskCommand::Reject {
+            named,
+            reason,
+            resume,
+        } => {
+            let reason = match reason {
+                Some(reason) => reason,
+                None => editor::edited(
+                    "reason",
+                    "",
+                    "say why with --reason TEXT: the next session is told",
+                )?,
+            };
+            ("reject", named, Some(reason), Some(resume))
+        }
+        TaskCommand::Feedback(s) => ("feedback", s.named, Some(s.reason), None),
+        TaskCommand::Skip(d) => ("skip", d.steered.named, d.steered.reason, Some(d.resume)),
+        TaskCommand::Cancel(d) => ("cancel", d.steered.named, d.steered.reason, Some(d.resume)),
+        TaskCommand::Fail(d) => ("fail", d.steered.named, d.steered.reason, Some(d.resume)),
+        TaskCommand::Done(d) => ("done", d.steered.named, d.steered.reason, Some(d.resume)),
+        TaskCommand::Release(s) => ("release", s.named, s.reason, None),
+        TaskCommand::Interrupt { named, feedback } => ("interrupt", named, feedback, None),
     };
     let path = format!("/tasks/{}/{verb}", escape(&named.task));
-    let done: Done = client.post(&path, &Steer { reason }).await?;
+    let body = Steer {
+        reason,
+        resume: resume.and_then(ResumeFlag::wish),
+    };
+    let done: Done = client.post(&path, &body).await?;
     match format {
         Format::Json => output::json(&done)?,
         Format::Table | Format::Wide if done.count == 1 => {
@@ -331,10 +376,10 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
         }
     }
-    match verb {
-        "retry" | "approve" | "reject" => wait::hint_of_task(&client, &named.task).await,
-        "skip" | "cancel" | "fail" | "done" => wait::hint_of_resolved(&client, &named.task).await,
-        _ => {}
+    if let Some(resume) = resume
+        && let Some(feature) = wait::feature_of(&client, &named.task).await
+    {
+        resume.tell(&client, &feature, &done).await;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -344,26 +389,31 @@ async fn retry_all(
     format: Format,
     feature: &str,
     reason: Option<String>,
+    resume: ResumeFlag,
 ) -> anyhow::Result<ExitCode> {
     let path = format!("/features/{}/tasks", escape(feature));
     let page: Page<TaskView> = client
         .list(&path, "status=failed,needs_review", usize::MAX)
         .await?;
-    let body = Steer { reason };
-    let mut count = 0;
+    let body = Steer {
+        reason,
+        resume: resume.wish(),
+    };
+    let mut all = Done::default();
     for task in page.items.iter().filter(|task| task.children == 0) {
         let done: Done = client.post(&format!("/tasks/{}/retry", task.id), &body).await?;
-        count += done.count;
+        all.count += done.count;
+        all.run = all.run.or(done.run);
     }
     match format {
-        Format::Json => output::json(&Done { count })?,
+        Format::Json => output::json(&all)?,
         Format::Table | Format::Wide => output::text(&format!(
             "retry: {} of {feature}\n",
-            counted(count, "task", "tasks")
+            counted(all.count, "task", "tasks")
         ))?,
     }
-    if count > 0 {
-        wait::hint(client, feature).await;
+    if all.count > 0 {
+        resume.tell(client, feature, &all).await;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -68,7 +68,7 @@ pub async fn run(globals: &Globals, client: &Client, command: DepsCommand) -> an
             let done: Done = client.delete(&format!("{path}/{}", escape(blocker))).await?;
             count += done.count;
         }
-        Done { count }
+        Done::of(count)
     };
     match globals.output {
         Format::Json => output::json(&done),

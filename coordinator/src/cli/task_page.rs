@@ -2,6 +2,7 @@
 
 use ralph_shared::wire::{Stray, TestChange};
 
+use super::condition;
 use super::cost;
 use super::duration::show_ms;
 use super::local_time::{ago, when};
@@ -22,13 +23,7 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
     for task in tasks {
         let now = match &task.session {
             Some(session) => format!("{} on {}", session.kind, session.worker),
-            None if task.held => "held".to_owned(),
-            None if task.held_by.is_some() => {
-                task.held_by.as_ref().map(ToString::to_string).unwrap_or_default()
-            }
-            None if task.waits.is_some() => task.waits.clone().unwrap_or_default(),
-            None if task.open_blockers > 0 => format!("waits for {}", task.open_blockers),
-            None => String::new(),
+            None => waits(task).unwrap_or_default(),
         };
         let mut row = vec![
             task.handle(),
@@ -52,6 +47,12 @@ pub fn table(tasks: &[TaskView], wide: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Why a task isn't worked on now, and until when.
+pub(super) fn waits(task: &TaskView) -> Option<String> {
+    let words = task.waits.as_deref()?;
+    Some(condition::until(&tame(words), task.waits_until))
 }
 
 /// One task with everything around it.
@@ -89,14 +90,8 @@ pub fn page(detail: &TaskDetail) -> String {
     if !task.paths.is_empty() {
         lines.push(format!("  changes     {}", tame(&task.paths.join(", "))));
     }
-    if let Some(held_by) = &task.held_by {
-        lines.push(format!("  {}", tame(&held_by.to_string())));
-    }
-    if let Some(waits) = &task.waits {
-        lines.push(format!("  waits: {waits}"));
-    }
-    if let Some(lacks) = &detail.lacks {
-        lines.push(paint.apply(Tone::Warn, &format!("  waits: {}", indented(lacks))));
+    if let Some(waits) = waits(task) {
+        lines.push(paint.apply(Tone::Warn, &format!("  waits: {waits}")));
     }
     if let Some(commit) = &detail.landed_commit {
         lines.push(format!("  landed      {commit}"));

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::paint::{Paint, Tone, mark_of, tame, tone_of};
+use super::task_page::waits;
 use crate::store::view::TaskView;
 
 /// Draws tasks below their parents; those whose parent is not among them are roots. At most `limit` lines and one.
@@ -89,6 +90,9 @@ fn line(task: &TaskView, paint: Paint) -> String {
     } else if task.attempt > 1 {
         line.push_str(&paint.apply(Tone::Dim, &format!("  ({} attempts)", task.attempt)));
     }
+    if let Some(waits) = waits(task) {
+        line.push_str(&paint.apply(Tone::Dim, &format!("  [{waits}]")));
+    }
     line
 }
 
@@ -123,6 +127,8 @@ mod tests {
             held_by: None,
             concurrency: None,
             waits: None,
+            waits_until: None,
+            queue: None,
             paths: Vec::new(),
             session: None,
         }

@@ -6,9 +6,9 @@
 use ralph_shared::wire::{Share, Usage};
 
 /// The least that a session is begun with. Millionths of a US dollar.
-const SMALLEST_MICROUSD: i64 = 50_000;
+pub(super) const SMALLEST_MICROUSD: i64 = 50_000;
 /// The same in tokens.
-const SMALLEST_TOKENS: i64 = 20_000;
+pub(super) const SMALLEST_TOKENS: i64 = 20_000;
 /// Of a small limit, the least that a session is begun with is this part.
 const SMALLEST_PART: i64 = 10;
 

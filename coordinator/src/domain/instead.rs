@@ -37,9 +37,17 @@ pub fn of_feature(verb: FeatureVerb, state: FeatureState, name: &str) -> String 
     format!(
         "can't {} that is {}; {}",
         verb.words(),
-        state.as_str(),
+        word(state),
         next(verb, state, name)
     )
+}
+
+/// What people are told of a state: one that only says that it has tasks says that it doesn't run.
+fn word(state: FeatureState) -> &'static str {
+    match state {
+        FeatureState::Ready => "not running",
+        state => state.as_str(),
+    }
 }
 
 fn next(verb: FeatureVerb, state: FeatureState, name: &str) -> String {

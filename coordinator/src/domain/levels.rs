@@ -9,10 +9,48 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::budget::{Pot, Purse};
+use super::limit::{raised_cost, raised_tokens};
 use super::run::microusd;
 
 /// Parts of a limit in hundredths that people are told of, once each.
 pub const TOLD_AT: [i32; 4] = [50, 80, 95, 100];
+
+const HELD_BY: &str = "the limit of ";
+const USED_UP: &str = " is used up: ";
+
+/// What holds, as [`Levels::holds`] told it, in few words, and the command that gives as much once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// As in `day 50.00 USD of 50.00`.
+    pub words: String,
+    /// The command.
+    pub raises: String,
+}
+
+impl Hold {
+    /// Reads it; `None` where it was told by another release.
+    pub fn read(reason: &str) -> Option<Self> {
+        let (of, rest) = reason.strip_prefix(HELD_BY)?.split_once(USED_UP)?;
+        let of = of.strip_prefix("the ").unwrap_or(of);
+        let (amount, _) = rest.split_once(';')?;
+        let (used, max) = amount.split_once(" of ")?;
+        let (used, unit) = used.split_once(' ')?;
+        let flag = match unit {
+            "USD" => raised_cost(used.parse().ok()?, max.parse().ok()?),
+            _ => raised_tokens(used.parse().ok()?, max.parse().ok()?),
+        };
+        // Which feature or task it is, people see beside it.
+        let level = of
+            .split(' ')
+            .next()
+            .filter(|level| *level != "account")
+            .unwrap_or(of);
+        Some(Self {
+            words: format!("{level} {amount}"),
+            raises: format!("ralph-coordinator budget set {of} {flag}"),
+        })
+    }
+}
 
 /// What a limit is of, the narrower before the wider.
 #[derive(
@@ -314,7 +352,7 @@ impl Levels {
         };
         let the = if of.contains(' ') { "" } else { "the " };
         Some(format!(
-            "the limit of {the}{of} is used up: {amount}; `ralph-coordinator budget set {of} {flag}` changes it"
+            "{HELD_BY}{the}{of}{USED_UP}{amount}; `ralph-coordinator budget set {of} {flag}` changes it"
         ))
     }
 

@@ -2,7 +2,9 @@
 
 pub mod adaptive;
 pub mod budget;
+pub mod choices;
 pub mod concurrency;
+pub mod condition;
 pub mod counts;
 pub mod document;
 pub mod door;
@@ -21,7 +23,9 @@ pub mod knowledge_file;
 pub mod left;
 pub mod levels;
 pub mod lifecycle;
+pub mod limit;
 pub mod names;
+pub mod next;
 pub mod note;
 pub mod offer;
 pub mod paths;

@@ -88,6 +88,16 @@ pub struct Ceilings {
 }
 
 impl RunSettings {
+    /// Iterations, milliseconds, US dollars and tokens that the run may use.
+    pub fn limits(&self) -> (Option<i32>, Option<i64>, Option<f64>, Option<i64>) {
+        (
+            self.max_iterations,
+            self.max_time_ms,
+            self.max_cost_usd,
+            self.max_tokens,
+        )
+    }
+
     /// The same within these bounds. Where nobody chose the iterations, the bound is what agents' tasks may use, too.
     #[must_use]
     pub fn within(mut self, ceilings: &Ceilings) -> Self {

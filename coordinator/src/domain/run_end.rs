@@ -7,6 +7,9 @@ use super::counts::Counts;
 use super::run::Run;
 use super::states::{FeatureState, RunOutcome, TaskState};
 
+/// Why a run ends whose agent gave its feature up.
+pub const GIVEN_UP: &str = "an agent promised that the feature can't be done";
+
 /// What is known of a feature that runs.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
@@ -143,19 +146,39 @@ pub fn used_up(facts: &Facts<'_>) -> bool {
         || max.is_some_and(|max| facts.run.iterations >= max)
 }
 
+/// Whether less of its limit of cost is left than a session begins with.
+pub fn lacks_cost(run: &Run) -> bool {
+    let microusd = run.purse().microusd;
+    Purse {
+        microusd,
+        tokens: None,
+    }
+    .sessions()
+        == 0
+}
+
+/// The same of its limit of tokens.
+pub fn lacks_tokens(run: &Run) -> bool {
+    let tokens = run.purse().tokens;
+    Purse {
+        microusd: None,
+        tokens,
+    }
+    .sessions()
+        == 0
+}
+
 /// The limit of which less is left than a session begins with, in words.
 fn too_little_left(run: &Run) -> Option<String> {
-    let Purse { microusd, tokens } = run.purse();
-    let begins_none = |microusd, tokens| Purse { microusd, tokens }.sessions() == 0;
     let why = "less is left than a session begins with";
-    if begins_none(microusd, None) {
+    if lacks_cost(run) {
         let max = run.settings.max_cost_usd.unwrap_or_default();
         return Some(format!(
             "the run cost {} USD of {max:.2}; {why}",
             run.used_words()
         ));
     }
-    if begins_none(None, tokens) {
+    if lacks_tokens(run) {
         let max = run.settings.max_tokens.unwrap_or_default();
         return Some(format!(
             "the run used {} tokens of {max}; {why}",

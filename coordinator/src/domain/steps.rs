@@ -1,5 +1,6 @@
 //! The steps that lead from an idea to a graph, and the review at the end (SPEC 2.1, 5).
 
+use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
 
 /// What a feature was submitted with.
@@ -68,6 +69,18 @@ pub fn result(step: SessionKind) -> &'static str {
         SessionKind::Plan => "plan",
         _ => "tasks",
     }
+}
+
+/// Why a step's task waits for a person: its result is there.
+pub fn waits_for_approval(step: SessionKind, feature: &str, task: TaskId) -> String {
+    let (result, waits) = match step {
+        SessionKind::Build => (result(step), "wait"),
+        _ => (result(step), "waits"),
+    };
+    format!(
+        "the {result} of {feature} {waits} for approval: read it with `feature {result} {feature}`, go on with `task approve \
+         {task}`, or have it made anew with `task reject {task} --reason TEXT`"
+    )
 }
 
 /// The step that a result makes needless which a person gives, beside its own: a specification is written for the plan alone.

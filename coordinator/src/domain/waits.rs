@@ -1,33 +1,152 @@
-//! Why a task that is queued isn't begun, as far as the queue tells.
+//! Why a task isn't worked on now, in words, and until when.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
-/// What is known of a queued task.
+/// What is known of a task that no session works on.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
+    /// What its feature waits for as a whole, where it doesn't run.
+    pub feature: Option<String>,
+    /// It waits for a person, or is over: nothing else keeps it.
+    pub is_over: bool,
+    /// Keys of tasks that it waits for, and how many there are.
+    pub blockers: (Vec<String>, i32),
+    /// Something above it failed or was cancelled, or a failure beside it stops it.
+    pub held: bool,
+    /// The task that changes the same, and what both change.
+    pub paths: Option<(String, String)>,
+    /// It conflicted several times, and waits until others are over.
+    pub collided: bool,
+    /// It passed, and waits until others have landed.
+    pub lands_later: bool,
     /// Nothing of its feature begins before.
     pub feature_opens: Option<OffsetDateTime>,
     /// It isn't begun before.
     pub opens: Option<OffsetDateTime>,
+    /// Its last attempt, if that failed: its number, and why.
+    pub failed: Option<(i32, Option<String>)>,
+    /// The limit that lets nothing begin.
+    pub limit: Option<String>,
     /// Its concurrency key, with the key's limit and the sessions that are live.
     pub key: Option<(String, i32, i64)>,
+    /// Why no worker can start it.
+    pub lacks: Option<String>,
+    /// Sessions of its feature that are live, and how many there may be.
+    pub parallel: (i64, i32),
+    /// Its place among those that could begin in its pool.
+    pub place: Option<Place>,
 }
 
-/// Says why, in words; `None` when nothing of this keeps it.
-pub fn why(facts: &Facts, now: OffsetDateTime) -> Option<String> {
-    let later = |at: Option<OffsetDateTime>| {
-        let at = at.filter(|at| *at > now)?.replace_nanosecond(0).ok()?;
-        at.format(&Rfc3339).ok()
+/// Where a task is in the queue of its pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Place {
+    /// The pool.
+    pub pool: String,
+    /// From 1; features take turns, so another one's task may go before.
+    pub position: i64,
+    /// How many tasks could begin, counted up to 10,000.
+    pub of: i64,
+    /// Slots of the pool's workers.
+    pub slots: i64,
+    /// Those of them that are busy.
+    pub busy: i64,
+}
+
+/// Why it waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// In words, without the time.
+    pub words: String,
+    /// Until when, where that is known.
+    pub until: Option<OffsetDateTime>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pool,
+            position,
+            of,
+            slots,
+            busy,
+        } = self;
+        write!(
+            f,
+            "queued: {position} of {of} in pool {pool}, {busy} of {slots} slots busy"
+        )
+    }
+}
+
+/// Says why; `None` when it is over, or nothing is known to keep it.
+pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<Why> {
+    let because = |words: String| Some(Why { words, until: None });
+    let later = |at: Option<OffsetDateTime>, words: String| {
+        let until = at.filter(|at| *at > now);
+        until.map(|_| Why { words, until })
     };
-    if let Some(at) = later(facts.feature_opens) {
-        return Some(format!("its feature begins nothing before {at}"));
+    if facts.is_over {
+        return None;
     }
-    if let Some(at) = later(facts.opens) {
-        return Some(format!("it begins no sooner than {at}"));
+    if let (named, n @ 1..) = &facts.blockers {
+        return because(blocked_by(named, *n));
     }
-    let (key, limit, live) = facts.key.as_ref()?;
-    (*live >= i64::from(*limit)).then(|| full(key, *live, *limit))
+    if facts.held {
+        return because("held: a task above or beside it failed or was cancelled".to_owned());
+    }
+    if let Some(feature) = &facts.feature {
+        return because(format!("its feature is {feature}"));
+    }
+    if let Some((task, path)) = &facts.paths {
+        return because(format!("held: {task} changes {path} too"));
+    }
+    if facts.collided {
+        return because("held: it conflicted twice, so it runs when others are over".to_owned());
+    }
+    if facts.lands_later {
+        return because("passed: others land before it".to_owned());
+    }
+    let words = "its feature begins nothing yet".to_owned();
+    if let Some(why) = later(facts.feature_opens, words) {
+        return Some(why);
+    }
+    let words = match &facts.failed {
+        Some((attempt, Some(reason))) => format!("attempt {attempt} failed, tried again: {}", line(reason)),
+        Some((attempt, None)) => format!("attempt {attempt} failed, tried again"),
+        None => "it begins later".to_owned(),
+    };
+    if let Some(why) = later(facts.opens, words) {
+        return Some(why);
+    }
+    // What isn't queued begins for another reason than these.
+    facts.opens?;
+    if let Some(limit) = &facts.limit {
+        return because(format!("limit: {limit}"));
+    }
+    if let Some((key, limit, live)) = &facts.key
+        && *live >= i64::from(*limit)
+    {
+        return because(full(key, *live, *limit));
+    }
+    if let Some(lacks) = &facts.lacks {
+        return because(line(lacks));
+    }
+    let (live, most) = facts.parallel;
+    if live >= i64::from(most) && most > 0 {
+        return because(format!("its feature has {live} of {most} sessions"));
+    }
+    because(facts.place.as_ref()?.to_string())
+}
+
+fn blocked_by(named: &[String], n: i32) -> String {
+    let more = usize::try_from(n).unwrap_or(0).saturating_sub(named.len());
+    match (named.len(), more) {
+        (0, n) => format!("waits for {n}"),
+        (_, 0) => format!("waits for {}", named.join(", ")),
+        (_, more) => format!("waits for {} and {more} more", named.join(", ")),
+    }
 }
 
 /// Says that a concurrency key lets nothing more begin.
@@ -35,39 +154,81 @@ pub fn full(key: &str, live: i64, limit: i32) -> String {
     format!("the concurrency key `{key}` has {live} of {limit} sessions")
 }
 
+/// A text on one line.
+pub fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_is_named() {
+    fn the_cause_is_named_and_the_one_that_holds_longest_goes_first() {
         let now = OffsetDateTime::UNIX_EPOCH;
         let later = Some(now + time::Duration::HOUR);
-        let check = |facts: Facts, expected: Option<&str>| assert_eq!(why(&facts, now).as_deref(), expected);
-        check(Facts::default(), None);
-        let full = Facts {
-            key: Some(("db".to_owned(), 2, 2)),
+        let check = |facts: &Facts, expected: Option<&str>, until| {
+            let why = why_waiting(facts, now);
+            let told = why.as_ref().map(|why| (why.words.as_str(), why.until));
+            assert_eq!(told, expected.map(|words| (words, until)), "{facts:?}");
+        };
+        check(&Facts::default(), None, None);
+        // From what passes first to what holds longest: each is told before those above it.
+        let mut facts = Facts {
             opens: Some(now),
+            place: Some(Place {
+                pool: "default".to_owned(),
+                position: 3,
+                of: 14,
+                slots: 2,
+                busy: 2,
+            }),
             ..Facts::default()
         };
-        check(full.clone(), Some("the concurrency key `db` has 2 of 2 sessions"));
-        let opens = Facts { opens: later, ..full };
         check(
-            opens.clone(),
-            Some("it begins no sooner than 1970-01-01T01:00:00Z"),
+            &facts,
+            Some("queued: 3 of 14 in pool default, 2 of 2 slots busy"),
+            None,
         );
-        let feature_opens = Facts {
-            feature_opens: later,
-            ..opens
-        };
-        check(
-            feature_opens,
-            Some("its feature begins nothing before 1970-01-01T01:00:00Z"),
-        );
-        let room = Facts {
-            key: Some(("db".to_owned(), 2, 1)),
-            ..Facts::default()
-        };
-        check(room, None);
+        facts.parallel = (4, 4);
+        check(&facts, Some("its feature has 4 of 4 sessions"), None);
+        facts.lacks = Some("no worker takes work\nof pool gpu".to_owned());
+        check(&facts, Some("no worker takes work of pool gpu"), None);
+        facts.key = Some(("db".to_owned(), 2, 1));
+        check(&facts, Some("no worker takes work of pool gpu"), None);
+        facts.key = Some(("db".to_owned(), 2, 2));
+        check(&facts, Some("the concurrency key `db` has 2 of 2 sessions"), None);
+        facts.limit = Some("day 50.00 USD of 50.00".to_owned());
+        check(&facts, Some("limit: day 50.00 USD of 50.00"), None);
+        facts.opens = later;
+        check(&facts, Some("it begins later"), later);
+        facts.failed = Some((1, None));
+        check(&facts, Some("attempt 1 failed, tried again"), later);
+        facts.failed = Some((1, Some("no\ntest".to_owned())));
+        check(&facts, Some("attempt 1 failed, tried again: no test"), later);
+        facts.feature_opens = later;
+        check(&facts, Some("its feature begins nothing yet"), later);
+        facts.lands_later = true;
+        check(&facts, Some("passed: others land before it"), None);
+        facts.collided = true;
+        let collided = "held: it conflicted twice, so it runs when others are over";
+        check(&facts, Some(collided), None);
+        facts.paths = Some(("t-1".to_owned(), "src/**".to_owned()));
+        check(&facts, Some("held: t-1 changes src/** too"), None);
+        facts.feature = Some("paused".to_owned());
+        check(&facts, Some("its feature is paused"), None);
+        facts.held = true;
+        let held = "held: a task above or beside it failed or was cancelled";
+        check(&facts, Some(held), None);
+        for (named, n, expected) in [
+            (vec![], 2, "waits for 2"),
+            (vec!["api"], 1, "waits for api"),
+            (vec!["api", "db"], 5, "waits for api, db and 3 more"),
+        ] {
+            facts.blockers = (named.into_iter().map(str::to_owned).collect(), n);
+            check(&facts, Some(expected), None);
+        }
+        facts.is_over = true;
+        check(&facts, None, None);
     }
 }

@@ -35,9 +35,10 @@ pub(super) fn of_changes(changes: &str) -> String {
     .to_string()
 }
 
-/// Checks a graph that a session of `task` sent.
-pub(super) fn check(text: &str) -> Result<(), String> {
-    load(text, &Limits::agent()).map(|_| ())
+/// Checks a graph that waits for approval: one of an agent, or one that a person `gave`.
+pub(super) fn check(text: &str, gave: bool) -> Result<(), String> {
+    let limits = if gave { Limits::file() } else { Limits::agent() };
+    load(text, &limits).map(|_| ())
 }
 
 fn load(text: &str, limits: &Limits) -> Result<Graph, String> {
@@ -114,14 +115,42 @@ async fn from_agent(
     Ok(Ok((tasks, edges)))
 }
 
-/// Adds the graph that a session of `step` sent to its feature; the run gets iterations for it. The inner error is for the
+/// Whether a person gave the graph that a step would have made: nobody worked on it.
+fn is_given(step: &Task) -> bool {
+    step.role == SessionKind::Build && step.attempt == 0
+}
+
+/// The graph that a person gave in the place of `step`, with what its tasks get that don't say otherwise.
+async fn from_person(
+    conn: &mut PgConnection,
+    step: &Task,
+    text: &str,
+) -> sqlx::Result<Result<(Vec<NewTask>, Vec<(TaskId, TaskId)>), String>> {
+    let graph = match graph::load("the task graph", text, &Limits::file()) {
+        Ok(graph) => graph,
+        Err(errors) => return Ok(Err(format!("the task graph can't be used:\n{errors}"))),
+    };
+    let defaults = TaskDefaults {
+        max_retries: step.max_retries,
+        verify: step.verify,
+        pool: store::task::pool_of(conn, step.id).await?,
+    };
+    store::keys::declare(conn, step.feature, graph.keys()).await?;
+    Ok(Ok(rows(&graph, &defaults)))
+}
+
+/// Adds the graph that a session of `step` sent, or a person gave, to its feature; the run gets iterations for it. The inner error is for the
 /// agent's next attempt.
 pub(super) async fn grow(
     conn: &mut PgConnection,
     step: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    let (tasks, edges) = match from_agent(conn, step, text).await? {
+    let made = match is_given(step) {
+        true => from_person(conn, step, text).await?,
+        false => from_agent(conn, step, text).await?,
+    };
+    let (tasks, edges) = match made {
         Ok(added) => added,
         Err(problem) => return Ok(Err(problem)),
     };

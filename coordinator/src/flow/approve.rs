@@ -10,15 +10,15 @@ use uuid::Uuid;
 
 use super::cascade::{self, Features, moved};
 use super::steer::{By, Steered};
-use super::{Signals, agent_graph, capture, finish, integrate};
+use super::{Signals, agent_graph, capture, finish, integrate, resume};
 use crate::domain::retry::Trouble;
 use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-/// Sends the last pushed attempt of a task that needs a person into its feature's queue of integrations. A feature that
-/// doesn't run lands it with its next run.
+/// Sends the last pushed attempt of a task that needs a person into its feature's queue of integrations. A run that
+/// ended for it goes on; a feature that doesn't run otherwise lands it with its next run.
 pub async fn approve(
     db: &PgPool,
     id: TaskId,
@@ -92,6 +92,9 @@ pub async fn approve(
     store::task::log(&mut tx, id, by.actor, "approve", why).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     integrate::promote(&mut tx, &BTreeSet::from([feature]), &mut signals).await?;
+    if by.resumes {
+        resume::after_decision(&mut tx, feature, true, &mut signals).await?;
+    }
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), signals))
@@ -145,6 +148,9 @@ async fn step(
     cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
+    if by.resumes {
+        resume::after_decision(&mut tx, feature, true, &mut signals).await?;
+    }
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), signals))

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::Signals;
+use super::given::Given;
 use super::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::domain::graph::{self, Graph, GraphFile, Limits};
 use crate::domain::names;
@@ -61,7 +62,7 @@ pub async fn copy(
         }
         submission.feature.branch = submission.feature.branch.map(|_| names::branch(&name));
         submission.feature.name = name;
-        match submit::within(conn, &submission, signals).await? {
+        match submit::within(conn, &submission, &Given::default(), signals).await? {
             Submitted::Accepted { .. } => return Ok(Ok(submission.feature.id)),
             Submitted::NameTaken => {}
             Submitted::BranchTaken(why) => return Ok(Err(why)),

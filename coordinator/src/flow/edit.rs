@@ -6,9 +6,10 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::{PgConnection, PgPool};
 
-use super::steer::{self, Steered, TaskCommand};
-use super::{Signals, agent_graph, cascade, gate, integrate, submit};
-use crate::domain::run::RunSettings;
+use super::steer::{self, By, Steered, TaskCommand};
+use super::{Signals, agent_graph, cascade, gate, integrate, resume, submit};
+use crate::domain::limit;
+use crate::domain::run::{Run, RunSettings};
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps;
 use crate::store;
@@ -82,7 +83,7 @@ pub async fn feature(
     edit: &FeatureEdit,
     before: Option<&str>,
     run: Option<Wished<'_>>,
-    actor: &str,
+    by: By<'_>,
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut tx = db.begin().await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
@@ -130,24 +131,42 @@ pub async fn feature(
     let mut changed = 0;
     if edit.max_retries.is_some() || edit.verify.is_some() {
         let why = words_of_feature(edit);
-        changed = store::edit::tasks_of_feature(&mut tx, id, edit, actor, &why).await?;
+        changed = store::edit::tasks_of_feature(&mut tx, id, edit, by.actor, &why).await?;
+    }
+    store::feature_log::add(&mut tx, id, by.actor, "edit", None).await?;
+    if by.resumes {
+        resume::after_raise(&mut tx, id, &mut signals).await?;
     }
     tx.commit().await?;
     Ok((Steered::Done(usize::try_from(changed).unwrap_or(0)), signals))
 }
 
-/// Changes the run that is under way, or what a draft was given for its first one. The inner error says why it can't.
+/// Changes the run that is under way, or that ended and may go on, or what a draft was given for its first one. The inner error says why it can't.
 async fn change_run(
     conn: &mut PgConnection,
     held: &Locked,
     wished: Wished<'_>,
 ) -> sqlx::Result<Result<(), String>> {
     let last = store::run::last(conn, held.id).await?;
-    if let Some(run) = last.as_ref().filter(|run| run.ended_at.is_none()) {
+    let may_go_on = held.state != FeatureState::Done;
+    if let Some(run) = last.as_ref().filter(|run| run.ended_at.is_none() || may_go_on) {
         let settings = match wished(&run.settings) {
             Ok(settings) => settings,
             Err(why) => return Ok(Err(why)),
         };
+        let after = Run {
+            settings: settings.clone(),
+            ..run.clone()
+        };
+        if let Some(reached) = limit::reached(&after)
+            && run.ended_at.is_some()
+            && settings.limits() != run.settings.limits()
+        {
+            return Ok(Err(format!(
+                "with that limit nothing of `{}` could begin ({reached}); give more, or 0 for none",
+                held.name
+            )));
+        }
         store::run::change(conn, run.id, &settings).await?;
         if settings.agent != run.settings.agent {
             // The queue holds the agent that each task needs.
@@ -195,10 +214,14 @@ pub async fn graph(
     };
     let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
     let name = held.get(&id).map_or("the feature", |held| held.name.as_str());
-    let state = match store::feature::step(&mut tx, id, SessionKind::Build).await? {
-        Some(step) => store::task::state_of(&mut tx, step).await?,
+    let step = match store::feature::step(&mut tx, id, SessionKind::Build).await? {
+        Some(step) => store::task::lock(&mut tx, &[step.0]).await?.pop(),
         None => None,
     };
+    let (state, gave) = (
+        step.as_ref().map(|step| step.state),
+        step.is_some_and(|step| step.attempt == 0),
+    );
     // What a review asks for stands there too, until its own corrections landed.
     let waits = state == Some(TaskState::NeedsReview);
     let Some(stored) = texts.proposed_graph.filter(|_| waits) else {
@@ -212,7 +235,7 @@ pub async fn graph(
                 .to_owned(),
         );
     }
-    if let Err(problem) = agent_graph::check(text) {
+    if let Err(problem) = agent_graph::check(text, gave) {
         return refused(problem);
     }
     store::feature::write(&mut tx, id, Text::ProposedGraph, Some(text)).await?;
@@ -233,7 +256,7 @@ pub async fn text(
     step: SessionKind,
     text: &str,
     before: Option<&str>,
-    actor: &str,
+    by: By<'_>,
 ) -> sqlx::Result<(Steered, Signals)> {
     let mut tx = db.begin().await?;
     cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
@@ -281,11 +304,14 @@ pub async fn text(
         if state.is_none_or(TaskState::is_resolved) {
             continue;
         }
-        let (steered, more) = steer::task_in(&mut tx, task, command, actor, Some(&why)).await?;
+        let (steered, more) = steer::task_in(&mut tx, task, command, by.actor, Some(&why)).await?;
         if !matches!(steered, Steered::Done(_)) {
             return Ok((steered, more));
         }
         signals.merge(more);
+    }
+    if by.resumes {
+        resume::after_decision(&mut tx, id, false, &mut signals).await?;
     }
     tx.commit().await?;
     Ok((Steered::Done(1), signals))

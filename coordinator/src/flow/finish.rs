@@ -212,6 +212,7 @@ pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steer
     }
     let run = held.current_run;
     let why = "a person stopped the run";
+    store::feature_log::add(&mut tx, id, by.actor, "stop", None).await?;
     end(&mut tx, held, RunOutcome::Interrupted, why, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     by.note(&mut tx, 1).await?;
@@ -233,8 +234,7 @@ pub async fn promise_failure(
     if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
         return Ok(());
     }
-    let why = "an agent promised that the feature can't be done";
-    end(conn, held, RunOutcome::Failure, why, signals).await
+    end(conn, held, RunOutcome::Failure, run_end::GIVEN_UP, signals).await
 }
 
 /// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. One that can't be looked

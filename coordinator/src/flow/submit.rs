@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
-use super::{Signals, finish, gate};
+use super::{Signals, finish, gate, given};
 use crate::domain::graph::Graph;
 use crate::domain::instead::{self, FeatureVerb};
 use crate::domain::names;
@@ -82,9 +82,18 @@ pub enum Submitted {
 
 /// Stores a submission and starts its run. What follows may begin at once; who submitted is told after a [`store::flush`].
 pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submitted, Signals)> {
+    submit_given(db, submission, &given::Given::default()).await
+}
+
+/// The same of a feature of which something that is given waits for approval.
+pub async fn submit_given(
+    db: &PgPool,
+    submission: &Submission,
+    given: &given::Given,
+) -> sqlx::Result<(Submitted, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
-    let submitted = within(&mut tx, submission, &mut signals).await?;
+    let submitted = within(&mut tx, submission, given, &mut signals).await?;
     tx.commit().await?;
     Ok((submitted, signals))
 }
@@ -93,6 +102,7 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
 pub(super) async fn within(
     tx: &mut PgConnection,
     submission: &Submission,
+    waiting: &given::Given,
     signals: &mut Signals,
 ) -> sqlx::Result<Submitted> {
     let new = &submission.feature;
@@ -103,6 +113,8 @@ pub(super) async fn within(
         return Ok(Submitted::BranchTaken(why));
     }
     let feature = submission.feature.id;
+    // Older than the tasks that follow: the newest one says what a feature comes to.
+    let asked = waiting.tasks(&submission.feature.description, &submission.defaults);
     let bytes = submission.graph.nodes.len() * size_of::<NewTask>();
     let (mut tasks, mut edges) = by_length(bytes, || rows(&submission.graph, &submission.defaults));
     let texts = &submission.feature;
@@ -110,7 +122,7 @@ pub(super) async fn within(
         &texts.description,
         texts.spec.as_deref(),
         texts.plan.as_deref(),
-        tasks.len(),
+        tasks.len() + usize::from(waiting.graph.is_some()),
     );
     let steps = steps::left(given).unwrap_or_default();
     chain(
@@ -120,10 +132,16 @@ pub(super) async fn within(
         &mut tasks,
         &mut edges,
     );
+    given::hold(&asked, &mut tasks, &mut edges);
     let mut held = Locked::inserted(&submission.feature);
     for task in &tasks {
         held.counts.add(task.state(), 1);
     }
+    held.counts.add(
+        TaskState::NeedsReview,
+        i32::try_from(asked.len()).unwrap_or(i32::MAX),
+    );
+    tasks.extend(asked.iter().cloned());
     held.state = match steps {
         _ if tasks.is_empty() => FeatureState::Draft,
         [] => FeatureState::Ready,
@@ -143,6 +161,9 @@ pub(super) async fn within(
     store::precedence::set(tx, feature, &new.precedence).await?;
     store::keys::declare(tx, feature, submission.graph.keys()).await?;
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
+    if !asked.is_empty() {
+        given::ask(tx, &held, waiting, &asked).await?;
+    }
     if let Some(settings) = begun {
         let before = held.counts;
         gate::ensure(tx, &mut held, settings, gate::Why::Changed, signals).await?;

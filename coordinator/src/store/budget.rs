@@ -110,7 +110,7 @@ async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx:
     Ok(())
 }
 
-/// What features used that run or are paused.
+/// What features used that run or are paused, or whose run ended at a limit.
 async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<()> {
     let rows = sqlx::query!(
         r#"select f.id, ended.usd as "usd!", ended.tokens as "tokens!", live.usd as "live_usd!", live.tokens as "live_tokens!",
@@ -131,7 +131,9 @@ async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<
              ) used
              where feature_id = f.id and state = 'live'
            ) live
-           where f.state in ('running', 'paused')"#,
+           where f.state in ('running', 'paused')
+                 or f.state = 'ready'
+                    and (select outcome = 'limit_reached' from runs where id = f.current_run limit 1)"#,
     )
     .fetch_all(conn)
     .await?;
@@ -250,6 +252,16 @@ pub async fn hold(conn: &mut PgConnection, holds: &[(Key, String)]) -> sqlx::Res
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Why nothing may begin under limits that are used up, at most `limit`.
+pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        "select reason from budget_holds order by level desc, key limit $1",
+        limit
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// Why features may begin nothing because of their own limits.

@@ -19,6 +19,7 @@ pub mod door;
 pub mod earlier;
 pub mod edit;
 pub mod feature;
+pub mod feature_log;
 pub mod figures;
 pub mod gate;
 pub mod hold;

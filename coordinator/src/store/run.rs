@@ -1,5 +1,7 @@
 //! Runs: limits, what was used, how they ended.
 
+use std::collections::BTreeSet;
+
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -145,6 +147,20 @@ pub async fn resume(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Lets a run go on that ended: it counts on from what it used, and the time since its end isn't its own.
+pub async fn reopen(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update runs
+         set outcome = null, reason = null, ended_at = null, paused_at = null, journal_indexed_at = null,
+             paused_ms = paused_ms + greatest(extract(epoch from now() - coalesce(paused_at, ended_at)) * 1000, 0)::bigint
+         where id = $1 and ended_at is not null",
+        run.0,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// The newest run of a feature.
 pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Run>> {
     let id = sqlx::query_scalar!(
@@ -157,6 +173,19 @@ pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
         Some(id) => Ok(read(conn, &[id]).await?.pop()),
         None => Ok(None),
     }
+}
+
+/// Features whose run ended at a limit, and that could go on.
+pub async fn at_limit(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<FeatureId>> {
+    let ids = sqlx::query_scalar!(
+        "select f.id
+         from features f
+         join runs r on r.id = f.current_run
+         where f.state = 'ready' and r.outcome = 'limit_reached'"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(FeatureId).collect())
 }
 
 /// The runs of features that run.
@@ -196,7 +225,7 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
          set max_iterations = $2, max_time_ms = $3, max_cost_usd = $4, max_tokens = $5, session_ms = $6, idle_ms = $7,
              output_bytes = $8, backoff_ms = $9, model = $10, model_strategy = $11, agent = $12, gate = $13,
              limit_grows = $14, review = $15, gate_may_fail = $16, protect = $17
-         where id = $1 and ended_at is null",
+         where id = $1",
         id.0,
         settings.max_iterations,
         settings.max_time_ms,

@@ -24,7 +24,7 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
         .await;
     assert_eq!(paid.unwrap().rows_affected(), 2);
 
-    let one = "1 task needs you (`ralph-coordinator task list --status needs_review`)";
+    let one = "1 task needs you (`ralph-coordinator inbox`)";
     for (line, more) in [("feature list", ""), ("status", ", 1 task has no worker")] {
         let told = said(&stage, line).await;
         let all = format!("{one}{more}, 1.50 USD so far");
@@ -43,7 +43,7 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
     assert_eq!(
         (&status["needs_person"], &status["cost_usd"]),
         (
-            &json!({"tasks": 0, "paused": 1, "agents": 0, "unserved": 0}),
+            &json!({"tasks": 0, "features": 0, "paused": 1, "agents": 0, "unserved": 0}),
             &json!(1.5)
         )
     );

@@ -123,7 +123,6 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
         put(json!({"text": "it greets in a file", "before": "vague"})).await,
         200
     );
-    stage.runs_on().await;
 
     // The graph waits; it is sent back with a word, and then approved.
     let blocked = stage.ends("blocked").await;
@@ -136,7 +135,7 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
         told.contains("2 of 3 tasks done") && !told.contains("on branch"),
         "nothing has landed: {told}"
     );
-    assert!(told.contains("then `feature run f`"), "{told}");
+    assert!(told.contains("ralph-coordinator task approve f/build"), "{told}");
     let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(stage.texts().await["plan"], "one task");
     let graph = stage.texts().await["tasks"].as_str().unwrap().to_owned();
@@ -144,11 +143,9 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
     let back = json!({"reason": "shorter, please"});
     let (status, answer) = stage.api.post(&format!("/tasks/{id}/retry"), &back).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
     stage.ends("blocked").await;
     let (status, answer) = stage.api.post(&format!("/tasks/{id}/approve"), &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
     stage.ends("complete").await;
     assert_eq!(stage.file("hi.txt"), "hi");
     assert!(waited().await.contains(", on branch ralph/f\n"));
@@ -267,11 +264,9 @@ async fn a_feature_whose_steps_made_nothing_has_no_plan_and_can_go_on() {
     assert_eq!(status.as_u16(), 409, "{answer}");
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/cancel", &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
     stage.ends("no_plan").await;
     let (status, answer) = stage.api.post("/tasks/f%2Fbuild/retry", &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
     stage.ends("blocked").await;
     stage.strike().await;
 }
@@ -309,7 +304,6 @@ async fn a_person_changes_the_graph_that_waits_for_them() {
     assert_eq!(put(json!({"text": good, "before": stored})).await.0, 200);
     let (status, answer) = stage.api.post(&format!("/tasks/{id}/approve"), &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
     stage.ends("complete").await;
     assert_eq!(stage.file("hi.txt"), "hi");
     let (status, words) = put(json!({"text": good})).await;

@@ -36,7 +36,6 @@ async fn a_workflow_that_an_agent_wrote_lands_when_a_person_approves() {
     assert_eq!(stage.file("code.txt"), "code");
 
     said(&stage, "task approve f/ci").await;
-    said(&stage, "feature run f").await;
     stage.ends("complete").await;
     assert_eq!(stage.file(".github/workflows/test.yml"), "on: push");
     assert_eq!(
@@ -59,7 +58,6 @@ async fn protected_paths_are_ones_own_and_a_move_changes_them() {
     let waits = over["attention"][0]["reason"].as_str().unwrap_or_default();
     assert!(waits.contains("protected files: db/1.sql\n"), "{over}");
     said(&stage, "task reject f/a --reason 'leave it there'").await;
-    said(&stage, "feature run f").await;
     stage.ends("complete").await;
     assert_eq!(stage.file(".github/workflows/test.yml"), "on: push");
     assert_eq!(stage.file("db/1.sql"), "create table a ();");

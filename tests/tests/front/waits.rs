@@ -52,19 +52,19 @@ async fn nothing_is_waited_for_where_nothing_runs() {
     check(
         "submit task Later --feature f --description later --wait",
         4,
-        "`ralph-coordinator feature run f --wait`",
+        "next: ralph-coordinator feature run f\n",
     );
     // Its last run is complete, and the feature isn't any more.
-    check("feature wait f", 4, "1 task of `f` waits and no run is under way");
+    check("feature wait f", 4, "`f` is ready: needs a run");
     check("feature wait f --output json", 4, "\"needs_run\": true");
-    let hint = "no run is under way, so nothing begins by itself: `ralph-coordinator feature run f --wait`";
+    let hint = "next: ralph-coordinator feature run f\n";
     check("submit task Last --feature f", 0, hint);
     check("feature update f", 0, hint);
     // Since a person may hold that task back, it doesn't begin with the merge.
     check(
         "feature merge f --wait",
         4,
-        "`ralph-coordinator feature run f --wait`",
+        "next: ralph-coordinator feature run f\n",
     );
 
     let drafts = "feature create d --no-repo --description \"An idea\"";
@@ -120,10 +120,10 @@ async fn what_a_person_resolved_last_is_no_longer_waited_for() {
         .await;
     stage.ends("blocked").await;
     check("feature wait f", 4, "1 task waits for a person");
-    let hint = "nothing of `f` waits any more, and no run has ended it: `ralph-coordinator feature run f --wait` does";
-    check("task cancel f/a", 0, hint);
+    let hint = "next: ralph-coordinator feature run f\n";
+    check("task cancel f/a --no-run", 0, hint);
     check("feature wait f", 4, hint);
-    check("feature show f", 0, hint);
+    check("feature show f", 0, "ready: needs a run");
     check(
         "feature run f --wait",
         0,
@@ -231,15 +231,13 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
     check(&submit("by-flag", "--no-review=no"), 4, "for a person");
     // A further run is like the last one.
     std::fs::remove_file(folder.path().join(".ralph.toml")).unwrap();
+    check("task retry by-file/a", 0, "`by-file` goes on (run-");
+    check("task retry --all-of goes-on", 0, "`goes-on` goes on (run-");
+    check("feature wait by-file", 1, "failed for good");
     check(
-        "task retry by-file/a",
+        "task retry by-file/a --no-run",
         0,
-        "`ralph-coordinator feature run by-file --wait`",
-    );
-    check(
-        "task retry --all-of goes-on",
-        0,
-        "`ralph-coordinator feature run goes-on --wait`",
+        "next: ralph-coordinator feature run by-file\n",
     );
     check("feature run by-file --wait", 1, "failed for good");
     stage.strike().await;
@@ -282,7 +280,7 @@ async fn ctrl_c_stops_the_run_and_another_goes_on() {
     assert_eq!(feature["status"], "ready", "{feature}");
     let (code, said) = run(&stage, folder.path(), "feature stop f");
     assert!(
-        code == Some(1) && said.contains("can't stop a feature that is ready"),
+        code == Some(1) && said.contains("can't stop a feature that is not running"),
         "{said}"
     );
 

@@ -70,7 +70,7 @@ async fn tasks_that_change_the_same_run_one_after_the_other_where_that_is_asked_
     scene.until(is_held("src/a.txt")).await;
 
     let mut conn = world.db.acquire().await.unwrap();
-    let second = view::tasks(&mut conn, &[scene.tasks[1].0])
+    let second = view::tasks(&mut conn, &[scene.tasks[1].0], 20_000)
         .await
         .unwrap()
         .remove(0);

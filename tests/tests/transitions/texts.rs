@@ -39,7 +39,7 @@ async fn a_plan_that_a_person_writes_ends_the_step_that_writes_the_specification
             SessionKind::Plan,
             "Do it.",
             None,
-            "test",
+            "test".into(),
         )
         .await
         .unwrap();

@@ -74,7 +74,10 @@ pub struct EditFeature {
     /// When it goes before others.
     #[serde(default, deserialize_with = "by_name")]
     pub precedence: PrecedenceWish,
-    /// Limits and choices of the run that is under way, or of the first one where none was; what isn't given stays.
+    /// Whether its run goes on if it ended at a limit that is raised; `true` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
+    /// Limits and choices of the last run, or of the first one where none was; what isn't given stays.
     #[serde(default, deserialize_with = "by_name")]
     pub run: RunWish,
 }

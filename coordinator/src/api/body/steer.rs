@@ -9,13 +9,26 @@ pub struct Steer {
     /// The reason, or for `interrupt`, `retry`, `reject` and `feedback` what the agent should know; the last two need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether a run goes on that ended for what is decided; `true` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
 }
 
 /// A command was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Done {
     /// How many tasks or sessions were concerned.
     pub count: usize,
+    /// The run that goes on with what was decided, and had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+impl Done {
+    /// So many were concerned, and no run goes on for it.
+    pub fn of(count: usize) -> Self {
+        Self { count, run: None }
+    }
 }
 
 /// `POST /api/v1/tasks/{id}/deps`

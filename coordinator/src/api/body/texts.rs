@@ -25,4 +25,7 @@ pub struct WriteText {
     /// The text that the change started from; when it isn't the stored one any more, nothing is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
+    /// Whether a run goes on that waited for the text; `true` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
 }

@@ -3,9 +3,10 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use crate::cli::condition;
 use crate::cli::cost;
 use crate::cli::duration::show_ms;
-use crate::cli::paint::{Tone, tone_of};
+use crate::cli::paint::Tone;
 use crate::store::view::FeatureView;
 
 /// Columns of the bar of a feature: as it should be, and where there is little room.
@@ -98,10 +99,10 @@ fn parts(feature: &FeatureView, without: Without, style: &impl Fn(Tone) -> Style
     } else {
         NAME
     };
-    let status = feature.status.as_str();
+    let status = condition::words(&feature.condition);
     let mut spans = vec![
         Span::raw(format!("{:name$.name$} ", feature.name)),
-        Span::styled(format!("{status:9} "), style(tone_of(status))),
+        Span::styled(format!("{status:9} "), style(condition::tone(&feature.condition))),
     ];
     if columns > 0 {
         spans.push(Span::styled(bar, style(Tone::Good)));
@@ -117,12 +118,6 @@ fn parts(feature: &FeatureView, without: Without, style: &impl Fn(Tone) -> Style
         spans.push(Span::styled(
             format!("  {} failed", tasks.failed),
             style(Tone::Bad),
-        ));
-    }
-    if tasks.needs_review > 0 {
-        spans.push(Span::styled(
-            format!("  {} need you", tasks.needs_review),
-            style(Tone::Warn),
         ));
     }
     if let Some(run) = &feature.run {
@@ -191,6 +186,7 @@ mod tests {
     fn busy() -> FeatureView {
         let system = example().system.unwrap();
         let mut feature = serde_json::to_value(&system.features[0]).unwrap();
+        feature["condition"] = json!({"word": "running", "reason": "2 need you"});
         feature["name"] = json!("a-name-of-twenty-nine-letters");
         feature["tasks"] = json!({"total": 1234, "pending": 0, "blocked": 1, "in_progress": 12, "done": 617, "failed": 3,
                                   "cancelled": 0, "skipped": 0, "needs_review": 2});
@@ -209,7 +205,7 @@ mod tests {
     fn counts_and_cost_are_the_last_to_go() {
         let feature = busy();
         let shown = |columns: usize| feature_line(&feature, columns, &|_| Style::new()).to_string();
-        let counts = "617/1234  12 running  3 failed  2 need you";
+        let counts = "617/1234  12 running  3 failed";
         let bar = |full: usize| format!("{}{}", "█".repeat(full), "░".repeat(full));
         for (columns, begins, ends) in [
             (200, bar(10), "  6.9/min  12.34 USD  1h30m"),
@@ -223,11 +219,14 @@ mod tests {
             } else {
                 format!("{begins} ")
             };
-            let expected = format!("a-name-of-twenty-nin running   {bar}{counts}{ends}");
+            let expected = format!("a-name-of-twenty-nin running: 2 need you {bar}{counts}{ends}");
             assert_eq!(shown(columns), expected, "{columns}");
         }
         let narrow = shown(78);
-        assert_eq!(narrow, format!("a-name-of-tw running   {counts}  12.34 USD"));
+        assert_eq!(
+            narrow,
+            format!("a-name-of-twenty-nin running: 2 need you {counts}  12.34 USD")
+        );
         assert!(Span::raw(narrow).width() <= 78);
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::draw::draw;
 use super::news::{self, News};
 use super::state::{Action, State};
-use crate::api::body::{Done, Started, Steer};
+use crate::api::body::{Done, RunWish, Started, Steer};
 use crate::cli::client::{ApiError, Client};
 use crate::cli::diff;
 
@@ -118,8 +118,11 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
                 let (client, sender) = (client.clone(), sender.clone());
                 aside.spawn(async move {
                     let path = format!("/tasks/{id}/{}", verb.as_str());
-                    let asked = client.post::<Done>(&path, &Steer { reason }).await;
-                    let did = asked.map(|_| format!("{}: {id}", verb.as_str()));
+                    let asked = client.post::<Done>(&path, &Steer { reason, resume: None }).await;
+                    let did = asked.map(|done| match done.run {
+                        Some(run) => format!("{}: {id}; {run} goes on", verb.as_str()),
+                        None => format!("{}: {id}", verb.as_str()),
+                    });
                     let _ = sender.send(news::did(did)).await;
                 });
             }
@@ -127,7 +130,10 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
                 let (client, sender) = (client.clone(), sender.clone());
                 aside.spawn(async move {
                     let path = format!("/features/{id}/{verb}");
-                    let asked = client.post::<Started>(&path, &Steer::default()).await;
+                    let asked = match verb {
+                        "run" => client.post::<Started>(&path, &RunWish::default()).await,
+                        _ => client.post::<Started>(&path, &Steer::default()).await,
+                    };
                     let did = asked.map(|_| format!("{verb}: {id}"));
                     let _ = sender.send(news::did(did)).await;
                 });

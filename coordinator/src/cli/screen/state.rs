@@ -249,7 +249,7 @@ pub(super) mod tests {
     pub fn example() -> State {
         let feature = |id: &str, name: &str, status: &str| {
             json!({
-                "id": id, "name": name, "status": status, "repo": null, "repo_id": "", "base_ref": null,
+                "id": id, "name": name, "status": status, "condition": {"word": status}, "repo": null, "repo_id": "", "base_ref": null,
                 "base_commit": null, "branch": null, "max_parallel": 4, "failure_policy": "continue", "run": null,
                 "tasks": {"total": 3, "pending": 0, "blocked": 1, "in_progress": 1, "done": 1, "failed": 0,
                           "cancelled": 0, "skipped": 0, "needs_review": 0},

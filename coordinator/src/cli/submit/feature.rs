@@ -23,7 +23,7 @@ use crate::cli::pager;
 use crate::cli::precedence::PrecedenceFlags;
 use crate::cli::schedule::{self, ScheduleFlags};
 use crate::cli::start::Usage;
-use crate::cli::wait::{self, Interrupts};
+use crate::cli::wait::{self, Interrupts, WaitFlags};
 use crate::config::Config;
 use crate::domain::graph::{self, Limits};
 use crate::domain::names;
@@ -98,9 +98,8 @@ pub struct FeatureArgs {
     /// Check the graph and draw it; nothing is submitted, and no coordinator is needed
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
-    /// Wait for the run's end; the exit code tells its outcome
-    #[arg(long)]
-    pub(super) wait: bool,
+    #[command(flatten)]
+    pub(super) wait: WaitFlags,
     #[command(flatten)]
     schedule: ScheduleFlags,
     #[command(flatten)]
@@ -129,7 +128,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         None => None,
     };
     let schedule = args.schedule.wish()?;
-    if schedule.is_some() && args.wait {
+    if schedule.is_some() && args.wait.wait {
         let why =
             "what begins later can't be waited for now; leave out --wait, and look with `schedule list`";
         return Err(Usage(why.to_owned()).into());

@@ -21,6 +21,7 @@ pub use task::{TaskArgs, submit as task};
 
 use super::args::Globals;
 use super::client::Client;
+use super::condition;
 use super::output::{self, Format};
 use super::start::Usage;
 use super::wait::{self, Interrupts};
@@ -45,7 +46,7 @@ pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<Ex
 
 /// Creates a feature that doesn't run yet.
 pub async fn draft(globals: &Globals, mut args: FeatureArgs) -> anyhow::Result<ExitCode> {
-    if args.wait {
+    if args.wait.wait {
         let why = "what is only created doesn't run, so there is nothing to wait for; `feature run NAME --wait` starts it";
         return Err(Usage(why.to_owned()).into());
     }
@@ -71,7 +72,7 @@ async fn accepted(
     };
     let run = match &accepted.run {
         Some(run) => format!(", {run}"),
-        None => format!(", {}", feature.status.as_str()),
+        None => format!(", {}", condition::words(&feature.condition)),
     };
     let told = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
     if let Some(interrupts) = waits {

@@ -14,7 +14,7 @@ use crate::cli::args::Globals;
 use crate::cli::client::Client;
 use crate::cli::moment::Moment;
 use crate::cli::start::Usage;
-use crate::cli::wait::{self, Interrupts};
+use crate::cli::wait::{self, Interrupts, WaitFlags};
 use crate::config::Config;
 use crate::domain::concurrency::Concurrency;
 
@@ -68,9 +68,8 @@ pub struct TaskArgs {
     #[arg(long, env = "RALPH_NO_VERIFY", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     no_verify: Option<bool>,
-    /// Wait for the run's end; the exit code tells its outcome
-    #[arg(long)]
-    wait: bool,
+    #[command(flatten)]
+    wait: WaitFlags,
     #[command(flatten)]
     repo: RepoFlags,
     #[command(flatten)]
@@ -129,8 +128,8 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
     let mut waits = Interrupts::of(args.wait)?;
     let answer: Accepted = wait::answer(waits.as_mut(), client.post("/tasks", &request)).await?;
     let code = accepted(&client, globals.output, &answer, waits).await?;
-    if !args.wait {
-        wait::hint_at(&answer.feature);
+    if !args.wait.wait {
+        wait::hint(&client, &answer.feature.id).await;
     }
     Ok(code)
 }

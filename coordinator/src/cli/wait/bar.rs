@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::lines::Failures;
+use crate::cli::condition;
 use crate::cli::cost;
-use crate::cli::counted::{counted, done_of};
+use crate::cli::counted::done_of;
 use crate::cli::duration::show_ms;
 use crate::cli::paint::{Paint, Tone, tame};
 use crate::cli::table::clip;
@@ -28,6 +30,7 @@ pub struct Bar {
     last: Option<(Progress, Instant)>,
     /// How many were resolved when we began to look.
     first: Option<i64>,
+    failures: Failures,
     paint: Paint,
 }
 
@@ -44,12 +47,16 @@ impl Bar {
             began: Instant::now(),
             last: None,
             first: None,
+            failures: Failures::default(),
             paint: Paint::stderr(),
         }
     }
 
     /// Shows how far it is.
     pub fn show(&mut self, progress: &Progress) {
+        for line in self.failures.untold(progress) {
+            self.say(&self.paint.apply(Tone::Warn, &line));
+        }
         self.last = Some((progress.clone(), Instant::now()));
         self.tick();
     }
@@ -80,20 +87,15 @@ impl Bar {
         if tasks.failed > 0 {
             facts.push(self.paint.apply(Tone::Bad, &format!("{} failed", tasks.failed)));
         }
-        if tasks.needs_review > 0 {
-            facts.push(self.paint.apply(
-                Tone::Warn,
-                &counted(tasks.needs_review, "needs a person", "need a person"),
-            ));
-        }
         if rate > 0.0 {
             facts.push(format!("{rate:.1}/min"));
         }
         if let Some(run) = &feature.run {
             facts.push(cost::of_run(run));
         }
-        if feature.status.as_str() != "running" {
-            facts.push(feature.status.as_str().to_owned());
+        if feature.condition.to_string() != "running" {
+            let tone = condition::tone(&feature.condition);
+            facts.push(self.paint.apply(tone, &condition::words(&feature.condition)));
         }
         let mut message = facts.join(", ");
         for session in progress.sessions.iter().take(NAMED) {

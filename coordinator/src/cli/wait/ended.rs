@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::idle;
 use crate::cli::client::{Client, escape};
+use crate::cli::condition;
 use crate::cli::cost;
 use crate::cli::counted::{counted, done_of};
 use crate::cli::duration;
@@ -11,7 +12,7 @@ use crate::cli::estimate;
 use crate::cli::output::{self, Format};
 use crate::cli::paint::{Paint, Tone, bell, tame, tone_of};
 use crate::domain::states::{FeatureState, RunOutcome};
-use crate::store::view::{FeatureView, Landing, Page, Progress, RunView};
+use crate::store::view::{FeatureView, Landing, Page, Progress};
 
 /// Prints it; the exit code is the outcome's.
 pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
@@ -51,13 +52,8 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             cost::of_run(run),
             duration::show_ms(run.elapsed_ms),
         );
-        for task in &progress.attention {
-            let why = task.reason.as_deref().unwrap_or("no reason given");
-            let line = format!("  {} {} {}: {why}\n", task.id, task.status.as_str(), task.title);
-            text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
-        }
+        text.push_str(&asked(progress, paint));
         if outcome == RunOutcome::LimitReached {
-            text.push_str(&goes_on(feature, run));
             let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
             if left > 0 {
                 let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
@@ -68,38 +64,37 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
                 ));
             }
         }
-        if !progress.attention.is_empty() {
-            text.push_str(&format!(
-                "  `ralph-coordinator task show ID` tells what was tried, `task retry ID` tries again, then `feature run {}`\n",
-                feature.name
-            ));
+        if let Some(next) = &progress.next {
+            text.push_str(&format!("next: {}\n", next.command));
         }
         output::text(&text)?;
     }
     Ok(ExitCode::from(outcome.exit_code()))
 }
 
-/// What is left after a limit, and how to go on: a further run has the limits of the last one anew.
-fn goes_on(feature: &FeatureView, run: &RunView) -> String {
-    let (name, limits) = (&feature.name, &run.limits);
-    // Less than a tenth is left, which no session begins with.
-    let used_up = |used: f64, limit: f64| used >= limit * 0.9;
-    #[allow(clippy::cast_precision_loss)]
-    let tokens = (run.input_tokens + run.output_tokens) as f64;
-    #[allow(clippy::cast_precision_loss)]
-    let flag = match (limits.cost_usd, limits.tokens) {
-        (Some(usd), _) if used_up(run.cost_usd, usd) => format!(" --max-cost {usd}"),
-        (_, Some(most)) if used_up(tokens, most as f64) => format!(" --max-tokens {most}"),
-        _ => String::new(),
-    };
-    let left = match feature.tasks.open() {
-        0 => String::new(),
-        1 => "1 task is left: ".to_owned(),
-        n => format!("{n} tasks are left: "),
-    };
+/// What is asked of a person, and how they answer.
+fn asked(progress: &Progress, paint: Paint) -> String {
+    let mut text = String::new();
+    for task in &progress.attention {
+        let (name, why) = (task.name.as_ref().unwrap_or(&task.id), task.reason.as_deref());
+        let why = why.unwrap_or("no reason given");
+        let line = format!("  {name} {} {}: {why}\n", task.status.as_str(), task.title);
+        text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
+        for command in &task.commands {
+            text.push_str(&format!("    {command}\n"));
+        }
+    }
+    text
+}
+
+/// What is said where a command waits on through what is asked.
+pub fn asks(progress: &Progress) -> String {
+    let is = condition::words(&progress.feature.condition);
+    let asked = asked(progress, Paint::stderr());
     format!(
-        "  {left}`ralph-coordinator feature run {name}{flag} --wait` goes on, with the same limits once more; `--limit N` \
-         (iterations), `--max-cost USD`, `--max-time TIME` or `--max-tokens N` sets others\n"
+        "{} is {is}; it goes on once that is decided\n{}",
+        progress.feature.name,
+        asked.trim_end()
     )
 }
 
@@ -113,7 +108,7 @@ async fn landed_on<'a>(client: &Client, feature: &'a FeatureView) -> Option<&'a 
 
 /// Tells that what is open waits for a run that a person starts.
 pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
-    idle::hint_at(&progress.feature);
+    idle::hint_at(progress);
     if format == Format::Json {
         output::json(progress)?;
     }
@@ -127,10 +122,8 @@ fn never_ran(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
         eprintln!("`{}` was cancelled before it ran", feature.name);
         RunOutcome::Interrupted
     } else {
-        eprintln!(
-            "`{0}` has not run yet; `ralph-coordinator feature run {0} --wait` starts it",
-            feature.name
-        );
+        eprintln!("`{}` has not run yet", feature.name);
+        idle::hint_at(progress);
         RunOutcome::NoPlan
     };
     if format == Format::Json {

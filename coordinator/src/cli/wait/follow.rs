@@ -12,6 +12,7 @@ use super::{bar, ended, lines};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::output::Format;
 use crate::cli::paint::tame;
+use crate::domain::condition::Word;
 use crate::domain::states::RunOutcome;
 use crate::store::view::Progress;
 
@@ -94,7 +95,7 @@ pub async fn begun(
         }
         asked => asked?,
     };
-    if progress.feature.needs_run {
+    if progress.feature.needs_run && !interrupts.through_approvals {
         return ended::waits(&progress, format);
     }
     wait(client, feature, format, interrupts).await
@@ -118,6 +119,8 @@ pub async fn wait(
     let mut last: Option<Progress> = None;
     let mut away = false;
     let mut told_of_gate = None;
+    // The end of the run that a person's decision is waited for since.
+    let mut waited_from = None;
     let progress = loop {
         let news = tokio::select! {
             news = told.recv() => news.context("the coordinator is not followed any more")?,
@@ -155,7 +158,14 @@ pub async fn wait(
                 }
                 told_of_gate = words;
                 if progress.is_over() {
-                    break *progress;
+                    if !(interrupts.through_approvals && waits_for_person(&progress)) {
+                        break *progress;
+                    }
+                    let end = progress.feature.run.as_ref().and_then(|run| run.ended_at);
+                    if waited_from != Some(end) {
+                        screen.say(&ended::asks(&progress));
+                    }
+                    waited_from = Some(end);
                 }
                 last = Some(*progress);
             }
@@ -169,6 +179,11 @@ pub async fn wait(
     };
     screen.end();
     ended::tell(client, &progress, format).await
+}
+
+/// Whether the feature goes on when a person decides.
+fn waits_for_person(progress: &Progress) -> bool {
+    matches!(progress.feature.condition.word, Word::Blocked | Word::Ready)
 }
 
 /// What is heard of a run.

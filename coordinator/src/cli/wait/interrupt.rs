@@ -6,6 +6,7 @@ use std::pin::pin;
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::flags::WaitFlags;
 use super::follow::Screen;
 use crate::api::body::{Done, Started, Steer};
 use crate::cli::client::Client;
@@ -18,6 +19,8 @@ const QUESTION: &str =
 pub struct Interrupts {
     signal: Signal,
     interactive: bool,
+    /// Whether the end of a run that waits for a person is waited through.
+    pub(super) through_approvals: bool,
     /// It came before there was anything to wait for.
     early: bool,
 }
@@ -43,8 +46,9 @@ impl Interrupts {
     ///
     /// # Errors
     /// When the system doesn't let us.
-    pub fn new() -> anyhow::Result<Self> {
+    pub fn new(through_approvals: bool) -> anyhow::Result<Self> {
         Ok(Self {
+            through_approvals,
             signal: signal(SignalKind::interrupt()).context("failed to wait for Ctrl+C")?,
             interactive: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             early: false,
@@ -56,8 +60,8 @@ impl Interrupts {
     ///
     /// # Errors
     /// As [`Interrupts::new`].
-    pub fn of(wait: bool) -> anyhow::Result<Option<Self>> {
-        wait.then(Self::new).transpose()
+    pub fn of(flags: WaitFlags) -> anyhow::Result<Option<Self>> {
+        flags.wait.then(|| Self::new(flags.through_approvals)).transpose()
     }
 
     /// Waits for the answer to a request that begins something. Ctrl+C is kept until it is known what began; the second
@@ -172,6 +176,7 @@ pub async fn answer<T>(
 async fn feedback(client: &Client, progress: &Progress, words: &str, screen: &Screen) -> anyhow::Result<()> {
     let body = Steer {
         reason: (!words.is_empty()).then(|| words.to_owned()),
+        resume: None,
     };
     let path = format!("/features/{}/tasks", progress.feature.id);
     let open: Page<TaskView> = client

@@ -1,8 +1,12 @@
 //! Progress as plain lines, where nobody watches a bar: one whenever something but the clock changed.
 
+use std::collections::BTreeSet;
+
+use crate::cli::condition;
 use crate::cli::counted::done_of;
+use crate::cli::local_time::when;
 use crate::cli::paint::tame;
-use crate::store::view::{Progress, WaitingView};
+use crate::store::view::{FailureView, Progress, WaitingView};
 
 /// Sessions that a line names.
 const NAMED: usize = 4;
@@ -12,6 +16,43 @@ const NAMED: usize = 4;
 pub struct Lines {
     line: Option<String>,
     waiting: Vec<WaitingView>,
+    failures: Failures,
+}
+
+/// Failed attempts that were told.
+#[derive(Debug, Default)]
+pub struct Failures(BTreeSet<String>);
+
+impl Failures {
+    /// Lines on those that are new.
+    pub fn untold(&mut self, progress: &Progress) -> Vec<String> {
+        let told = &mut self.0;
+        let new = progress
+            .failures
+            .iter()
+            .filter(|failure| told.insert(failure.id.clone()));
+        new.map(failed).collect()
+    }
+}
+
+/// That an attempt failed, why, and when it is tried again.
+fn failed(failure: &FailureView) -> String {
+    let FailureView {
+        task,
+        title,
+        kind,
+        attempt,
+        outcome,
+        ..
+    } = failure;
+    let why = failure.reason.as_deref().unwrap_or(outcome.as_str());
+    let again = failure
+        .again_at
+        .map(|at| format!("; tried again at {}", when(at)))
+        .unwrap_or_default();
+    tame(&format!(
+        "  {task} {title}: attempt {attempt} ({kind}) failed: {why}{again}"
+    ))
 }
 
 impl Lines {
@@ -29,6 +70,7 @@ impl Lines {
             new.push(line.clone());
             self.line = Some(line);
         }
+        new.extend(self.failures.untold(progress));
         let told = std::mem::replace(&mut self.waiting, progress.waiting.clone());
         let is_new = |waiting: &&WaitingView| !told.iter().any(|told| told.is_like(waiting));
         let waiting = progress.waiting.iter().filter(is_new);
@@ -41,15 +83,7 @@ fn line(progress: &Progress) -> String {
     let feature = &progress.feature;
     let tasks = &feature.tasks;
     let mut parts = vec![done_of(tasks)];
-    let in_need = match tasks.needs_review {
-        1 => "needs a person",
-        _ => "need a person",
-    };
-    let counted = [
-        (tasks.in_progress, "running"),
-        (tasks.failed, "failed"),
-        (tasks.needs_review, in_need),
-    ];
+    let counted = [(tasks.in_progress, "running"), (tasks.failed, "failed")];
     parts.extend(
         counted
             .iter()
@@ -59,7 +93,7 @@ fn line(progress: &Progress) -> String {
     let mut line = format!(
         "{} {}: {}",
         feature.name,
-        feature.status.as_str(),
+        condition::words(&feature.condition),
         parts.join(", ")
     );
     if !progress.sessions.is_empty() {
@@ -91,7 +125,7 @@ mod tests {
             "cancelled": 0, "skipped": 0, "needs_review": 0,
         });
         let feature = json!({
-            "id": "f-1", "name": "greeting", "status": "running", "repo_id": "r", "max_parallel": 4,
+            "id": "f-1", "name": "greeting", "status": "running", "condition": {"word": "running"}, "repo_id": "r", "max_parallel": 4,
             "failure_policy": "continue", "tasks": counts,
             "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
         });

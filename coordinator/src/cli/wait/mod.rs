@@ -5,11 +5,13 @@
 
 mod bar;
 mod ended;
+mod flags;
 mod follow;
 mod idle;
 mod interrupt;
 mod lines;
 
+pub use flags::WaitFlags;
 pub use follow::{begun, wait};
-pub use idle::{hint, hint_at, hint_of_resolved, hint_of_task, words};
+pub use idle::{feature_of, hint};
 pub use interrupt::{Interrupts, Left, answer};

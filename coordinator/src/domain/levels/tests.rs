@@ -110,3 +110,36 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
         "100 % of the limit of the day is used: 10.50 USD of 10.00"
     );
 }
+
+#[test]
+fn a_hold_is_told_in_few_words_and_raised_by_as_much() {
+    let mut levels = Levels::default();
+    let feature = FeatureId(Uuid::from_u128(2));
+    for (key, words, raises) in [
+        (
+            (Level::Day, String::new()),
+            "day 51.00 USD of 50.00",
+            "day --max-cost 101.00".to_owned(),
+        ),
+        (
+            (Level::Feature, feature.0.to_string()),
+            "feature 51.00 USD of 50.00",
+            format!("feature {} --max-cost 101.00", feature.short()),
+        ),
+        (
+            (Level::Account, "team".to_owned()),
+            "account team 51.00 USD of 50.00",
+            "account team --max-cost 101.00".to_owned(),
+        ),
+    ] {
+        levels.set = BTreeMap::from([(key.clone(), usd(50.0))]);
+        levels.used = HashMap::from([(key, spent(51.0))]);
+        let (_, reason) = levels.holds().remove(0);
+        let hold = Hold {
+            words: words.to_owned(),
+            raises: format!("ralph-coordinator budget set {raises}"),
+        };
+        assert_eq!(Hold::read(&reason), Some(hold), "{reason}");
+    }
+    assert_eq!(Hold::read("something else"), None);
+}

@@ -351,7 +351,7 @@ impl Batch<'_> {
         if dispatch.kind == SessionKind::Review && judgement.outcome == Outcome::Done {
             // What it corrected itself may still fail: what it asks for waits for that, and an older wish is void.
             let asked = judgement.grows.then(|| agent_graph::asked_for(&sigils));
-            if let Some(Err(problem)) = asked.as_deref().map(agent_graph::check) {
+            if let Some(Err(problem)) = asked.as_deref().map(|graph| agent_graph::check(graph, false)) {
                 self.refuse_graph(task, problem);
                 return;
             }

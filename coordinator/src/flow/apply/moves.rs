@@ -101,11 +101,7 @@ impl Batch<'_> {
 
     pub(super) fn waits_for_approval(&mut self, task: Task) {
         let feature = self.features.get(&task.feature).map_or("", |f| f.name.as_str());
-        let (result, id) = (steps::result(task.role), task.id);
-        let reason = format!(
-            "the {result} of {feature} waits for approval: read with `feature {result} {feature}`, go on with `task approve \
-             {id}` and `feature run {feature}`, or have it made anew with `task reject {id} --reason TEXT`"
-        );
+        let reason = steps::waits_for_approval(task.role, feature, task.id);
         self.waits_for_person(task, reason);
     }
 

@@ -218,7 +218,7 @@ impl Batch<'_> {
             return Ok(());
         };
         if task.role == SessionKind::Build && self.is_approved_by_a_person(&task) {
-            match agent_graph::check(graph) {
+            match agent_graph::check(graph, false) {
                 Ok(()) => {
                     let proposed = Some(graph.to_owned());
                     self.written.push((task.feature, Text::ProposedGraph, proposed));

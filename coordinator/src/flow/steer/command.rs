@@ -26,11 +26,17 @@ pub struct By<'a> {
     pub actor: &'a str,
     /// The request that it came with, which is done once.
     pub request: Option<Uuid>,
+    /// Whether a run goes on that ended for what is decided.
+    pub resumes: bool,
 }
 
 impl<'a> From<&'a str> for By<'a> {
     fn from(actor: &'a str) -> Self {
-        Self { actor, request: None }
+        Self {
+            actor,
+            request: None,
+            resumes: false,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::super::cascade::{self, Features, moved};
-use super::super::{Signals, finish, gate, integrate};
+use super::super::{Signals, finish, gate, integrate, resume};
 use super::command::{By, Steered, TaskCommand};
 use super::{again, parts, proposal};
 use crate::domain::instead;
@@ -33,8 +33,14 @@ pub async fn task(
     if let Some(done) = by.done(&mut tx).await? {
         return Ok((done, Signals::default()));
     }
-    let steered = task_in(&mut tx, id, command, by.actor, why).await?;
+    let mut steered = task_in(&mut tx, id, command, by.actor, why).await?;
     if let Steered::Done(count) = steered.0 {
+        if by.resumes
+            && let Some(feature) = store::task::feature_of(&mut tx, id).await?
+        {
+            let wants_work = command.tries_again();
+            resume::after_decision(&mut tx, feature, wants_work, &mut steered.1).await?;
+        }
         by.note(&mut tx, count).await?;
         tx.commit().await?;
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ralph_shared::ids::FeatureId;
+use ralph_shared::kind::SessionKind;
 use ralph_shared::machine::is_dir_pool;
 use ralph_shared::wire::Door;
 use serde::{Deserialize, Serialize};
@@ -299,9 +300,14 @@ pub async fn lack_of(
     };
     let workers = store::worker::list(conn, lease_ms).await?;
     let accounts = store::door::not_open(conn).await?;
-    let lack = lack(&pool, &agent, kind, &sites(&workers, &accounts));
-    Ok(lack.map(|lack| match &lack {
-        Lack::Door { agent, .. } => in_words(&lack, &pool, agent),
-        Lack::Worker | Lack::Agent(_) => in_words(&lack, &pool, &agent),
-    }))
+    Ok(lack_in_words(&pool, &agent, kind, &sites(&workers, &accounts)))
+}
+
+/// Why nobody there can start what needs this agent in this pool, if that is so.
+pub(super) fn lack_in_words(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<String> {
+    let lack = lack(pool, agent, kind, sites)?;
+    Some(match &lack {
+        Lack::Door { agent, .. } => in_words(&lack, pool, agent),
+        Lack::Worker | Lack::Agent(_) => in_words(&lack, pool, agent),
+    })
 }

@@ -7,8 +7,9 @@ use ralph_shared::kind::SessionKind;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 
+use super::attention::{Which, asking};
 use super::dispatch::{DispatchView, dispatches_of_task};
-use super::page::{Cursor, Page, cut};
+use super::page::{Cursor, MAX_PAGE, Page, cut};
 use super::task::{TaskView, tasks};
 
 /// Dispatches of a task that are looked through for the last work and what was said of it.
@@ -26,6 +27,9 @@ pub struct Examined {
     pub verdicts: Vec<DispatchView>,
     /// How much all attempts changed together, where that is known.
     pub lines: Option<ChangedLines>,
+    /// What a person can do about it, as it is typed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
 }
 
 /// How much a change changes.
@@ -63,6 +67,7 @@ pub async fn examined_page(
     feature: FeatureId,
     cursor: Cursor,
     limit: i64,
+    lease_ms: i64,
 ) -> sqlx::Result<Page<Examined>> {
     let ids = sqlx::query_scalar!(
         "select t.id
@@ -86,12 +91,19 @@ pub async fn examined_page(
     let mut items = Vec::with_capacity(ids.len());
     // One that is deleted meanwhile is left out.
     let mut views: HashMap<String, TaskView> = HashMap::new();
-    for task in tasks(conn, &ids).await? {
+    for task in tasks(conn, &ids, lease_ms).await? {
         views.insert(task.id.clone(), task);
     }
+    let asking = asking(conn, Which::Of(feature), MAX_PAGE).await?;
+    let mut commands: HashMap<TaskId, Vec<String>> = asking
+        .into_iter()
+        .map(|task| (task.id, task.choices.all()))
+        .collect();
     for id in ids.into_iter().map(TaskId) {
         if let Some(task) = views.remove(&id.short()) {
-            items.push(examined(conn, id, task).await?);
+            let mut examined = examined(conn, id, task).await?;
+            examined.commands = commands.remove(&id).unwrap_or_default();
+            items.push(examined);
         }
     }
     Ok(Page { items, next })
@@ -120,6 +132,7 @@ async fn examined(conn: &mut PgConnection, id: TaskId, task: TaskView) -> sqlx::
         work: last.and_then(|_| dispatches.pop()),
         verdicts,
         lines: lines.map(|diff| ChangedLines::of(&diff)),
+        commands: Vec::new(),
     })
 }
 

@@ -9,8 +9,13 @@ use uuid::Uuid;
 
 use super::gate::{GateView, gates};
 use super::page::{Cursor, Page, cut};
-use super::run::{RunView, runs};
+use super::run::RunView;
+use crate::domain::condition::{self, Condition, Ended};
+use crate::domain::levels::Hold;
+use crate::domain::limit;
+use crate::domain::run_end::GIVEN_UP;
 use crate::domain::states::{FailurePolicy, FeatureState};
+use crate::store;
 
 /// A feature with its counters and its current or last run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -18,7 +23,11 @@ use crate::domain::states::{FailurePolicy, FeatureState};
 pub struct FeatureView {
     pub id: String,
     pub name: String,
+    /// As it is stored; people are told its `condition`.
     pub status: FeatureState,
+    /// What it came to, and what is asked of whom.
+    #[serde(default)]
+    pub condition: Condition,
     /// Address or path that workers hand to git, without the login that may stand in it.
     pub repo: Option<String>,
     pub repo_id: String,
@@ -64,8 +73,8 @@ pub struct FeatureView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     pub tasks: TaskCounts,
-    /// Whether it waits for a run that a person starts: tasks are open and none of them begins before, or nothing of it is open
-    /// any more and no run has ended it.
+    /// Whether it waits for a run that a person starts: something of it would begin, or nothing of it is open any more and no run
+    /// has ended it.
     #[serde(default)]
     pub needs_run: bool,
     /// Its current or last run.
@@ -119,6 +128,22 @@ impl TaskCounts {
         self.done + self.skipped + self.cancelled
     }
 
+    /// These and others.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            total: self.total + other.total,
+            pending: self.pending + other.pending,
+            blocked: self.blocked + other.blocked,
+            in_progress: self.in_progress + other.in_progress,
+            done: self.done + other.done,
+            failed: self.failed + other.failed,
+            cancelled: self.cancelled + other.cancelled,
+            skipped: self.skipped + other.skipped,
+            needs_review: self.needs_review + other.needs_review,
+        }
+    }
+
     /// Tasks that are worked on, or would be in time.
     pub fn open(&self) -> i64 {
         self.pending + self.blocked + self.in_progress
@@ -142,12 +167,27 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                   live.sessions as "live!", live.cost_usd as "in_flight_usd!",
                   (select h.reason
                    from budget_holds h
-                   where f.state = 'running' and (h.level in ('day', 'installation') or h.level = 'feature' and h.key = f.id::text
+                   where f.state = 'running' and (h.level in ('day', 'installation')
                                                    or h.level = 'task' and exists (
                                                      select from tasks t where t.id = h.key::uuid and t.feature_id = f.id
                                                    ))
+                         or f.state in ('running', 'ready') and h.level = 'feature' and h.key = f.id::text
                    order by h.level
-                   limit 1) as held_by_limit
+                   limit 1) as held_by_limit,
+                  f.pending > 0 and f.state not in ('running', 'paused', 'done', 'cancelled')
+                  and coalesce((
+                    select true
+                    from tasks t
+                    where t.feature_id = f.id and t.children = 0
+                      and (t.state = 'pending' and t.open_blockers = 0 and not t.held
+                           or t.state = 'in_progress'
+                              and (t.next_kind = 'verify'
+                                   or t.next_kind = 'integrate'
+                                      and not exists (
+                                        select from tasks c where c.id = f.check_task and c.state in ('failed', 'needs_review')
+                                      )))
+                    limit 1
+                  ), false) as "can_begin!", now() as "now!"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join features f on f.id = wanted.id
            cross join lateral (
@@ -162,16 +202,18 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
     .fetch_all(&mut *conn)
     .await?;
     let run_ids: Vec<Uuid> = rows.iter().filter_map(|row| row.run).collect();
-    let mut run_views = runs(conn, &run_ids).await?;
+    let mut runs = match run_ids[..] {
+        [] => Vec::new(),
+        _ => store::run::read(conn, &run_ids).await?,
+    };
     let mut gates = gates(conn, ids).await?;
     Ok(rows
         .into_iter()
         .map(|row| {
-            let run_id = row.run.map(|id| RunId(id).short());
-            let run = run_views
-                .iter()
-                .position(|run| Some(&run.id) == run_id.as_ref())
-                .map(|at| run_views.swap_remove(at));
+            let run = row
+                .run
+                .and_then(|id| runs.iter().position(|run| run.id == RunId(id)))
+                .map(|at| runs.swap_remove(at));
             let counted = [
                 row.blocked,
                 row.done,
@@ -194,10 +236,33 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 skipped: row.skipped.into(),
                 needs_review: row.needs_review.into(),
             };
+            let hold = row.held_by_limit.as_deref();
+            let hold =
+                hold.map(|reason| Hold::read(reason).map_or_else(|| reason.to_owned(), |hold| hold.words));
+            let facts = condition::Facts {
+                state: row.state,
+                total: tasks.total,
+                open: tasks.open(),
+                needs_person: tasks.needs_review,
+                failed: tasks.failed,
+                live: row.live > 0,
+                can_begin: row.can_begin,
+                ended: run.as_ref().and_then(|run| {
+                    Some(Ended {
+                        outcome: run.outcome?,
+                        reached: limit::reached(run),
+                        given_up: run.reason.as_deref() == Some(GIVEN_UP),
+                    })
+                }),
+                begins_at: row.begins_at,
+                opens: row.not_before.filter(|at| *at > row.now),
+                held: hold,
+            };
             FeatureView {
                 id: FeatureId(row.id).short(),
                 name: row.name,
                 status: row.state,
+                condition: condition::of(&facts),
                 repo: row.repo_address.as_deref().map(public),
                 repo_id: row.repo_id,
                 dir: row.dir,
@@ -214,8 +279,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 begins_at: row.begins_at,
                 every: row.every,
                 tasks,
-                needs_run: needs_run(row.state, &tasks) && row.begins_at.is_none(),
-                run,
+                needs_run: facts.needs_run(),
+                run: run.map(RunView::from),
                 gate: gates.remove(&row.id),
                 cost_usd: row.cost_usd,
                 in_flight_usd: row.in_flight_usd,
@@ -226,18 +291,6 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
             }
         })
         .collect())
-}
-
-/// Decides whether a feature waits for a run that a person starts. One with a failed task would only fail once more, unless that
-/// was failed since the last run ended.
-fn needs_run(state: FeatureState, tasks: &TaskCounts) -> bool {
-    let may_start = matches!(
-        state,
-        FeatureState::Draft | FeatureState::Planned | FeatureState::Ready | FeatureState::Failed
-    );
-    let has_ended = tasks.open() == 0 && tasks.needs_review == 0;
-    let would_end = has_ended && (tasks.failed == 0 || state == FeatureState::Ready);
-    may_start && tasks.total > 0 && (tasks.open() > 0 || would_end)
 }
 
 /// Features, newest first; of some states only when `states` has any.
@@ -265,37 +318,4 @@ pub async fn features_page(
         items: features(conn, &ids).await?,
         next,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn feature_waits_for_a_run_where_one_would_do_or_end_something() {
-        let check = |state, [pending, done, failed, needs_review]: [i64; 4], expected| {
-            let tasks = TaskCounts {
-                total: pending + done + failed + needs_review,
-                pending,
-                done,
-                failed,
-                needs_review,
-                ..TaskCounts::default()
-            };
-            assert_eq!(needs_run(state, &tasks), expected, "{state:?} {tasks:?}");
-        };
-        check(FeatureState::Ready, [1, 0, 0, 0], true);
-        check(FeatureState::Ready, [1, 0, 0, 1], true);
-        check(FeatureState::Failed, [1, 0, 1, 0], true);
-        check(FeatureState::Running, [1, 0, 0, 0], false);
-        // It waits for a person.
-        check(FeatureState::Ready, [0, 1, 0, 1], false);
-        // The last task that waited for one was resolved, or failed.
-        check(FeatureState::Ready, [0, 1, 0, 0], true);
-        check(FeatureState::Ready, [0, 1, 1, 0], true);
-        check(FeatureState::Failed, [0, 1, 1, 0], false);
-        check(FeatureState::Failed, [0, 2, 0, 0], true);
-        check(FeatureState::Done, [0, 1, 0, 0], false);
-        check(FeatureState::Draft, [0, 0, 0, 0], false);
-    }
 }

@@ -4,20 +4,24 @@
 //! A list finds its ids through an index first and then reads only the rows that it shows, so that a page of a feature
 //! costs the same whether the feature has ten tasks or a hundred thousand.
 
+mod attention;
 mod branch;
 mod budget;
 mod dispatch;
 mod door;
+mod event;
 mod examined;
 mod feature;
 mod find;
 mod gate;
+mod inbox;
 mod memory;
 mod page;
 mod progress;
 mod run;
 mod system;
 mod task;
+mod waiting;
 mod worker;
 
 pub use branch::{Landing, landings};
@@ -27,22 +31,24 @@ pub use dispatch::{
     feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,
 };
 pub use door::{DoorView, WaitingView, lack_of};
+pub use event::{EventView, Happened, events};
 pub use examined::{ChangedLines, Examined, examined_page};
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{
     Found, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features, newest_runs,
 };
 pub use gate::{GateState, GateView};
+pub use inbox::{ConditionCount, InboxItem, InboxKind, InboxView, inbox};
 pub use memory::{
     MemoryFilter, MemorySizes, MemoryView, UseView, find_memories, find_memory, memory_entries, memory_id,
     memory_page, memory_sizes, most_weighed, newest_memories, trials, uses,
 };
 pub use page::{Cursor, MAX_PAGE, Page};
-pub use progress::{Progress, progress};
+pub use progress::{FailureView, Progress, progress};
 pub use run::{RunLimits, RunView, runs, runs_page};
-pub use system::{FullKey, NeedsPerson, Pool, SystemView, UndeliveredView, cost_of, system};
+pub use system::{FullKey, NeedsPerson, Pool, QueuedTask, SystemView, UndeliveredView, cost_of, system};
 pub use task::{
-    HeldBy, HeldTask, LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, attention, detail, held_tasks,
-    log_of_task, subtree, tasks, tasks_page,
+    HeldBy, HeldTask, LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, detail, held_tasks, log_of_task,
+    subtree, tasks, tasks_page,
 };
 pub use worker::{WorkerStatus, WorkerView, workers};

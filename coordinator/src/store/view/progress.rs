@@ -1,16 +1,25 @@
 //! How far a feature is: small and whole, so that each answer replaces the one before (DESIGN 1.5).
 
-use ralph_shared::ids::FeatureId;
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 
+use super::attention::{Asking, Which, asking};
 use super::dispatch::{SessionView, sessions};
 use super::door::{WaitingView, waiting_of};
 use super::feature::{FeatureView, features};
-use super::task::{TaskRef, attention};
-use crate::domain::states::FeatureState;
+use super::task::TaskRef;
+use crate::domain::condition::Word;
+use crate::domain::levels::Hold;
+use crate::domain::limit::{self, Reached};
+use crate::domain::next::{self, Next};
+use crate::domain::states::{FeatureState, Outcome};
+use crate::domain::waits::line;
+use crate::store;
 
-/// Sessions and tasks that a progress names at most; the counters tell the rest.
+/// Sessions, tasks and failures that a progress names at most; the counters tell the rest.
 const NAMED: i64 = 20;
 
 /// How far a feature is.
@@ -25,6 +34,32 @@ pub struct Progress {
     /// Its tasks that wait for nothing else of it, but that no worker can start now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingView>,
+    /// The last sessions of its run that came to nothing, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureView>,
+    /// What a person does next; none where it goes on by itself, or is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+}
+
+/// A session that came to nothing, and when its task is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[allow(missing_docs)]
+pub struct FailureView {
+    pub id: String,
+    pub task: String,
+    pub title: String,
+    pub kind: SessionKind,
+    pub attempt: i32,
+    pub outcome: Outcome,
+    pub reason: Option<String>,
+    /// None where it isn't tried again, or was by now.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub again_at: Option<OffsetDateTime>,
 }
 
 impl Progress {
@@ -51,6 +86,10 @@ pub async fn progress(
     };
     let trouble = feature.tasks.failed + feature.tasks.needs_review > 0;
     let may_wait = feature.status == FeatureState::Running && feature.tasks.pending > 0;
+    let attention = match trouble {
+        true => asking(conn, Which::Of(id), NAMED).await?,
+        false => Vec::new(),
+    };
     Ok(Some(Progress {
         waiting: if may_wait {
             waiting_of(conn, id, lease_ms).await?
@@ -58,11 +97,106 @@ pub async fn progress(
             Vec::new()
         },
         sessions: sessions(conn, Some(id), NAMED).await?,
-        attention: if trouble {
-            attention(conn, id, NAMED).await?
-        } else {
-            Vec::new()
+        failures: match feature.run {
+            Some(_) => failures(conn, id).await?,
+            None => Vec::new(),
         },
+        next: next_of(conn, id, &feature, &attention).await?,
+        attention: attention.into_iter().map(TaskRef::from).collect(),
         feature,
     }))
+}
+
+/// What a person does next about a feature.
+pub(super) async fn next_of(
+    conn: &mut PgConnection,
+    id: FeatureId,
+    feature: &FeatureView,
+    attention: &[Asking],
+) -> sqlx::Result<Option<Next>> {
+    let word = feature.condition.word;
+    let of_task = |task: &Asking| task.choices.decide.first().cloned();
+    let mut decision = attention.first().and_then(of_task);
+    if decision.is_none() && word == Word::Blocked {
+        decision = match feature.tasks.cancelled + feature.tasks.skipped {
+            0 => None,
+            _ => asking(conn, Which::Cancelled(id), 1)
+                .await?
+                .first()
+                .and_then(of_task),
+        };
+    }
+    if decision.is_none() && word == Word::Blocked && feature.tasks.open() == 0 {
+        // Its steps made no tasks: the one that makes them is tried again.
+        decision = store::feature::step(conn, id, SessionKind::Build)
+            .await?
+            .map(|step| format!("ralph-coordinator task retry {}", step.short()));
+    }
+    let has_texts = match word {
+        Word::Draft => store::feature::texts(conn, id).await?.is_some_and(|texts| {
+            let filled = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
+            !texts.description.trim().is_empty() || filled(&texts.spec) || filled(&texts.plan)
+        }),
+        _ => false,
+    };
+    let (reached, hold) = match word {
+        Word::Limit => (
+            reached(conn, id).await?,
+            feature.held_by_limit.as_deref().and_then(Hold::read),
+        ),
+        _ => (None, None),
+    };
+    let facts = next::Facts {
+        feature: &feature.name,
+        needs_run: feature.needs_run,
+        has_texts,
+        reached: reached.as_ref(),
+        hold: hold.as_ref(),
+        decision: decision.as_deref(),
+    };
+    Ok(next::of(&feature.condition, &facts))
+}
+
+/// The limit of its last run that is reached.
+pub(super) async fn reached(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Reached>> {
+    let last = store::run::last(conn, id).await?;
+    Ok(last.and_then(|run| limit::reached(&run)))
+}
+
+/// The last sessions of a feature's newest run that came to nothing, oldest first.
+async fn failures(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<FailureView>> {
+    let rows = sqlx::query!(
+        r#"select d.id, d.task_id, x.title, d.kind as "kind: SessionKind", d.attempt, d.outcome as "outcome!: Outcome", d.reason,
+                  case when t.dispatch_id is not distinct from d.id or t.dispatch_id is null
+                       then (select not_before from ready_tasks where task_id = t.id and not_before > now() limit 1)
+                  end as again_at
+           from (
+             select id, task_id, kind, attempt, outcome, reason, run_id
+             from dispatches
+             where feature_id = $1 and outcome in ('failed', 'no_sigil', 'error', 'conflict', 'lost', 'door')
+             order by id desc
+             limit $2
+           ) d
+           join tasks t on t.id = d.task_id
+           join task_texts x on x.task_id = d.task_id
+           where d.run_id = (select id from runs where feature_id = $1 order by started_at desc limit 1)
+           order by d.id"#,
+        feature.0,
+        NAMED,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| FailureView {
+            id: DispatchId(row.id).short(),
+            task: TaskId(row.task_id).short(),
+            title: row.title,
+            kind: row.kind,
+            attempt: row.attempt,
+            outcome: row.outcome,
+            reason: row.reason.as_deref().map(line),
+            again_at: row.again_at,
+        })
+        .collect())
 }

@@ -5,20 +5,23 @@ use std::collections::BTreeMap;
 use ralph_shared::wire::Concerns;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dispatch::{SessionView, sessions};
 use super::door::{WaitingView, sites, waiting};
 use super::feature::{FeatureView, features};
-use super::task::{HeldTask, held_tasks};
+use super::task::{HeldTask, held_tasks, tasks};
 use super::worker::{WorkerView, shown};
 use crate::domain::states::FeatureState;
 use crate::store;
 
 /// Sessions and features that it names at most.
 const NAMED: i64 = 50;
-/// Features that don't run and have tasks that need a person, named at most.
+/// Features that don't run and wait for a person, named at most.
 const IN_NEED: i64 = 500;
+/// Tasks that wait for their time, and for a slot, named at most of each.
+const FIRST_QUEUED: i64 = 5;
 /// Features are counted no further.
 const FEATURES_COUNTED: i64 = 10_000;
 /// Features that don't run any more, shown so that a screen is not empty after the work.
@@ -37,7 +40,7 @@ const NOTICES_COUNTED: i64 = 1_000;
 pub struct SystemView {
     /// Release of the coordinator that answered.
     pub version: String,
-    /// Features that run or are paused, those with tasks that need a person, and the newest others.
+    /// Features that run or are paused, those that wait for a person, and the newest others.
     pub features: Vec<FeatureView>,
     /// Features that are not named, counted up to 10,000.
     #[serde(default)]
@@ -70,6 +73,9 @@ pub struct SystemView {
     /// Tasks that could start, but that no worker can start now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingView>,
+    /// Tasks of the queue that wait for their time, or for a slot, the first of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queued: Vec<QueuedTask>,
     /// Concurrency keys that have all their sessions: further tasks wait.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub full_keys: Vec<FullKey>,
@@ -80,6 +86,22 @@ pub struct SystemView {
     /// What of the last day's notices didn't reach whoever is to be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<UndeliveredView>,
+}
+
+/// A task of the queue, and why it isn't worked on now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[allow(missing_docs)]
+pub struct QueuedTask {
+    pub task: String,
+    pub title: String,
+    pub waits: String,
+    /// Until when, where that is known.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub until: Option<OffsetDateTime>,
 }
 
 /// A concurrency key that has all its sessions.
@@ -107,6 +129,9 @@ pub struct UndeliveredView {
 pub struct NeedsPerson {
     /// Tasks of all features that have the status `needs_review`.
     pub tasks: i64,
+    /// Features that are named here and wait as a whole: for a run, or for a limit to be raised.
+    #[serde(default)]
+    pub features: i64,
     /// Features that are paused, of all; in a list of features, of those in it.
     pub paused: i64,
     /// Agents of living workers that can't be started or want a login; in a list of features, none.
@@ -125,11 +150,20 @@ impl NeedsPerson {
             .filter(|feature| feature.status == FeatureState::Paused);
         Self {
             tasks: features.iter().map(|feature| feature.tasks.needs_review).sum(),
+            features: in_need(features),
             paused: i64::try_from(paused.count()).unwrap_or(i64::MAX),
             agents: 0,
             unserved: 0,
         }
     }
+}
+
+/// Features that wait for a person as a whole.
+fn in_need(features: &[FeatureView]) -> i64 {
+    let concerned = features
+        .iter()
+        .filter(|feature| feature.condition.word.needs_person());
+    i64::try_from(concerned.count()).unwrap_or(i64::MAX)
 }
 
 /// Agents that their worker closed the door of: only a person opens it for good. What an account waits for passes by itself.
@@ -196,6 +230,30 @@ async fn full_keys(conn: &mut PgConnection) -> sqlx::Result<Vec<FullKey>> {
     .await
 }
 
+/// The tasks of the queue whose time comes first, and those that could begin first.
+async fn queued(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<QueuedTask>> {
+    let ids = sqlx::query_scalar!(
+        r#"(select task_id as "id!" from ready_tasks where not_before > now() order by not_before, task_id limit $1)
+           union all
+           (select task_id from ready_tasks where not_before <= now() order by due, task_id limit $1)"#,
+        FIRST_QUEUED,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let tasks = tasks(conn, &ids, lease_ms).await?;
+    Ok(tasks
+        .into_iter()
+        .filter_map(|task| {
+            Some(QueuedTask {
+                task: task.id,
+                title: task.title,
+                waits: task.waits?,
+                until: task.waits_until,
+            })
+        })
+        .collect())
+}
+
 /// Reads it.
 pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<SystemView> {
     let ids: Vec<Uuid> = sqlx::query_scalar!(
@@ -203,13 +261,13 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
            union all
            (select id
             from features
-            where state not in ('running', 'paused', 'cancelled') and needs_review > 0
+            where state not in ('running', 'paused', 'cancelled') and (needs_review > 0 or state = 'ready')
             order by id desc
             limit $2)
            union all
            (select id
             from features
-            where state not in ('running', 'paused') and (needs_review = 0 or state = 'cancelled')
+            where state not in ('running', 'paused', 'ready') and (needs_review = 0 or state = 'cancelled')
             order by id desc
             limit $3)"#,
         NAMED,
@@ -223,8 +281,8 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
         pools.insert(pool, Pool { slots, ready: 0 });
     }
-    let queued = store::ready::queued(conn, None, DEPTH_COUNTED).await?;
-    for one in &queued {
+    let by_agent = store::ready::queued(conn, None, DEPTH_COUNTED).await?;
+    for one in &by_agent {
         // A pool that nobody serves has a backlog as well.
         let pool: &mut Pool = pools.entry(one.pool.clone()).or_default();
         pool.ready = DEPTH_COUNTED.min(pool.ready + one.tasks);
@@ -239,10 +297,11 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     let features = features(conn, &ids).await?;
     let cost_usd = cost_of(&features);
     let all = of_all_features(conn).await?;
-    let waiting = waiting(&queued, &sites(&list, &accounts));
+    let waiting = waiting(&by_agent, &sites(&list, &accounts));
     let workers = shown(list, &accounts);
     let needs_person = NeedsPerson {
         tasks: in_review(conn).await?,
+        features: in_need(&features),
         paused: all.paused,
         agents: agents_in_need(&workers),
         unserved: unserved(&waiting),
@@ -259,15 +318,11 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         features,
         sessions: sessions(conn, None, NAMED).await?,
         held: held_tasks(conn, NAMED).await?,
-        held_by_limits: sqlx::query_scalar!(
-            "select reason from budget_holds order by level desc, key limit $1",
-            NAMED,
-        )
-        .fetch_all(&mut *conn)
-        .await?,
+        held_by_limits: store::budget::reasons(conn, NAMED).await?,
         waiting,
         workers,
         pools,
+        queued: queued(conn, lease_ms).await?,
         full_keys: full_keys(conn).await?,
         undelivered: undelivered(conn).await?,
     })

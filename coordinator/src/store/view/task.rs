@@ -10,8 +10,9 @@ use uuid::Uuid;
 use super::dispatch::{DispatchView, dispatches_of_task};
 use super::door::lack_of;
 use super::page::{Cursor, Page, cut};
+use super::waiting::{self, Waited};
 use crate::domain::states::{TaskState, Verification};
-use crate::domain::waits;
+use crate::domain::waits::Place;
 
 /// A task as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -52,9 +53,19 @@ pub struct TaskView {
     /// Its concurrency key, or its feature's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
-    /// Why it is queued and not begun: its time hasn't come, or its concurrency key has all its sessions.
+    /// Why it isn't worked on now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
+    /// Until when, where that is known.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub waits_until: Option<OffsetDateTime>,
+    /// Its place in the queue, where it waits for a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Place>,
     /// What it is declared to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -144,6 +155,12 @@ pub struct TaskRef {
     pub status: TaskState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// FEATURE/KEY, or its id where that stands for several; where something is asked of a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What a person can do about it, as it is typed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
 }
 
 /// A task with everything around it.
@@ -181,8 +198,8 @@ pub const MAX_ATTEMPTS: i64 = 100;
 /// Neighbours of each sort that a task's detail holds at most.
 const MAX_NEIGHBOURS: i64 = 200;
 
-/// Tasks by key, in the order of `ids`.
-pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskView>> {
+/// Tasks by key, in the order of `ids`. A worker that was not heard within `lease_ms` starts nothing.
+pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid], lease_ms: i64) -> sqlx::Result<Vec<TaskView>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -192,18 +209,14 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                   t.attempt, t.failures, t.open_blockers, t.children, t.held,
                   d.id as "dispatch?", d.kind as "kind?: SessionKind", d.worker as "worker?", d.model as dispatch_model,
                   d.claimed_at as "claimed_at?", x.paths, h.by_task as "by_task?", h.path as "path?",
-                  coalesce(x.concurrency, f.concurrency) as concurrency, f.not_before as feature_opens,
-                  f.name as feature_name, edges.keys as "after!",
-                  q.not_before as "opens?", k.name as "full?", k.most as "most?", live.n as "live!", now() as "now!"
+                  coalesce(x.concurrency, f.concurrency) as concurrency,
+                  f.name as feature_name, edges.keys as "after!"
            from unnest($1::uuid[]) with ordinality as wanted(id, n)
            join tasks t on t.id = wanted.id
            join task_texts x on x.task_id = t.id
            left join dispatches d on d.id = t.dispatch_id and d.state = 'live'
            left join path_holds h on h.task_id = t.id and h.released_at is null and t.state = 'pending'
            join features f on f.id = t.feature_id
-           left join ready_tasks q on q.task_id = t.id and f.state = 'running'
-           left join concurrency_keys k on k.name = q.key
-           cross join lateral (select count(*) as n from dispatches where key = k.name and state = 'live') live
            cross join lateral (
              select array(
                select b.key
@@ -217,8 +230,9 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
            order by wanted.n"#,
         ids,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    let mut waits = waiting::of(conn, ids, lease_ms).await?;
     Ok(rows
         .into_iter()
         .map(|row| {
@@ -232,11 +246,8 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                 }),
                 _ => None,
             };
-            let facts = waits::Facts {
-                feature_opens: row.feature_opens,
-                opens: row.opens,
-                key: row.full.zip(row.most).map(|(key, most)| (key, most, row.live)),
-            };
+            let Waited { why, place } = waits.remove(&row.id).unwrap_or_default();
+            let (waits, waits_until) = why.map(|why| (why.words, why.until)).unzip();
             TaskView {
                 id: TaskId(row.id).short(),
                 feature: FeatureId(row.feature_id).short(),
@@ -264,7 +275,9 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
                     path,
                 }),
                 concurrency: row.concurrency,
-                waits: row.opens.and_then(|_| waits::why(&facts, row.now)),
+                waits,
+                waits_until: waits_until.flatten(),
+                queue: place,
                 paths: row.paths,
                 session,
             }
@@ -287,6 +300,7 @@ pub async fn tasks_page(
     filter: &TaskFilter,
     cursor: Cursor,
     limit: i64,
+    lease_ms: i64,
 ) -> sqlx::Result<Page<TaskView>> {
     let ids = match filter.feature {
         Some(feature) => {
@@ -323,7 +337,7 @@ pub async fn tasks_page(
     };
     let (ids, next) = cut(ids, limit);
     Ok(Page {
-        items: tasks(conn, &ids).await?,
+        items: tasks(conn, &ids, lease_ms).await?,
         next,
     })
 }
@@ -334,6 +348,7 @@ pub async fn subtree(
     root: TaskId,
     cursor: Cursor,
     limit: i64,
+    lease_ms: i64,
 ) -> sqlx::Result<Page<TaskView>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive below as (
@@ -354,46 +369,16 @@ pub async fn subtree(
     .await?;
     let (ids, next) = cut(ids, limit);
     Ok(Page {
-        items: tasks(conn, &ids).await?,
+        items: tasks(conn, &ids, lease_ms).await?,
         next,
     })
-}
-
-/// Tasks of a feature that wait for a person or failed for good, at most `limit`.
-pub async fn attention(
-    conn: &mut PgConnection,
-    feature: FeatureId,
-    limit: i64,
-) -> sqlx::Result<Vec<TaskRef>> {
-    let rows = sqlx::query!(
-        r#"select t.id, x.title, t.state as "state: TaskState", x.reason
-           from task_texts x
-           join tasks t on t.id = x.task_id
-           where x.reason is not null
-             and t.feature_id = $1 and t.children = 0 and t.state in ('needs_review', 'failed')
-           order by x.task_id
-           limit $2"#,
-        feature.0,
-        limit,
-    )
-    .fetch_all(conn)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| TaskRef {
-            id: TaskId(row.id).short(),
-            title: row.title,
-            status: row.state,
-            reason: row.reason,
-        })
-        .collect())
 }
 
 /// Everything of one task; `None` when there is none.
 ///
 /// `lease_ms` is how long a worker counts as alive after it was heard.
 pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx::Result<Option<TaskDetail>> {
-    let Some(task) = tasks(conn, &[id.0]).await?.pop() else {
+    let Some(task) = tasks(conn, &[id.0], lease_ms).await?.pop() else {
         return Ok(None);
     };
     let text = sqlx::query!(
@@ -448,6 +433,8 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx:
             title: row.title,
             status: row.state,
             reason: None,
+            name: None,
+            commands: Vec::new(),
         });
     }
     Ok(Some(detail))

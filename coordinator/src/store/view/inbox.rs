@@ -1,0 +1,359 @@
+//! All that waits for a person, over all features, with what they can do about it.
+
+use ralph_shared::wire::Concerns;
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::attention::{Asking, Which, asking};
+use super::door::{sites, waiting};
+use super::feature::{FeatureView, TaskCounts, features};
+use super::progress::next_of;
+use super::system::cost_of;
+use super::worker::{WorkerView, shown};
+use crate::domain::condition::Word;
+use crate::domain::levels::Hold;
+use crate::domain::waits::line;
+use crate::store;
+
+/// Tasks, features and questions that it names at most, of each.
+const NAMED: i64 = 500;
+/// Features that it sums up: the newest.
+const SUMMED: i64 = 500;
+/// Queued tasks are counted no further.
+const COUNTED: i64 = 10_000;
+
+/// What waits for a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct InboxView {
+    /// Each thing by itself, in the order of how it is decided: approvals first.
+    pub items: Vec<InboxItem>,
+    /// How many features, of the 500 newest, are in each condition.
+    pub features: Vec<ConditionCount>,
+    /// Their tasks.
+    pub tasks: TaskCounts,
+    /// What they cost so far, live sessions included. US dollars.
+    pub cost_usd: f64,
+    /// Whether some of that is estimated.
+    pub estimated: bool,
+}
+
+/// How many features are in a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ConditionCount {
+    /// The condition.
+    pub word: Word,
+    /// How many.
+    pub features: i64,
+}
+
+/// What kind of thing waits.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum InboxKind {
+    /// A result waits for approval.
+    Approval,
+    /// A task needs a person.
+    Review,
+    /// An agent asked something, and nobody answered.
+    Question,
+    /// A task or a feature failed for good.
+    Failed,
+    /// A limit lets nothing go on.
+    Limit,
+    /// A feature waits for a run.
+    Run,
+    /// A feature can't go on as it is.
+    Blocked,
+    /// A feature is paused.
+    Paused,
+    /// An agent isn't started.
+    Agent,
+    /// Tasks have no worker.
+    Worker,
+}
+
+impl InboxKind {
+    /// The word on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Review => "review",
+            Self::Question => "question",
+            Self::Failed => "failed",
+            Self::Limit => "limit",
+            Self::Run => "run",
+            Self::Blocked => "blocked",
+            Self::Paused => "paused",
+            Self::Agent => "agent",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// One thing that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct InboxItem {
+    /// What kind of thing it is.
+    pub kind: InboxKind,
+    /// FEATURE/KEY, a feature, an agent or a limit.
+    pub name: String,
+    /// The feature, by its name, or by its id where others have that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature: Option<String>,
+    /// The task's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The task's title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Why it waits.
+    pub reason: String,
+    /// Since when, as far as that is known.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub since: Option<OffsetDateTime>,
+    /// What a person can do, as it is typed: what shows it first, and of what decides the likely one first.
+    pub commands: Vec<String>,
+}
+
+/// Reads it. A worker that was not heard within `lease_ms` starts nothing.
+pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<InboxView> {
+    let mut items = Vec::new();
+    let tasks = asking(conn, Which::All, NAMED).await?;
+    let failed_in: Vec<String> = tasks.iter().map(|task| task.feature.clone()).collect();
+    items.extend(tasks.into_iter().map(of_task));
+    items.extend(questions(conn).await?);
+    for (handle, id, feature) in in_need(conn).await? {
+        if let Some(item) = of_feature(conn, &handle, id, &feature, &failed_in).await? {
+            items.push(item);
+        }
+    }
+    for reason in store::budget::reasons(conn, NAMED).await? {
+        items.extend(of_limit(&reason));
+    }
+    let workers = store::worker::list(conn, lease_ms).await?;
+    let accounts = store::door::not_open(conn).await?;
+    let queued = store::ready::queued(conn, None, COUNTED).await?;
+    let lacking = waiting(&queued, &sites(&workers, &accounts));
+    for waiting in lacking.iter().filter(|waiting| waiting.door.is_none()) {
+        items.push(InboxItem {
+            kind: InboxKind::Worker,
+            name: format!("pool {}", waiting.pool),
+            reason: waiting.to_string(),
+            commands: vec![format!("ralph-worker run --pool {}", waiting.pool)],
+            ..InboxItem::empty()
+        });
+    }
+    items.extend(shown(workers, &accounts).iter().flat_map(of_agents));
+    items.sort_by_key(|item| item.kind);
+    let ids = sqlx::query_scalar!("select id from features order by id desc limit $1", SUMMED)
+        .fetch_all(&mut *conn)
+        .await?;
+    let all = features(conn, &ids).await?;
+    Ok(InboxView {
+        items,
+        features: counted(&all),
+        tasks: all
+            .iter()
+            .fold(TaskCounts::default(), |sum, feature| sum.and(&feature.tasks)),
+        cost_usd: all
+            .iter()
+            .fold(cost_of(&all), |sum, feature| sum + feature.in_flight_usd),
+        estimated: all.iter().any(|feature| feature.estimated),
+    })
+}
+
+impl InboxItem {
+    fn empty() -> Self {
+        Self {
+            kind: InboxKind::Worker,
+            name: String::new(),
+            feature: None,
+            task: None,
+            title: None,
+            reason: String::new(),
+            since: None,
+            commands: Vec::new(),
+        }
+    }
+}
+
+fn counted(features: &[FeatureView]) -> Vec<ConditionCount> {
+    let mut counts: Vec<ConditionCount> = Vec::new();
+    for feature in features {
+        let word = feature.condition.word;
+        match counts.iter_mut().find(|count| count.word == word) {
+            Some(count) => count.features += 1,
+            None => counts.push(ConditionCount { word, features: 1 }),
+        }
+    }
+    counts
+}
+
+fn of_task(task: Asking) -> InboxItem {
+    let kind = match task.state {
+        crate::domain::states::TaskState::Failed => InboxKind::Failed,
+        _ if task.is_approval => InboxKind::Approval,
+        _ => InboxKind::Review,
+    };
+    InboxItem {
+        kind,
+        name: task.name,
+        feature: Some(task.feature),
+        task: Some(task.id.short()),
+        title: Some(task.title),
+        reason: task.reason.unwrap_or_else(|| "no reason given".to_owned()),
+        since: task.since,
+        commands: task.choices.all(),
+    }
+}
+
+/// Features that may ask something as a whole, by their name or id.
+async fn in_need(conn: &mut PgConnection) -> sqlx::Result<Vec<(String, Uuid, FeatureView)>> {
+    let rows = sqlx::query!(
+        r#"select f.id, (select count(*) from (select 1 from features g where g.name = f.name limit 2) named) = 1 as "named!"
+           from features f
+           where f.state in ('planned', 'ready', 'failed', 'paused')
+           order by f.id desc
+           limit $1"#,
+        NAMED,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let views = features(conn, &ids).await?;
+    let named = rows.into_iter().zip(views).map(|(row, view)| {
+        let handle = match row.named {
+            true => view.name.clone(),
+            false => view.id.clone(),
+        };
+        (handle, row.id, view)
+    });
+    Ok(named.collect())
+}
+
+/// What a feature asks as a whole, beside its tasks; `None` where nothing, or one of its tasks says it.
+async fn of_feature(
+    conn: &mut PgConnection,
+    handle: &str,
+    id: Uuid,
+    feature: &FeatureView,
+    asking: &[String],
+) -> sqlx::Result<Option<InboxItem>> {
+    let told = asking.iter().any(|name| name == handle);
+    let kind = match feature.condition.word {
+        Word::Limit => InboxKind::Limit,
+        Word::Ready | Word::Stopped => InboxKind::Run,
+        Word::Paused => InboxKind::Paused,
+        Word::Blocked if !told => InboxKind::Blocked,
+        Word::Failed if !told => InboxKind::Failed,
+        _ => return Ok(None),
+    };
+    let named = FeatureView {
+        name: handle.to_owned(),
+        ..feature.clone()
+    };
+    let next = next_of(conn, ralph_shared::ids::FeatureId(id), &named, &[]).await?;
+    let run = feature.run.as_ref();
+    let mut commands = vec![format!("ralph-coordinator feature show {handle}")];
+    commands.extend(next.map(|next| next.command));
+    let again = format!("ralph-coordinator feature run {handle}");
+    if feature.needs_run && !commands.contains(&again) {
+        commands.push(again);
+    }
+    Ok(Some(InboxItem {
+        kind,
+        name: handle.to_owned(),
+        feature: Some(handle.to_owned()),
+        reason: match run.and_then(|run| run.reason.as_deref()) {
+            Some(reason) => format!("{}: {reason}", feature.condition),
+            None => feature.condition.to_string(),
+        },
+        since: run.and_then(|run| run.ended_at),
+        commands,
+        ..InboxItem::empty()
+    }))
+}
+
+/// What sessions of tasks that aren't over asked, and nobody answered.
+async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
+    let rows = sqlx::query!(
+        r#"select f.name as feature, x.title, q.asked, d.claimed_at as asked_at, t.id
+           from (select dispatch_id, task_id, asked from questions order by dispatch_id desc limit $1) q
+           join tasks t on t.id = q.task_id
+           join features f on f.id = t.feature_id
+           join task_texts x on x.task_id = t.id
+           join dispatches d on d.id = q.dispatch_id
+           where t.state in ('pending', 'blocked', 'in_progress', 'needs_review', 'failed')
+             and f.state not in ('done', 'cancelled') and d.feedback is null
+             and not exists (
+               select from dispatches o
+               where o.task_id = t.id and o.id > d.id and o.kind not in ('verify', 'integrate')
+             )
+           order by d.id"#,
+        NAMED,
+    )
+    .fetch_all(conn)
+    .await?;
+    let items = rows.into_iter().map(|row| {
+        let task = ralph_shared::ids::TaskId(row.id).short();
+        InboxItem {
+            kind: InboxKind::Question,
+            name: task.clone(),
+            feature: Some(row.feature),
+            title: Some(row.title),
+            reason: row
+                .asked
+                .iter()
+                .map(|asked| line(asked))
+                .collect::<Vec<_>>()
+                .join("; "),
+            since: Some(row.asked_at),
+            commands: vec![
+                format!("ralph-coordinator logs {task}"),
+                format!("ralph-coordinator task feedback {task}"),
+            ],
+            task: Some(task),
+            ..InboxItem::empty()
+        }
+    });
+    Ok(items.collect())
+}
+
+/// A limit beside those of features that lets nothing begin.
+fn of_limit(reason: &str) -> Option<InboxItem> {
+    let hold = Hold::read(reason)?;
+    // A feature that is held by its own limit tells of it itself.
+    (!hold.words.starts_with("feature ") && !hold.words.starts_with("task ")).then(|| InboxItem {
+        kind: InboxKind::Limit,
+        name: hold.words.split(' ').next().unwrap_or_default().to_owned(),
+        reason: hold.words.clone(),
+        commands: vec!["ralph-coordinator budget".to_owned(), hold.raises.clone()],
+        ..InboxItem::empty()
+    })
+}
+
+/// Agents of a worker that only a person can mend.
+fn of_agents(worker: &WorkerView) -> Vec<InboxItem> {
+    let doors = worker.doors.iter();
+    let concerned = doors.filter(|door| door.door.concerns() == Concerns::Agent);
+    concerned
+        .map(|door| InboxItem {
+            kind: InboxKind::Agent,
+            name: format!("{} on {}", door.agent, worker.name),
+            reason: line(&door.to_string()),
+            commands: vec![
+                format!("ralph-coordinator worker show {}", worker.name),
+                "ralph-worker doctor".to_owned(),
+            ],
+            ..InboxItem::empty()
+        })
+        .collect()
+}
