@@ -37,7 +37,7 @@ use crate::place::Place;
 use crate::session::{
     self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff, TranscriptReceiver,
 };
-use crate::workspace::{CommitMessage, Workspace};
+use crate::workspace::{CommitMessage, Workspace, WorkspaceError};
 pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
 use patience::Patience;
 pub use said::Said;
@@ -249,6 +249,11 @@ async fn session(
     };
     let workspace = match prepared {
         Ok(workspace) => workspace,
+        Err(WorkspaceError::Landed { commit, empty }) => {
+            tracing::info!(dispatch = %assignment.dispatch, commit, "its task landed before; nothing is left to do");
+            let end = IntegrationEnd::Merged { commit, empty };
+            return (Finished::Integration(IntegrationReport { end }), None);
+        }
         Err(error) => {
             return (
                 unstarted(
