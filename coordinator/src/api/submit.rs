@@ -101,7 +101,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         spec: request.spec,
         plan: request.plan,
     };
-    let mut feature = new_feature(id, &request.name, texts, request.repo)?;
+    let mut feature = new_feature(&app, id, &request.name, texts, request.repo)?;
     feature.max_parallel = max_parallel;
     feature.failure_policy = request.failure_policy;
     feature.approve = approve;
@@ -116,7 +116,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         ));
     }
     if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
-        && names::check_branch(base).is_err()
+        && ralph_shared::branch::check(base).is_err()
     {
         let why =
             format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
@@ -171,7 +171,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         ..Texts::default()
     };
     let pool = pool_for(request.dir.as_ref(), request.pool)?;
-    let mut feature = new_feature(id, &name, texts, request.repo)?;
+    let mut feature = new_feature(app, id, &name, texts, request.repo)?;
     set_dir(&mut feature, request.dir)?;
     let submission = Submission {
         feature,
@@ -392,13 +392,14 @@ struct Texts {
 }
 
 fn new_feature(
+    app: &App,
     id: FeatureId,
     name: &str,
     texts: Texts,
     repo: Option<RepoRef>,
 ) -> Result<NewFeature, Problem> {
     if let Some(repo) = &repo {
-        check_repo(repo)?;
+        check_repo(repo, &app.deps.settings.repositories)?;
         memory::check_repo(&repo.id)?;
     }
     let branch = repo

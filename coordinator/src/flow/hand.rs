@@ -119,7 +119,7 @@ pub(super) async fn deal_out(
     }
     Ok(Hand {
         answers,
-        new: new_dispatches(claims, &fresh),
+        new: new_dispatches(settings, claims, &fresh),
         fresh,
         before,
         unknown: free,
@@ -263,7 +263,7 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
 }
 
 /// The dispatches of what was dealt.
-fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> {
+fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let new = fresh.iter().map(|dealt| {
         let Dealt {
@@ -291,6 +291,7 @@ fn new_dispatches(claims: &[ClaimRequest], fresh: &[Dealt]) -> Vec<NewDispatch> 
             account: dealt.account.clone(),
             share: dealt.share,
             key: taken.key.clone(),
+            place: settings.attempts,
         }
     });
     new.collect()

@@ -5,10 +5,12 @@
 
 mod checked;
 mod feature;
+mod filters;
 mod limits;
 mod repo;
 mod repo_id;
 mod task;
+mod top_level;
 
 use std::process::ExitCode;
 
