@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`address`] | what of a repository's address may be shown |
 //! | [`at_length`] | how work that takes long lets others go on |
+//! | [`attempts`] | where attempts are at a remote |
+//! | [`branch`] | which names a branch of a feature's may have |
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
 //! | [`document`] | how what commands print for programs says what it is |
@@ -15,6 +17,7 @@
 //! | [`plain`] | text without what would steer a terminal |
 //! | [`prices`] | what models cost by their tokens |
 //! | [`presets`] | what is known of agents by name: how each is started, installed and logged in |
+//! | [`repositories`] | which repositories may be named by who submits work |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
 //! | [`trust`] | whether a person agreed to a configuration that was found |
@@ -23,6 +26,8 @@
 
 pub mod address;
 pub mod at_length;
+pub mod attempts;
+pub mod branch;
 pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;
@@ -36,6 +41,7 @@ pub mod nearest;
 pub mod plain;
 pub mod presets;
 pub mod prices;
+pub mod repositories;
 pub mod requires;
 pub mod sigil;
 pub mod subjects;

@@ -35,7 +35,7 @@ use crate::life::Life;
 use crate::outgoing;
 use crate::place::Place;
 use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff};
-use crate::workspace::{CommitMessage, Workspace};
+use crate::workspace::{CommitMessage, Workspace, WorkspaceError};
 pub use left::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
 use patience::Patience;
 pub use said::Said;
@@ -248,6 +248,11 @@ async fn session(
     };
     let workspace = match prepared {
         Ok(workspace) => workspace,
+        Err(WorkspaceError::Landed { commit, empty }) => {
+            tracing::info!(dispatch = %assignment.dispatch, commit, "its task landed before; nothing is left to do");
+            let end = IntegrationEnd::Merged { commit, empty };
+            return (Finished::Integration(IntegrationReport { end }), None);
+        }
         Err(error) => {
             return (
                 unstarted(

@@ -1,4 +1,5 @@
-//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them; and what was kept of
+//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them, or which are among branches,
+//! and moves them; and removes what was kept of
 //! sessions without a repository, when its time is over.
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ async fn round(life: &Life) {
         incarnation: life.incarnation,
         pools: life.config.pools.clone(),
         pruned: None,
+        moved: None,
     };
     for _ in 0..ANSWERS {
         let answer = match life.link.prune(&request).await {
@@ -47,27 +49,40 @@ async fn round(life: &Life) {
                 return;
             }
         };
-        let PruneAnswer::Refs {
-            feature,
-            repository,
-            base,
-            refs,
-        } = answer
-        else {
-            return;
+        let (feature, repository, base, refs, moves) = match answer {
+            PruneAnswer::Refs {
+                feature,
+                repository,
+                base,
+                refs,
+            } => (feature, repository, base, refs, false),
+            PruneAnswer::Move {
+                feature,
+                repository,
+                base,
+                refs,
+            } => (feature, repository, base, refs, true),
+            PruneAnswer::Nothing | PruneAnswer::Unknown => return,
         };
         let names: Vec<String> = refs.iter().map(|one| one.name.clone()).collect();
-        let pruned = life.workspaces.prune(&repository.address, &base, &names).await;
+        let (workspaces, address) = (&life.workspaces, &repository.address);
+        let pruned = match moves {
+            true => workspaces.move_attempts(address, &base, &names).await,
+            false => workspaces.prune(address, &base, &names).await,
+        };
         let error = pruned.error.map(|error| life.redactor.text(&error));
         match &error {
-            None => tracing::info!(%feature, refs = pruned.gone.len(), "branches of old attempts are gone"),
-            Some(error) => tracing::warn!(%feature, error, "branches of old attempts are left"),
+            None => {
+                tracing::info!(%feature, refs = pruned.gone.len(), moves, "refs of old attempts are gone")
+            }
+            Some(error) => tracing::warn!(%feature, error, moves, "refs of old attempts are left"),
         }
         let gone = refs.iter().filter(|one| pruned.gone.contains(&one.name));
-        request.pruned = Some(Pruned {
+        let report = Some(Pruned {
             feature,
             gone: gone.map(|one| one.dispatch).collect(),
             error,
         });
+        (request.pruned, request.moved) = if moves { (None, report) } else { (report, None) };
     }
 }

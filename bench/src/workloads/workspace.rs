@@ -199,7 +199,7 @@ impl Origin {
             start_ref: None,
             onto_head: false,
             gate: Vec::new(),
-            attempt_ref: format!("refs/heads/ralph-attempts/bench/{task}/1-{dispatch}"),
+            attempt_ref: format!("refs/ralph/attempts/bench/{task}/1-{dispatch}"),
             trailers: [(TASK_TRAILER.to_owned(), task.to_owned())].into(),
         }
     }

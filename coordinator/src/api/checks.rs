@@ -1,6 +1,8 @@
 //! What submissions and edits may ask for.
 
 use ralph_shared::address::public;
+use ralph_shared::branch;
+use ralph_shared::repositories::Repositories;
 use ralph_shared::subjects::is_label;
 
 use super::body::{BadWish, RepoRef};
@@ -26,7 +28,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Problem> {
     names::check(name).map_err(|error| Problem::invalid(error.to_string()))
 }
 
-pub(super) fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
+pub(super) fn check_repo(repo: &RepoRef, allowed: &Repositories) -> Result<(), Problem> {
     let is_commit = |id: &str| {
         matches!(id.len(), 40 | 64)
             && id
@@ -44,8 +46,11 @@ pub(super) fn check_repo(repo: &RepoRef) -> Result<(), Problem> {
             public(&repo.address)
         )));
     }
-    if let Some(branch) = &repo.branch {
-        names::check_branch(branch).map_err(|error| Problem::refused(error.to_string()))?;
+    allowed
+        .check(&repo.address)
+        .map_err(|error| Problem::refused(error.to_string()))?;
+    if let Some(name) = &repo.branch {
+        branch::check(name).map_err(|error| Problem::refused(error.to_string()))?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::branch;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgPool;
 
@@ -12,9 +13,8 @@ use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
 use super::request::{At, Body};
-use crate::domain::names;
 use crate::flow::Signals;
-use crate::flow::operate::{self, Operated, RevertWish};
+use crate::flow::operate::{self, MergeWish, Operated, RevertWish};
 use crate::flow::steer::{self, FeatureCommand, Steered};
 use crate::store;
 use crate::store::view;
@@ -56,9 +56,13 @@ pub async fn merge(
     At(id): At<String>,
     Body(wish): Body<Merging>,
 ) -> Answer {
-    let into = wish.into.as_deref();
-    if let Some(branch) = into {
-        names::check_branch(branch).map_err(|error| Problem::refused(error.to_string()))?;
+    let asked = MergeWish {
+        how: wish.how,
+        into: wish.into.as_deref(),
+        partial: wish.partial,
+    };
+    if let Some(into) = asked.into {
+        branch::check(into).map_err(|error| Problem::refused(error.to_string()))?;
     }
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
@@ -66,8 +70,7 @@ pub async fn merge(
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
-            store::retry_serialization(|| operate::merge(db, feature, id, wish.how, into, caller.name()))
-                .await?
+            store::retry_serialization(|| operate::merge(db, feature, id, asked, caller.name())).await?
         }
     };
     begun(&app, feature, wanted).await
@@ -126,17 +129,18 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
 type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
 
 /// Starts a run where none is under way, with the settings of the last one: nobody wants these tasks to wait. But not when other
-/// tasks are open, which a person may hold back: then they go along with the next run.
+/// tasks are open, which a person may hold back: then a revert goes along with the next run.
 async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> Answer {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
         Operated::NotFound => return Err(gone()),
         Operated::Refused(why) => return Err(Problem::conflict(why)),
+        Operated::Unfinished(why) => return Err(Problem::unfinished(why)),
     };
     app.deps.bus.emit(signals).await;
     let mut conn = app.db().await?;
     let wish = super::features::as_before(&mut conn, feature, RunWish::default()).await?;
-    let alone = store::operation::only_operations_open(&mut conn, feature).await?;
+    let alone = store::operation::progress(&mut conn, feature).await?.open == 0;
     let total = view::features(&mut conn, &[feature.0])
         .await?
         .first()

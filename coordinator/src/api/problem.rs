@@ -127,6 +127,16 @@ impl Problem {
         )
     }
 
+    /// 409: not all of what is asked for is done, which a person may mean so.
+    pub fn unfinished(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "unfinished",
+            "Not all of it is done",
+            detail,
+        )
+    }
+
     /// 409: several things have that id, a name is taken, or the state doesn't allow it.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(

@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use ralph_shared::address::public;
+use ralph_shared::repositories::Repositories;
 use tokio::process::Command;
 
 use super::body::RepoRef;
@@ -32,8 +33,8 @@ pub struct Repository {
 ///
 /// # Errors
 /// When it is none that git could take, its server doesn't answer, or it has no such base.
-pub async fn resolved(repo: RepoRef) -> Result<Repository, Problem> {
-    check_repo(&repo)?;
+pub async fn resolved(repo: RepoRef, allowed: &Repositories) -> Result<Repository, Problem> {
+    check_repo(&repo, allowed)?;
     let id = repo.id.unwrap_or_else(|| normalised(&repo.address));
     memory::check_repo(&id)?;
     let (base_ref, base_commit) = match (repo.base_ref, repo.base_commit) {

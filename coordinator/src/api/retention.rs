@@ -1,4 +1,4 @@
-//! Branches of attempts, removed from the remote.
+//! Refs of attempts, removed from the remote.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::store;
 /// Longest age that makes sense: some 120 years. Milliseconds.
 const MAX_AGE_MS: u64 = 4_000_000_000_000;
 
-/// Removes the branches of a feature's attempts that nobody needs any more.
+/// Removes the refs of a feature's attempts that nobody needs any more.
 #[utoipa::path(
     post,
     path = "/features/{id}/prune",
@@ -59,6 +59,8 @@ pub async fn prune(
     Ok(Json(Pruning {
         feature: feature.short(),
         staying: plan.staying.into_iter().map(staying).collect(),
+        recent: u64::try_from(plan.recent).unwrap_or(u64::MAX),
+        older_than_ms: u64::try_from(plan.age.as_millis()).unwrap_or(u64::MAX),
         going: plan.going.into_iter().map(branch).collect(),
         error: plan.error,
     }))

@@ -107,7 +107,8 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         spec: request.spec,
         plan: request.plan,
     };
-    let repo = OptionFuture::from(request.repo.map(repository::resolved))
+    let allowed = &app.deps.settings.repositories;
+    let repo = OptionFuture::from(request.repo.map(|repo| repository::resolved(repo, allowed)))
         .await
         .transpose()?;
     let mut feature = new_feature(id, &request.name, texts, repo);
@@ -125,7 +126,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         ));
     }
     if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
-        && names::check_branch(base).is_err()
+        && ralph_shared::branch::check(base).is_err()
     {
         let why =
             format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
@@ -188,7 +189,8 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         ..Texts::default()
     };
     let pool = pool_for(request.dir.as_ref(), request.pool)?;
-    let repo = OptionFuture::from(request.repo.map(repository::resolved))
+    let allowed = &app.deps.settings.repositories;
+    let repo = OptionFuture::from(request.repo.map(|repo| repository::resolved(repo, allowed)))
         .await
         .transpose()?;
     let mut feature = new_feature(id, &name, texts, repo);

@@ -28,6 +28,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
 /// The problem of a name that features of several repositories have.
 const AMBIGUOUS: &str = "urn:ralph:problem:ambiguous";
+/// What is asked for is not all done.
+const UNFINISHED: &str = "urn:ralph:problem:unfinished";
 /// The status of a request that doesn't fit how things stand.
 const CONFLICT: u16 = 409;
 /// The status of a request that came too soon after others; it was not served.
@@ -77,6 +79,12 @@ impl ApiError {
     pub fn is_conflict(error: &anyhow::Error) -> bool {
         let refused = error.downcast_ref::<Self>();
         refused.is_some_and(|refused| refused.0.status == CONFLICT)
+    }
+
+    /// Whether an error says that not all of what is meant is done, so that a person should be asked.
+    pub fn is_unfinished(error: &anyhow::Error) -> bool {
+        let refused = error.downcast_ref::<Self>();
+        refused.is_some_and(|refused| refused.0.kind == UNFINISHED)
     }
 
     /// Whether the request itself was wrong.

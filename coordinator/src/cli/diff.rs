@@ -4,11 +4,11 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::args::Globals;
-use super::branch::fetch_feature;
+use super::branch::{Fetched, fetch_feature};
 use super::client::{Client, escape};
 use super::git::{fetch, git, git_paged, has_commit, source, within_repository};
 use super::local_time::when;
-use crate::store::view::{DispatchView, FeatureView, TaskDetail};
+use crate::store::view::{DispatchView, FeatureView, Landing, Page, TaskDetail};
 
 /// Which task's change, and how it is shown.
 #[derive(Debug, Args)]
@@ -30,7 +30,35 @@ pub struct TaskDiffArgs {
 /// When the feature has no code, or git fails.
 pub async fn of_feature(globals: &Globals, client: &Client, feature: &str, stat: bool) -> anyhow::Result<()> {
     let fetched = fetch_feature(client, feature).await?;
-    show(globals, stat, &[format!("{}...{}", fetched.base, fetched.head)]).await
+    let (base, head) = (&fetched.base, &fetched.head);
+    let begin = match begin_if_merged(client, feature, &fetched).await? {
+        Some(begin) => begin,
+        None => base.clone(),
+    };
+    show(globals, stat, &[format!("{begin}...{head}")]).await
+}
+
+/// Where the feature's first landing began, if its base has that landing by now, merged or as its change: compared with such a base
+/// nothing of it would be seen.
+async fn begin_if_merged(
+    client: &Client,
+    feature: &str,
+    fetched: &Fetched,
+) -> anyhow::Result<Option<String>> {
+    let path = format!("/features/{}/landings", escape(feature));
+    let landings: Page<Landing> = client.list(&path, "", usize::MAX).await?;
+    let Some(first) = landings.items.last().map(|landing| landing.commit.as_str()) else {
+        return Ok(None);
+    };
+    let (base, head) = (&fetched.base, &fetched.head);
+    let contains = ["merge-base", "--is-ancestor", first, base];
+    let differs = ["diff", "--quiet", &format!("{base}...{head}"), "--"];
+    let is_merged = git(None, &contains).await.is_ok() || git(None, &differs).await.is_ok();
+    if !is_merged {
+        return Ok(None);
+    }
+    let before = ["rev-parse", "--verify", "--quiet", &format!("{first}^")];
+    Ok(git(None, &before).await.ok())
 }
 
 /// Shows what the task landed; as long as it hasn't, what all its attempts changed since they left the feature's branch. Or

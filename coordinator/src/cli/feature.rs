@@ -1,5 +1,6 @@
 //! `feature …`
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -135,7 +136,8 @@ pub enum FeatureCommand {
     /// Bring the feature's branch into the one that it began from
     #[command(after_help = "Examples:
   ralph-coordinator feature merge todo --wait
-  ralph-coordinator feature merge todo --how squash --into release/2.1")]
+  ralph-coordinator feature merge todo --how squash --into release/2.1
+  ralph-coordinator feature merge todo --partial")]
     Merge {
         #[command(flatten)]
         named: Named,
@@ -145,12 +147,15 @@ pub enum FeatureCommand {
         /// Into another branch
         #[arg(long, value_name = "BRANCH")]
         into: Option<String>,
+        /// Merge what has landed though tasks are not done, without being asked
+        #[arg(long, visible_alias = "yes")]
+        partial: bool,
         #[command(flatten)]
         wait: WaitFlags,
     },
-    /// Remove the branches of attempts that nobody needs any more from the remote; a worker does it
+    /// Remove the refs of attempts that nobody needs any more from the remote; a worker does it
     #[command(
-        after_help = "Branches of tasks that are not over stay, and those that alone hold the work of a task.
+        after_help = "Refs of tasks that are not over stay, and those that alone hold the work of a task.
 
 Examples:
   ralph-coordinator feature prune todo --dry-run
@@ -313,11 +318,12 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             named,
             how,
             into,
+            partial,
             wait,
         } => {
             let path = format!("/features/{}/merge", escape(&named.feature));
-            let body = Merging { how, into };
-            return operation(&client, format, client.post(&path, &body), wait).await;
+            let body = Merging { how, into, partial };
+            return operation(&client, format, merge(&client, &path, body), wait).await;
         }
         FeatureCommand::Prune {
             named,
@@ -360,6 +366,18 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for a merge, and the person, where tasks of the feature are not done.
+async fn merge(client: &Client, path: &str, mut body: Merging) -> anyhow::Result<Operating> {
+    let answer = client.post(path, &body).await;
+    let Err(error) = &answer else { return answer };
+    if !ApiError::is_unfinished(error) || !std::io::stdin().is_terminal() {
+        return answer;
+    }
+    confirm(&format!("{error}. Merge that?"), false)?;
+    body.partial = true;
+    client.post(path, &body).await
 }
 
 /// Asks for tasks that change branches, tells of them, and waits for them if that is wanted.

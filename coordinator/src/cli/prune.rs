@@ -1,8 +1,8 @@
-//! `feature prune`: branches of attempts go from the remote.
+//! `feature prune`: refs of attempts go from the remote.
 
 use super::client::{Client, escape};
 use super::confirm::confirm;
-use super::duration::Span;
+use super::duration::{Span, show_ms};
 use super::output::{self, Format};
 use crate::api::body::{PruneAttempts, Pruning};
 use crate::cli::counted::counted;
@@ -30,7 +30,7 @@ pub async fn run(
     }
     let question = format!(
         "Remove {} of attempts of `{feature}` from its repository?",
-        counted(planned.going.len(), "branch", "branches")
+        counted(planned.going.len(), "ref", "refs")
     );
     confirm(&question, yes)?;
     let pruning: Pruning = client.post(&path, &wish(false)).await?;
@@ -54,7 +54,7 @@ fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
     }
     let count = pruning.going.len();
     let last = match (count, only_told) {
-        (0, _) => format!("no branch of an attempt of {feature} goes\n"),
+        (0, _) => format!("no ref of an attempt of {feature} goes: {}\n", why_none(pruning)),
         (_, true) => format!("{count} would go; nothing was done\n"),
         (_, false) => format!(
             "{}, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n",
@@ -70,6 +70,17 @@ fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
     text
 }
 
+/// Why nothing goes.
+fn why_none(pruning: &Pruning) -> String {
+    let age = show_ms(i64::try_from(pruning.older_than_ms).unwrap_or(i64::MAX));
+    match (pruning.recent, pruning.staying.len()) {
+        (0, 0) => "none is at the remote, as far as is known".to_owned(),
+        (0, _) => "those that are there stay for now".to_owned(),
+        (1, _) => format!("1 attempt ended less than {age} ago; `--older-than 0` takes it as well"),
+        (n, _) => format!("{n} attempts ended less than {age} ago; `--older-than 0` takes them as well"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,16 +90,18 @@ mod tests {
     fn what_goes_what_stays_and_what_failed_is_said() {
         let pruning = Pruning {
             feature: "f-000000000001".to_owned(),
-            going: vec!["ralph-attempts/todo/t-1/1-d-1".to_owned()],
+            going: vec!["refs/ralph/attempts/todo/t-1/1-d-1".to_owned()],
             staying: vec![StayingBranch {
-                branch: "ralph-attempts/todo/t-2/1-d-2".to_owned(),
+                branch: "refs/ralph/attempts/todo/t-2/1-d-2".to_owned(),
                 why: "its task is not over".to_owned(),
             }],
+            recent: 3,
+            older_than_ms: 30 * 24 * 3_600_000,
             error: Some("denied".to_owned()),
         };
         assert_eq!(
             page("todo", &pruning, true),
-            "ralph-attempts/todo/t-1/1-d-1\nralph-attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would go; nothing \
+            "refs/ralph/attempts/todo/t-1/1-d-1\nrefs/ralph/attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would go; nothing \
              was done\nthe last try came to nothing, and is made again: denied\n"
         );
         let none = Pruning {
@@ -97,9 +110,13 @@ mod tests {
             error: None,
             ..pruning
         };
-        assert_eq!(
-            page("todo", &none, false),
-            "no branch of an attempt of todo goes\n"
+        let text = page("todo", &none, false);
+        assert!(
+            text.starts_with("no ref of an attempt of todo goes: 3 attempts ended less than "),
+            "{text}"
         );
+        assert!(text.contains("--older-than 0"), "{text}");
+        let never = Pruning { recent: 0, ..none };
+        assert!(page("todo", &never, false).contains("none is at the remote"));
     }
 }

@@ -69,7 +69,12 @@ pub struct MigrateArgs {
 
 /// Runs a coordinator until SIGTERM or Ctrl+C.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let settings = Config::find()?.settings()?.with_environment()?;
+    let config = Config::find()?;
+    let mut settings = config.settings()?.with_environment()?;
+    // Whoever else reaches the API shall not have workers look into their own machines.
+    if config.repositories.local.is_none() {
+        settings.repositories.local = args.listen.ip().is_loopback();
+    }
     let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let url = database_url()?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::nearest::nearest;
 use ralph_shared::prices::Prices;
 use ralph_shared::trust::{self, Consents};
@@ -17,6 +18,7 @@ use crate::store::notice::Event;
 
 use super::budgets::Budgets;
 use super::memory::Memory;
+use super::repositories::RepositoriesTable;
 use super::retention::Retention;
 use super::shares::Shares;
 use super::telemetry::Telemetry;
@@ -57,6 +59,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// `[retention]`: read by the coordinator.
     pub retention: Retention,
+    /// `[repositories]`: read by the coordinator.
+    pub repositories: RepositoriesTable,
 }
 
 /// `[execution]`
@@ -86,6 +90,8 @@ pub struct Workspace {
     /// How many days branches of attempts of features that ended stay at the remote; 30 when it isn't given, 0 is for ever.
     /// Read by the coordinator.
     pub keep_attempts_days: Option<u32>,
+    /// Whether attempts stand in refs of their own at the remote or in branches; `refs` when it isn't given. Read by the coordinator.
+    pub attempts: AttemptPlace,
     /// How finished features come into the branch that they began from; they are left on their own when it isn't given.
     pub merge: Option<MergeHow>,
 }
@@ -340,6 +346,7 @@ impl Config {
             let age = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
             settings.keep_attempts = (days > 0).then_some(age);
         }
+        settings.attempts = self.workspace.attempts;
         if let Some(most) = self.api.requests_per_second {
             settings.requests_per_second = most;
         }
@@ -352,6 +359,7 @@ impl Config {
         settings.prices = self.prices.clone().checked().map_err(anyhow::Error::msg)?;
         settings.notify = self.notify.checked()?;
         settings.kept = self.retention.checked()?;
+        settings.repositories = self.repositories.checked()?;
         settings.tracer = self.telemetry.tracer()?;
         Ok(settings)
     }

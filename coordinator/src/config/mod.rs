@@ -9,6 +9,7 @@ mod file;
 mod key;
 mod keys;
 mod memory;
+mod repositories;
 mod retention;
 mod sections;
 mod shares;
@@ -23,6 +24,7 @@ pub use file::{
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::Memory;
+pub use repositories::RepositoriesTable;
 pub use retention::Retention;
 pub use shares::Shares;
 pub use telemetry::Telemetry;

@@ -126,6 +126,7 @@ failures! {
     Blocked = "blocked",
     Unconcluded = "unconcluded",
     Graph = "graph",
+    Bulk = "bulk",
     TurnLimit = "turn_limit",
     EmptyTurn = "empty_turn",
     FirstEmptyTurn = "first_empty_turn",
@@ -243,6 +244,14 @@ impl Failure {
             },
             Self::Unconcluded => is(unfinished, "The agent ended its turn without saying how it went."),
             Self::Graph => is(of_work, "The graph that the agent sent can't be used."),
+            Self::Bulk => Policy {
+                raises_model: false,
+                delay: Delay::None,
+                ..is(
+                    unfinished,
+                    "The work adds large files, very many, or those of a build.",
+                )
+            },
             Self::TurnLimit => is(
                 unfinished,
                 "The agent ran into a limit of its turn: tokens or requests.",

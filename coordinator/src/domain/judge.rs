@@ -152,6 +152,18 @@ pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> 
     }
 }
 
+/// An attempt that its agent takes for done and that adds `bulk` is sent back: what it leaves then is not new to the next one.
+pub fn bulky(kind: SessionKind, bulk: &[String], judgement: Judgement) -> Judgement {
+    if kind != SessionKind::Work || judgement.outcome != Outcome::Done || bulk.is_empty() {
+        return judgement;
+    }
+    let reason = format!(
+        "it adds {}: remove what is no part of the task, or name it in .gitignore; what is meant may stay, then say why",
+        named(bulk)
+    );
+    Judgement::failed(Failure::Bulk, Step::Retry, reason)
+}
+
 /// Why an empty turn says nothing.
 const EMPTY: &str = "the agent ended its turn without a word, a tool call or a change";
 

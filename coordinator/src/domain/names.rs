@@ -12,10 +12,9 @@ const MAX_FROM_TITLE: usize = 40;
 
 /// A name that can't be one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` can't be {what}: {rule}")]
+#[error("`{name}` can't be a feature's name: {rule}")]
 pub struct BadName {
     name: String,
-    what: &'static str,
     rule: &'static str,
 }
 
@@ -64,46 +63,14 @@ pub fn check(name: &str) -> Result<(), BadName> {
     if !fits {
         return Err(BadName {
             name: name.to_owned(),
-            what: "a feature's name",
             rule: "use 1 to 63 of a-z, 0-9, `.`, `_` and `-`, beginning with a letter or a digit",
         });
     }
     // It becomes the last part of a ref.
-    check_branch(&branch(name)).map_err(|error| BadName {
+    ralph_shared::branch::check(&branch(name)).map_err(|error| BadName {
         name: name.to_owned(),
-        what: "a feature's name",
-        ..error
+        rule: error.rule,
     })
-}
-
-/// Whether git takes this as a branch's name (git-check-ref-format).
-///
-/// # Errors
-/// When it doesn't.
-pub fn check_branch(name: &str) -> Result<(), BadName> {
-    let bad = |rule| {
-        Err(BadName {
-            name: name.to_owned(),
-            what: "a branch's name",
-            rule,
-        })
-    };
-    if name.is_empty() || name.len() > 200 {
-        return bad("use 1 to 200 bytes");
-    }
-    if name.chars().any(|c| c.is_control() || " ~^:?*[\\".contains(c)) {
-        return bad("git allows no spaces, control characters or ~ ^ : ? * [ \\ in it");
-    }
-    if name.contains("..") || name.contains("@{") || name == "@" {
-        return bad("git allows no `..` and no `@{` in it");
-    }
-    let part_is_bad = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-    if name.starts_with('-') || name.ends_with('.') || name.split('/').any(part_is_bad) {
-        return bad(
-            "git wants no `-` at its start, no `.` at its end, and no part that is empty, begins with `.` or ends with `.lock`",
-        );
-    }
-    Ok(())
 }
 
 /// The name of a feature that is made for one task: what its title leaves, and digits that nobody else has.
@@ -183,18 +150,6 @@ mod tests {
             &"x".repeat(64),
         ] {
             assert!(check(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn branches_are_what_git_takes() {
-        for good in ["main", "team/feature", "x@y"] {
-            assert_eq!(check_branch(good), Ok(()), "{good}");
-        }
-        for bad in [
-            "", "/a", "a/", "a//b", "-a", "a b", "a..b", "a@{b", "@", "a.lock/b", "a\\b", "a:b", "a\u{7f}",
-        ] {
-            assert!(check_branch(bad).is_err(), "{bad}");
         }
     }
 

@@ -76,7 +76,7 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
 }
 
 fn branch_name(whole: &str) -> String {
-    whole.trim_start_matches("refs/heads/").to_owned()
+    whole.strip_prefix("refs/heads/").unwrap_or(whole).to_owned()
 }
 
 fn report(report: &FailureReport) -> prompt::Report {

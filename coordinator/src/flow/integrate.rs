@@ -93,7 +93,7 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     let Some(names) = store::integration::names(&mut tx, dispatch.task).await? else {
         return refused("the task is gone");
     };
-    let new_ref = names.attempt_ref(dispatch.attempt, request.dispatch);
+    let new_ref = names.attempt_ref(dispatch.place, dispatch.attempt, request.dispatch);
     if !store::integration::decide(&mut tx, request.dispatch, &request.old, &request.new, &new_ref).await? {
         return refused("the dispatch does not hold the feature's turn");
     }

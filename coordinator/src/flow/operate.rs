@@ -15,7 +15,7 @@ use crate::domain::states::{FeatureState, TaskState};
 use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
-use crate::store::operation::Branches;
+use crate::store::operation::{Branches, Progress};
 use crate::store::task::NewTask;
 
 /// What came of a wish.
@@ -27,6 +27,8 @@ pub enum Operated {
     NotFound,
     /// It can't be done as things stand, and why.
     Refused(String),
+    /// Tasks of the feature are not done, which nobody said is meant so.
+    Unfinished(String),
 }
 
 /// How a landed task is taken back.
@@ -67,18 +69,43 @@ async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Resul
     Ok(Ok(Held { features, branches }))
 }
 
-/// The same, unless a task of it does the same already.
+/// The same, unless a task of it does the same already, or it would not be done now but with some later run.
 async fn hold_for(
     conn: &mut PgConnection,
     feature: FeatureId,
     is_same: impl Fn(&GitOperation) -> bool,
 ) -> sqlx::Result<Result<Held, Operated>> {
-    let held = hold(conn, feature).await?;
+    let mut held = match hold(conn, feature).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok(Err(refused)),
+    };
     let open = store::operation::open(conn, feature).await?;
-    Ok(match open.iter().find(|(_, open)| is_same(open)) {
-        Some((task, _)) => held.and(Err(Operated::Refused(does_that_already(*task)))),
-        None => held,
+    if let Some((task, _)) = open.iter().find(|(_, open)| is_same(open)) {
+        return Ok(Err(Operated::Refused(does_that_already(*task))));
+    }
+    let progress = store::operation::progress(conn, feature).await?;
+    let why = held.feature(feature).and_then(|locked| not_now(locked, progress));
+    Ok(match why {
+        Some(why) => Err(Operated::Refused(why)),
+        None => Ok(held),
     })
+}
+
+/// Why branches can't be changed now: a task for it would be left, and change them with some later run that nobody starts for that.
+fn not_now(held: &Locked, progress: Progress) -> Option<String> {
+    let name = &held.name;
+    match held.state {
+        FeatureState::Paused => Some(format!(
+            "the feature `{name}` is paused; go on with `feature resume {name}`, then ask again"
+        )),
+        FeatureState::Running => None,
+        _ if progress.open > 0 => Some(format!(
+            "no run of `{name}` is under way, and one would go on with its {} open task(s) as well: start it with `feature run {name}` \
+             and ask again, or skip or cancel those tasks first",
+            progress.open
+        )),
+        _ => None,
+    }
 }
 
 fn does_that_already(task: TaskId) -> String {
@@ -120,15 +147,26 @@ pub async fn update(
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
+/// How a feature is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeWish<'a> {
+    /// How.
+    pub how: MergeHow,
+    /// Into which branch; the one that it began from when `None`.
+    pub into: Option<&'a str>,
+    /// Also while tasks of it are not done.
+    pub partial: bool,
+}
+
 /// Brings the feature's branch into the branch that it began from, or another; `id` is the task's that does it.
 pub async fn merge(
     db: &PgPool,
     feature: FeatureId,
     id: TaskId,
-    how: MergeHow,
-    into: Option<&str>,
+    wish: MergeWish<'_>,
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
+    let MergeWish { how, into, partial } = wish;
     let mut tx = db.begin().await?;
     let base = store::operation::branches(&mut tx, feature).await?;
     let base = base.map_or_else(String::new, |branches| branches.base_ref);
@@ -147,6 +185,14 @@ pub async fn merge(
         let why = "nothing of this feature has landed yet".to_owned();
         return Ok((Operated::Refused(why), Signals::default()));
     };
+    let Progress { open, stuck, total } = store::operation::progress(&mut tx, feature).await?;
+    if !partial && open + stuck > 0 {
+        let why = format!(
+            "{} of {total} tasks of the feature are not done; `--partial` (`partial` in the API) merges what has landed so far",
+            open + stuck
+        );
+        return Ok((Operated::Unfinished(why), Signals::default()));
+    }
     let task = merging(&held.branches, wanted, how, head, false);
     add(tx, feature, &mut held, id, vec![task], actor).await
 }

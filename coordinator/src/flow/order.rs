@@ -195,8 +195,11 @@ pub(super) fn assignment(
                 start_ref,
                 gate: run.settings.gate.clone(),
                 onto_head: dispatch.kind.changes_files() && facts.conflicts.contains_key(&task.task),
-                attempt_ref: RefNames::new(&task.feature_name, task.task)
-                    .attempt_ref(dispatch.attempt, dispatch.dispatch),
+                attempt_ref: RefNames::new(&task.feature_name, task.task).attempt_ref(
+                    settings.attempts,
+                    dispatch.attempt,
+                    dispatch.dispatch,
+                ),
                 trailers,
             })
         }

@@ -1,8 +1,10 @@
-//! Attempt refs go from the remote when their retention ends or a person says so (DESIGN 6). A worker removes them, since
+//! Attempt refs go from the remote when their retention ends or a person says so (DESIGN 6), and from among branches, where earlier
+//! releases had them, to refs of their own. A worker does both, since
 //! coordinators have no git: it asks, and says what went. What is asked of it twice, or by two, changes nothing more.
 
 use std::time::Duration;
 
+use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::ids::FeatureId;
 use ralph_shared::wire::{AttemptRef, Control, PruneAnswer, PruneRequest, Repository};
 use sqlx::{PgConnection, PgPool};
@@ -16,6 +18,8 @@ use crate::store::retention::KnownRef;
 
 /// Refs in one answer.
 const REFS: usize = 500;
+/// The same of those that are to be moved.
+const MOVED: i64 = 500;
 /// Features that one sweep asks for.
 const FEATURES: i64 = 200;
 /// What is kept of why refs could not be removed. Bytes.
@@ -39,6 +43,10 @@ pub struct Plan {
     pub going: Vec<String>,
     /// Those that stay, and why.
     pub staying: Vec<(String, Why)>,
+    /// How many there are besides whose attempts ended too lately.
+    pub recent: usize,
+    /// How long ago those that go have to have ended.
+    pub age: Duration,
     /// Why the last try came to nothing, if it did.
     pub error: Option<String>,
 }
@@ -68,7 +76,11 @@ pub async fn wish(
     }
     let before = OffsetDateTime::now_utc() - age;
     let known = store::retention::refs(&mut tx, feature, before).await?;
+    let all = store::retention::refs(&mut tx, feature, OffsetDateTime::now_utc()).await?;
+    let pushed = |known: &[KnownRef]| known.iter().filter(|known| known.pushed).count();
     let mut plan = Plan {
+        recent: pushed(&all).saturating_sub(pushed(&known)),
+        age,
         error: store::retention::error(&mut tx, feature).await?,
         ..Plan::default()
     };
@@ -122,14 +134,18 @@ pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signa
     Ok((asked, signals))
 }
 
-/// Notes what a worker did, and says what may go next.
-pub async fn next(db: &PgPool, request: &PruneRequest) -> sqlx::Result<PruneAnswer> {
+/// Notes what a worker did, and says what may go next, or else what is to be moved.
+pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> sqlx::Result<PruneAnswer> {
     let mut tx = db.begin().await?;
     if let Some(pruned) = &request.pruned {
         let gone: Vec<Uuid> = pruned.gone.iter().map(|dispatch| dispatch.0).collect();
         let error = pruned.error.as_deref();
         let error = error.map(|text| &text[..text.floor_char_boundary(ERROR_BYTES)]);
         store::retention::note(&mut tx, pruned.feature, &gone, error).await?;
+    }
+    if let Some(moved) = &request.moved {
+        let gone: Vec<Uuid> = moved.gone.iter().map(|dispatch| dispatch.0).collect();
+        store::moving::note(&mut tx, moved.feature, &gone, moved.error.is_some()).await?;
     }
     let mut answer = PruneAnswer::Nothing;
     while let Some(next) = store::retention::take(&mut tx, &request.pools).await? {
@@ -156,6 +172,19 @@ pub async fn next(db: &PgPool, request: &PruneRequest) -> sqlx::Result<PruneAnsw
             refs,
         };
         break;
+    }
+    if answer == PruneAnswer::Nothing
+        && settings.attempts == AttemptPlace::Refs
+        && let Some(next) = store::moving::take(&mut tx, &request.pools).await?
+    {
+        answer = PruneAnswer::Move {
+            feature: next.feature,
+            repository: Repository {
+                address: next.address,
+            },
+            base: next.base,
+            refs: store::moving::refs(&mut tx, next.feature, MOVED).await?,
+        };
     }
     tx.commit().await?;
     Ok(answer)

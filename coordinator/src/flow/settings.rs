@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::prices::Prices;
+use ralph_shared::repositories::Repositories;
 
 use super::aged::KeptDays;
 use crate::domain::budget::FirstShare;
@@ -69,6 +71,10 @@ pub struct Settings {
     pub stuck_threshold: i16,
     /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
     pub keep_attempts: Option<Duration>,
+    /// Which repositories may be named by who submits work.
+    pub repositories: Repositories,
+    /// Where attempts are at the remote.
+    pub attempts: AttemptPlace,
     /// How long it is kept what sessions leave beside their work.
     pub kept: KeptDays,
     /// Who is told what happens, if anybody.
@@ -132,6 +138,8 @@ impl Default for Settings {
             prices: Prices::default(),
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
+            repositories: Repositories::default(),
+            attempts: AttemptPlace::default(),
             kept: KeptDays::default(),
             notify: None,
             tail: Arc::default(),

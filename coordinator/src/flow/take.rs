@@ -157,7 +157,7 @@ pub(super) fn reopened(row: &Dispatch) -> Opened {
 }
 
 /// The dispatches of what was dealt.
-fn new_dispatches(claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> {
+fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let new = dealt.iter().map(|dealt| {
         let Dealt {
@@ -185,6 +185,7 @@ fn new_dispatches(claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> 
             account: dealt.account.clone(),
             share: dealt.share,
             key: taken.key.clone(),
+            place: settings.attempts,
         }
     });
     new.collect()
@@ -197,7 +198,7 @@ async fn open(
     claims: &[ClaimRequest],
     dealt: &[Dealt],
 ) -> sqlx::Result<Vec<(usize, Opened)>> {
-    let new = new_dispatches(claims, dealt);
+    let new = new_dispatches(settings, claims, dealt);
     let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
     let mut opened = Vec::with_capacity(new.len());
     let mut turns = (Vec::new(), Vec::new());

@@ -299,7 +299,10 @@ fn test_change(change: &TestChange) -> Value {
         path => code(&change.path),
         what => change.kind.as_str(),
         sign => match change.kind {
-            TestChangeKind::Configuration | TestChangeKind::Checks | TestChangeKind::Skipped => "+",
+            TestChangeKind::Configuration
+            | TestChangeKind::Checks
+            | TestChangeKind::Bulk
+            | TestChangeKind::Skipped => "+",
             _ => "-",
         },
         lines => lines.iter().map(|line| line.replace("```", "'''")).collect::<Vec<_>>(),

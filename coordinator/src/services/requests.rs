@@ -167,7 +167,12 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         }
         Kind::Prune => {
             if let Some(request) = read::<PruneRequest>(message) {
-                answer(bus, message, &flow::retention::next(db, &request).await?).await;
+                answer(
+                    bus,
+                    message,
+                    &flow::retention::next(db, &deps.settings, &request).await?,
+                )
+                .await;
             }
         }
         Kind::Blob => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Difficulty;
@@ -38,6 +39,8 @@ pub struct NewDispatch {
     pub share: Share,
     /// Its concurrency key.
     pub key: Option<String>,
+    /// Where its attempt goes at the remote.
+    pub place: AttemptPlace,
 }
 
 /// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their dispatches with a lease of
@@ -57,9 +60,9 @@ pub async fn open(
                select *
                from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
                            $9::text[], $10::text[], $11::uuid[], $12::text[], $14::bigint[], $15::bigint[], $16::text[],
-                           $17::text[])
+                           $17::text[], $18::bool[])
                  as g(id, task_id, feature_id, run_id, kind, begins_attempt, worker, incarnation, model, model_reason, prompts_id,
-                      agent, share_microusd, share_tokens, key, account)
+                      agent, share_microusd, share_tokens, key, account, in_branch)
                order by task_id
              ) mine
              where t.id = mine.task_id
@@ -67,9 +70,9 @@ pub async fn open(
            )
            insert into dispatches
              (id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason, prompts_id,
-              agent, share_microusd, share_tokens, key, account, lease_until)
+              agent, share_microusd, share_tokens, key, account, in_branch, lease_until)
            select id, task_id, feature_id, run_id, kind, attempt, worker, incarnation, start_commit, model, model_reason,
-                  prompts_id, agent, share_microusd, share_tokens, key, account, now() + $13 * interval '1 millisecond'
+                  prompts_id, agent, share_microusd, share_tokens, key, account, in_branch, now() + $13 * interval '1 millisecond'
            from moved
            returning id, attempt"#,
         &new.iter().map(|d| d.id.0).collect::<Vec<_>>(),
@@ -89,6 +92,7 @@ pub async fn open(
         &new.iter().map(|d| d.share.tokens.map(whole)).collect::<Vec<_>>() as &[Option<i64>],
         &new.iter().map(|d| d.key.clone()).collect::<Vec<_>>() as &[Option<String>],
         &new.iter().map(|d| d.account.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &new.iter().map(|d| d.place == AttemptPlace::Branches).collect::<Vec<_>>(),
     )
     .fetch_all(conn)
     .await?;
@@ -108,6 +112,8 @@ pub struct Dispatch {
     pub run: RunId,
     pub kind: SessionKind,
     pub attempt: i32,
+    /// Where its attempt is at the remote.
+    pub place: AttemptPlace,
     pub state: DispatchState,
     /// Whether its report was read, in time or late.
     pub reported: bool,
@@ -153,7 +159,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
         Row,
         r#"select id, task_id, feature_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
-                  model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!",
+                  model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!", in_branch,
                   input_tokens, output_tokens, cached_tokens, cache_write_tokens, context_tokens, cost_usd, cost_basis::text,
                   share_microusd, share_tokens
            from unnest($1::uuid[]) as q(named)
@@ -163,6 +169,14 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(Dispatch::from).collect())
+}
+
+/// Where an attempt is whose row says whether that is a branch.
+pub(super) fn place(in_branch: bool) -> AttemptPlace {
+    match in_branch {
+        true => AttemptPlace::Branches,
+        false => AttemptPlace::Refs,
+    }
 }
 
 struct Row {
@@ -185,6 +199,7 @@ struct Row {
     prompts_id: Option<Uuid>,
     outcome: Option<Outcome>,
     pushed: bool,
+    in_branch: bool,
     input_tokens: Option<i64>,
     output_tokens: Option<i64>,
     cached_tokens: Option<i64>,
@@ -205,6 +220,7 @@ impl From<Row> for Dispatch {
             run: RunId(row.run_id),
             kind: row.kind,
             attempt: row.attempt,
+            place: place(row.in_branch),
             state: row.state,
             reported: row.reported,
             worker: row.worker,
@@ -243,7 +259,7 @@ pub async fn pushed_late(
     pushed_ref: &str,
 ) -> sqlx::Result<()> {
     sqlx::query!(
-        "update dispatches set commit = $2, pushed_ref = $3 where id = $1 and pushed_ref is null",
+        "update dispatches set commit = $2, pushed_ref = $3, in_branch = starts_with($3, 'refs/heads/') where id = $1 and pushed_ref is null",
         dispatch.0,
         commit,
         pushed_ref,

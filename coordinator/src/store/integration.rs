@@ -1,5 +1,6 @@
 //! Integrations: the turn, the decision, the landing (DESIGN 6).
 
+use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -375,12 +376,10 @@ impl RefNames {
         }
     }
 
-    /// `refs/heads/ralph-attempts/<feature>/<task>/<attempt>-<dispatch>`, which no two dispatches share (DESIGN 6).
-    pub fn attempt_ref(&self, attempt: i32, dispatch: DispatchId) -> String {
-        format!(
-            "refs/heads/ralph-attempts/{}/{}/{attempt}-{dispatch}",
-            self.feature, self.task
-        )
+    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same among branches, which no two dispatches share (DESIGN 6).
+    pub fn attempt_ref(&self, place: AttemptPlace, attempt: i32, dispatch: DispatchId) -> String {
+        let folder = place.folder();
+        format!("{folder}{}/{}/{attempt}-{dispatch}", self.feature, self.task)
     }
 }
 

@@ -31,6 +31,7 @@ pub mod keys;
 pub mod lease;
 pub mod library;
 pub mod memory;
+pub mod moving;
 pub mod nearness;
 pub mod notice;
 pub mod operation;

@@ -220,12 +220,26 @@ pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<T
     Ok(ids.into_iter().map(TaskId).collect())
 }
 
-/// Whether a feature has nothing else to do than to change branches.
-pub async fn only_operations_open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
-    sqlx::query_scalar!(
-        r#"select not exists (
-             select 1 from tasks where feature_id = $1 and role not in ('git', 'check') and state in ('pending', 'blocked', 'in_progress')
-           ) as "only!""#,
+/// How far a feature is, without what changes branches or tries its gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Tasks that wait or are worked on.
+    pub open: i64,
+    /// Those besides that wait for a person, or failed.
+    pub stuck: i64,
+    /// All.
+    pub total: i64,
+}
+
+/// Reads how far a feature is.
+pub async fn progress(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Progress> {
+    sqlx::query_as!(
+        Progress,
+        r#"select count(*) filter (where state in ('pending', 'blocked', 'in_progress')) as "open!",
+                  count(*) filter (where state in ('needs_review', 'failed')) as "stuck!",
+                  count(*) as "total!"
+           from tasks
+           where feature_id = $1 and role not in ('git', 'check')"#,
         feature.0,
     )
     .fetch_one(conn)

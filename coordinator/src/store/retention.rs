@@ -5,6 +5,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::dispatch::place;
 use super::integration::RefNames;
 use crate::domain::states::TaskState;
 
@@ -31,7 +32,7 @@ pub async fn refs(
     before: OffsetDateTime,
 ) -> sqlx::Result<Vec<KnownRef>> {
     let rows = sqlx::query!(
-        r#"select d.id, d.task_id, d.attempt, f.name, t.state as "state: TaskState",
+        r#"select d.id, d.task_id, d.attempt, d.in_branch, f.name, t.state as "state: TaskState",
                   d.pushed_ref is not null or coalesce(d.outcome in ('merged', 'void'), false) as "pushed!",
                   coalesce((
                     select true from integrations i where i.task_id = t.id and i.state in ('merged', 'reverted') limit 1
@@ -51,7 +52,11 @@ pub async fn refs(
         .into_iter()
         .map(|row| KnownRef {
             dispatch: DispatchId(row.id),
-            name: RefNames::new(&row.name, TaskId(row.task_id)).attempt_ref(row.attempt, DispatchId(row.id)),
+            name: RefNames::new(&row.name, TaskId(row.task_id)).attempt_ref(
+                place(row.in_branch),
+                row.attempt,
+                DispatchId(row.id),
+            ),
             task: row.state,
             landed: row.landed,
             pushed: row.pushed,
@@ -105,7 +110,7 @@ pub async fn ask_of_ended(conn: &mut PgConnection, before: OffsetDateTime, most:
     Ok(asked.rows_affected())
 }
 
-/// A feature that a worker is asked to prune.
+/// A feature whose refs a worker is asked to remove or to move.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct ToPrune {

@@ -5,6 +5,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::failure::Failure;
 use crate::domain::states::{Outcome, RunOutcome};
 use crate::domain::trace::{DispatchFacts, RunFacts};
 
@@ -15,7 +16,7 @@ use crate::domain::trace::{DispatchFacts, RunFacts};
 pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<DispatchFacts>> {
     let rows = sqlx::query!(
         r#"select d.id, d.run_id, d.task_id, d.kind as "kind: SessionKind", d.attempt, d.worker, d.agent, d.model, d.model_used,
-                  d.outcome as "outcome: Outcome", d.reason, d.stop_reason, d.input_tokens, d.output_tokens, d.cost_usd,
+                  d.outcome as "outcome: Outcome", d.failure as "failure: Failure", d.stop_reason, d.input_tokens, d.output_tokens, d.cost_usd,
                   d.tool_calls, d.commit, d.claimed_at, d.settled_at as "settled_at!",
                   began.id as "began_with!", f.name as feature, x.key, x.title,
                   greatest(r.started_at, own.settled_at, blockers.settled_at) as ready_at
@@ -58,7 +59,7 @@ pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<V
             model: row.model,
             model_used: row.model_used,
             outcome: row.outcome,
-            reason: row.reason,
+            failure: row.failure,
             stop_reason: row.stop_reason,
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,
@@ -75,7 +76,7 @@ pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<V
 /// Those of these runs that have ended.
 pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<RunFacts>> {
     let rows = sqlx::query!(
-        r#"select r.id, f.name as feature, f.repo_id, r.outcome as "outcome!: RunOutcome", r.reason, r.iterations, r.input_tokens,
+        r#"select r.id, f.name as feature, f.repo_id, r.outcome as "outcome!: RunOutcome", r.iterations, r.input_tokens,
                   r.output_tokens, r.cost_usd, r.started_at, r.ended_at as "ended_at!"
            from unnest($1::uuid[]) as q(named)
            cross join lateral (select * from runs where id = q.named and ended_at is not null limit 1) r
@@ -91,7 +92,6 @@ pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             feature: row.feature,
             repository: row.repo_id,
             outcome: row.outcome,
-            reason: row.reason,
             iterations: row.iterations,
             input_tokens: row.input_tokens,
             output_tokens: row.output_tokens,

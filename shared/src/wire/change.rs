@@ -48,6 +48,8 @@ pub enum TestChangeKind {
     Configuration,
     /// No test: a file that decides what is checked, what is built or what agents are told.
     Checks,
+    /// No test: new files that look like no work, for their size, their number or their folder's name.
+    Bulk,
     /// The file is gone, or moved to where no test is looked for.
     FileDeleted,
     /// Tests are gone from it.
@@ -68,6 +70,7 @@ impl TestChangeKind {
         match self {
             Self::Configuration => "configures what Ralph itself runs and confines",
             Self::Checks => "may change what is checked, built, or told to agents",
+            Self::Bulk => "new, and large, many or of a build",
             Self::FileDeleted => "test file deleted",
             Self::TestsRemoved => "tests removed",
             Self::Skipped => "tests skipped",

@@ -1,4 +1,5 @@
-//! Attempt refs whose retention ended are removed by a worker, since coordinators have no git (DESIGN 6).
+//! Attempt refs whose retention ended are removed by a worker, since coordinators have no git (DESIGN 6); those that an earlier release
+//! put among branches are moved.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub struct PruneRequest {
     /// What became of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
+    /// The same, where that was to move refs: `gone` are those that are in no branch any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Pruned>,
 }
 
 /// What became of refs that were to go.
@@ -54,6 +58,17 @@ pub enum PruneAnswer {
         /// A commit of it, whose id tells its kind of ids. Hex object id.
         base: String,
         /// The refs.
+        refs: Vec<AttemptRef>,
+    },
+    /// These are among branches and are to be moved to refs of their own, all of one feature; there may be more.
+    Move {
+        /// The feature.
+        feature: FeatureId,
+        /// Its repository.
+        repository: Repository,
+        /// A commit of it, whose id tells its kind of ids. Hex object id.
+        base: String,
+        /// The refs, by their names among branches.
         refs: Vec<AttemptRef>,
     },
     /// An answer of a later release.

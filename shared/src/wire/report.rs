@@ -227,6 +227,9 @@ pub struct Snapshot {
     /// What the task's work changed in all, if it changed anything and is to land.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
+    /// New files of this session's that look like no work, for their size, their number or their folder's name: each in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bulk: Vec<String>,
     /// What the agent committed elsewhere than under the files that it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strays: Vec<Stray>,

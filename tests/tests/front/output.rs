@@ -193,7 +193,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
     reader
         .reads("memory_purged", &format!("memory purge {entry} --yes"))
         .await;
-    reader.reads("operating", "feature update f").await;
+    reader.reads("operating", "task revert f/a").await;
     reader.reads("pruning", "feature prune f --dry-run").await;
     reader.reads("costs", "cost").await;
     reader.reads("budgets", "budget").await;

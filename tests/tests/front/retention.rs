@@ -1,5 +1,7 @@
 //! Branches of attempts stay as long as somebody may need them, and go when they are asked to or when their time is over.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use ralph_coordinator::domain::states::TaskState;
 use ralph_coordinator::flow::retention;
 use serde_json::{Value, json};
@@ -40,11 +42,7 @@ async fn command(stage: &Stage, key: &str, verb: &str) {
 fn branches(stage: &Stage) -> Vec<String> {
     let listed = stage
         .repository
-        .git(&[
-            "for-each-ref",
-            "--format=%(refname:short)",
-            "refs/heads/ralph-attempts",
-        ])
+        .git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"])
         .unwrap();
     listed.lines().map(str::to_owned).collect()
 }
@@ -118,11 +116,11 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
     assert_eq!(branches(&stage).len(), 5);
 
     // A remote that refuses says why, and nothing is taken for gone.
-    let refuse = |denied: &str| {
-        let key = "receive.denyDeletes";
-        stage.repository.git(&["config", key, denied]).unwrap();
-    };
-    refuse("true");
+    // (`receive.denyDeletes` is about branches alone.)
+    let hook = stage.repository.path().join("hooks/update");
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, "#!/bin/sh\ncase $3 in *[!0]*) exit 0 ;; esac\nexit 1\n").unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     prune(&stage, json!({"older_than_ms": 0})).await;
     let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
         .fetch_one(&stage.world.db)
@@ -135,7 +133,7 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
     assert!(error.contains("failed to remove branches of attempts"), "{error}");
     assert_eq!(names(&plan["going"]), go);
 
-    refuse("false");
+    std::fs::remove_file(&hook).unwrap();
     prune(&stage, json!({"older_than_ms": 0})).await;
     pruned(&stage).await;
     assert_eq!(branches(&stage), of(kept));
@@ -190,5 +188,68 @@ async fn retention_that_is_over_takes_the_branches_of_an_ended_feature() {
     assert_eq!(branches(&stage), Vec::<String>::new());
     assert_eq!(sweep().await.unwrap().0, 0);
     assert_eq!(stage.file("a.txt"), "a");
+    stage.strike().await;
+}
+
+/// As an earlier release left it: its attempts are branches, and its rows say so.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_of_an_earlier_release_leave_the_branches_once_with_their_rows() {
+    let stage = Stage::set().await;
+    stage
+        .submit(json!({"tasks": {"text": GRAPH, "source": "tasks.yaml"}}))
+        .await;
+    stage.ends("blocked").await;
+    let new = branches(&stage);
+    assert_eq!(new.len(), 5, "{new:?}");
+    let git = |args: &[&str]| stage.repository.git(args).unwrap();
+    for name in &new {
+        let old = name.replace("refs/ralph/attempts/", "refs/heads/ralph-attempts/");
+        let at = git(&["rev-parse", name]);
+        git(&["update-ref", &old, at.trim()]);
+        git(&["update-ref", "-d", name]);
+    }
+    for rows in [
+        "update dispatches
+         set in_branch = true, pushed_ref = replace(pushed_ref, 'refs/ralph/attempts/', 'refs/heads/ralph-attempts/')",
+        "update tasks set start_ref = replace(start_ref, 'refs/ralph/attempts/', 'refs/heads/ralph-attempts/')",
+    ] {
+        sqlx::query(rows).execute(&stage.world.db).await.unwrap();
+    }
+    assert_eq!(branches(&stage), Vec::<String>::new());
+    // Any wish has workers ask, which they do at their start as well.
+    prune(&stage, json!({})).await;
+    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
+        .fetch_one(&stage.world.db)
+        .await
+        .unwrap();
+    let moved = "select not exists (select 1 from dispatches where feature_id = $1 and in_branch)";
+    stage.world.until(moved, feature).await.unwrap();
+    assert_eq!(branches(&stage), new);
+    assert_eq!(git(&["for-each-ref", "refs/heads/ralph-attempts"]), "");
+    let left: i64 = sqlx::query_scalar(
+        "select count(*) from dispatches d join tasks t on t.id = d.task_id
+         where starts_with(d.pushed_ref, 'refs/heads/') or starts_with(t.start_ref, 'refs/heads/')",
+    )
+    .fetch_one(&stage.world.db)
+    .await
+    .unwrap();
+    assert_eq!(left, 0);
+    stage.strike().await;
+}
+
+/// A look at a feature whose attempts are too young says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_nothing_goes_is_said() {
+    let stage = Stage::set().await;
+    let one = "- key: a\n  title: Do a\n  description: |\n    @write a.txt a\n    @done\n";
+    stage
+        .submit(json!({"tasks": {"text": one, "source": "tasks.yaml"}}))
+        .await;
+    stage.ends("complete").await;
+    let told = crate::typed::said(&stage, "feature prune f --dry-run").await;
+    assert!(
+        told.contains("2 attempts ended less than") && told.contains("--older-than 0"),
+        "{told}"
+    );
     stage.strike().await;
 }

@@ -83,7 +83,7 @@ async fn commits_elsewhere_are_kept_shown_told_and_removed_with_their_attempt() 
         .unwrap();
     let over = "select prune_before is null from features where id = $1";
     stage.world.until(over, feature).await.unwrap();
-    assert_eq!(refs(&stage, "refs/heads/ralph-attempts"), Vec::<String>::new());
+    assert_eq!(refs(&stage, "refs/ralph/attempts"), Vec::<String>::new());
     stage.strike().await;
 }
 

@@ -268,7 +268,7 @@ async fn a_quota_is_waited_for_until_the_agent_says_that_it_is_renewed() {
 fn attempt_branches(scene: &Scene<'_>) -> Vec<String> {
     let repository = scene.repository.as_ref().unwrap();
     let listed = repository
-        .git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"])
+        .git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"])
         .unwrap();
     listed.lines().map(str::to_owned).collect()
 }

@@ -18,7 +18,7 @@ async fn a_feature_lands_on_a_server_with_a_login_that_loses_answers() {
         .await
         .unwrap();
     let repository = repository.served_at(server.url("origin.git"));
-    for about in ["ralph-attempts/", "refs/heads/ralph/"] {
+    for about in ["ralph/attempts/", "refs/heads/ralph/"] {
         server.fault(Fault::HangUpAfter, Service::Push, about, 1);
         server.fault(Fault::HangUpBefore, Service::Push, about, 1);
     }

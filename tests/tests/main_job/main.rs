@@ -22,6 +22,7 @@ mod panics;
 mod races;
 mod refused;
 mod reports;
+mod restored;
 mod rules;
 mod said;
 mod scene;

@@ -77,7 +77,7 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     let mut late = stub.done(&claimed);
     let snapshot = &mut session(&mut late).snapshot;
     snapshot.commit = Some("c".repeat(40));
-    snapshot.pushed_ref = Some("refs/heads/ralph-attempts/late".to_owned());
+    snapshot.pushed_ref = Some("refs/ralph/attempts/late".to_owned());
     let noted = world.dir().join("w1/spool/late");
     std::fs::create_dir_all(&noted).unwrap();
     let file = noted.join(format!("{}.json", claimed.dispatch.0));
@@ -88,7 +88,7 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
         .await
         .unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
-    let known = "select pushed_ref = 'refs/heads/ralph-attempts/late' from dispatches where id = $1";
+    let known = "select pushed_ref = 'refs/ralph/attempts/late' from dispatches where id = $1";
     world.until(known, claimed.dispatch.0).await.unwrap();
     until("the late push to leave the spool", async || !file.exists()).await;
     drop(worker);

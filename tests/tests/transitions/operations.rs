@@ -1,7 +1,7 @@
 //! Changes of branches without an agent: who decides about them, and how they come again.
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
+use ralph_coordinator::flow::operate::{self, MergeWish, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::flow::{integrate, remove};
 use ralph_coordinator::store;
@@ -93,9 +93,19 @@ impl<'a> Landed<'a> {
     /// Asks for a merge into a branch, or into the base, and starts a run for that.
     async fn merge(&self, into: Option<&str>) -> TaskId {
         let (db, how) = (&self.world.db, MergeHow::Merge);
-        let (operated, _) = operate::merge(db, self.feature, TaskId::new(), how, into, "test")
-            .await
-            .unwrap();
+        let (operated, _) = operate::merge(
+            db,
+            self.feature,
+            TaskId::new(),
+            MergeWish {
+                how,
+                into,
+                partial: true,
+            },
+            "test",
+        )
+        .await
+        .unwrap();
         let Operated::Accepted(tasks) = operated else {
             panic!("{operated:?}")
         };

@@ -226,7 +226,7 @@ impl<'a> History<'a> {
                 6 => (
                     IntegrationEnd::Rewritten {
                         commit: format!("{:040x}", 8),
-                        commit_ref: "refs/heads/ralph-attempts/rewritten".into(),
+                        commit_ref: "refs/ralph/attempts/rewritten".into(),
                     },
                     "rewritten",
                 ),

@@ -3,7 +3,7 @@
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::add::{self, Added, Addition};
-use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
+use ralph_coordinator::flow::operate::{self, MergeWish, Operated, RevertWish};
 use ralph_coordinator::flow::steer::{Steered, TaskCommand};
 use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::{finish, integrate, rescue};
@@ -170,7 +170,18 @@ async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
     let scene = landed(&world).await;
     let merge = async |how: MergeHow, into: Option<&str>| {
         let (db, id) = (&world.db, TaskId::new());
-        let wanted = operate::merge(db, scene.feature, id, how, into, "test").await;
+        let wanted = operate::merge(
+            db,
+            scene.feature,
+            id,
+            MergeWish {
+                how,
+                into,
+                partial: true,
+            },
+            "test",
+        )
+        .await;
         matches!(wanted.unwrap().0, Operated::Accepted(_))
     };
     assert!(merge(MergeHow::Merge, Some("release")).await);
@@ -317,9 +328,19 @@ async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let (db, how) = (&world.db, MergeHow::Command);
-    let (operated, _) = operate::merge(db, scene.feature, TaskId::new(), how, None, "test")
-        .await
-        .unwrap();
+    let (operated, _) = operate::merge(
+        db,
+        scene.feature,
+        TaskId::new(),
+        MergeWish {
+            how,
+            into: None,
+            partial: true,
+        },
+        "test",
+    )
+    .await
+    .unwrap();
     let Operated::Accepted(tasks) = operated else {
         panic!("{operated:?}")
     };

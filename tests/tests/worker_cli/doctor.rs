@@ -237,3 +237,25 @@ fn a_policy_for_the_network_is_told_and_one_that_nothing_enforces_stops_the_work
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(words.contains("without TLS"), "{words}");
 }
+
+#[test]
+fn a_signature_that_nobody_can_give_is_found_before_work_waits_for_it() {
+    let bench = Bench::new("[agent]\ncommand = \"{agent}\"\n");
+    let config = bench.path("gitconfig");
+    let examined = |program: &str| -> Value {
+        let text = format!("[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = {program}\n");
+        std::fs::write(&config, text).unwrap();
+        let mut doctor = bench.worker(&["doctor", "-o", "json"]);
+        doctor
+            .env("GIT_CONFIG_GLOBAL", &config)
+            .env("RALPH_CONFIG", bench.path(".ralph.toml"));
+        serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap()
+    };
+    let findings = examined("false");
+    let signing = found(&findings["parts"], "signing");
+    assert_eq!(signing["status"], "missing", "{signing}");
+    assert!(
+        signing["advice"].as_str().unwrap().contains("gpg-agent"),
+        "{signing}"
+    );
+}

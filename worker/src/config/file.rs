@@ -23,6 +23,30 @@ pub struct File {
     /// `[workspace]`.
     #[serde(default)]
     pub workspace: WorkspaceTable,
+    /// `[git]`.
+    #[serde(default)]
+    pub git: GitTable,
+}
+
+/// `[git]`: what the worker's git is told besides its user's own configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitTable {
+    /// `[git.filters.NAME]`.
+    #[serde(default)]
+    pub filters: BTreeMap<String, FilterTable>,
+}
+
+/// A filter that attributes may ask for; its commands run with the worker's rights.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilterTable {
+    /// What a file goes through when it is stored.
+    pub clean: Option<String>,
+    /// What it goes through when it is checked out.
+    pub smudge: Option<String>,
+    /// One program for both, which speaks git's protocol for filters.
+    pub process: Option<String>,
 }
 
 /// `[workspace]`: what is fetched, what prepares a checkout, what an agent may reach.
@@ -45,6 +69,12 @@ pub struct WorkspaceTable {
     /// `[workspace.caches]`.
     #[serde(default)]
     pub caches: BTreeMap<String, CacheTable>,
+    /// Size from which on a new file is told. MB; 0 is never.
+    pub new_file_mb: Option<u64>,
+    /// New files of an attempt from which on their number is told; 0 is never.
+    pub new_files: Option<usize>,
+    /// Names of folders whose new files are told.
+    pub build_folders: Option<Vec<String>>,
     /// Disk that the data folder may take. MiB.
     pub disk_budget_mb: Option<u64>,
     /// Days for which it is kept what a session without a repository leaves.

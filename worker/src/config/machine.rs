@@ -12,7 +12,7 @@ use super::file::{File, WorkspaceTable, places};
 use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::AgentCommand;
-use crate::workspace::{CacheRule, History, KEEP_FILES_DAYS, is_author};
+use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, is_author};
 
 /// Begins a value that stands in a file.
 const FILE: &str = "file:";
@@ -42,6 +42,10 @@ pub struct Machine {
     pub author: Option<String>,
     /// Whether what lands is signed off.
     pub sign_off: bool,
+    /// Which new files are told before they land.
+    pub bulk: BulkLimits,
+    /// Filters that git is told of.
+    pub filters: Vec<FilterRule>,
     /// Folders that agents may work in themselves.
     pub dirs: Vec<PathBuf>,
     /// Folders in which all of this is said, or would be.
@@ -61,6 +65,7 @@ impl Machine {
         let history = stock::history(&file.workspace)?;
         let caches = stock::caches(&file.workspace)?;
         let disk_budget_bytes = stock::disk_budget_bytes(&file.workspace)?;
+        let bulk = stock::bulk(&file.workspace)?;
         let keep_files_days = file.workspace.keep_files_days.unwrap_or(KEEP_FILES_DAYS);
         let setup = file.workspace.setup;
         if setup.iter().any(|command| command.trim().is_empty()) {
@@ -103,6 +108,7 @@ impl Machine {
         {
             tracing::warn!(key, "a key of [workspace] is not known and ignored");
         }
+        let filters = stock::filters(file.git)?;
         let dirs = absolute(file.workspace.dirs.into_iter())?;
         let mut agents = BTreeMap::new();
         for (name, table) in file.agents {
@@ -131,6 +137,8 @@ impl Machine {
             on_complete,
             author,
             sign_off,
+            bulk,
+            filters,
             dirs,
             configured_in,
         })
@@ -169,7 +177,7 @@ fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
 }
 
 /// Keys of `[workspace]` that the coordinator or the command line reads.
-const OTHERS_KEYS: [&str; 3] = ["repo_id", "merge", "keep_attempts_days"];
+const OTHERS_KEYS: [&str; 4] = ["repo_id", "merge", "keep_attempts_days", "attempts"];
 
 /// Paths from the root, whatever folder the worker was started in; `~/` is the user's home.
 pub(super) fn absolute(paths: impl Iterator<Item = PathBuf>) -> anyhow::Result<Vec<PathBuf>> {

@@ -5,10 +5,10 @@ use std::path::{Component, PathBuf};
 use anyhow::bail;
 use ralph_shared::subjects::is_label;
 
-use super::file::{CacheTable, WorkspaceTable};
+use super::file::{CacheTable, FilterTable, GitTable, WorkspaceTable};
 use super::machine::Machine;
 use crate::session::Redactor;
-use crate::workspace::{CacheRule, History, Settings};
+use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, Settings};
 
 /// How much of a repository is fetched.
 ///
@@ -83,6 +83,54 @@ pub(super) fn disk_budget_bytes(table: &WorkspaceTable) -> anyhow::Result<Option
     Ok(table.disk_budget_mb.map(|mib| mib.saturating_mul(1 << 20)))
 }
 
+/// From when on new files are told.
+pub(super) fn bulk(table: &WorkspaceTable) -> anyhow::Result<BulkLimits> {
+    let default = BulkLimits::default();
+    let folders = table.build_folders.clone().unwrap_or(default.folders);
+    if let Some(bad) = folders.iter().find(|name| name.is_empty() || name.contains('/')) {
+        bail!(
+            "`{bad}` can't be in `build_folders` of [workspace]: name folders alone, without their way, such as `target`"
+        );
+    }
+    Ok(BulkLimits {
+        file_bytes: table
+            .new_file_mb
+            .map_or(default.file_bytes, |mb| mb.saturating_mul(1_000_000)),
+        files: table.new_files.unwrap_or(default.files),
+        folders,
+    })
+}
+
+/// Filters as git takes them.
+pub(super) fn filters(table: GitTable) -> anyhow::Result<Vec<FilterRule>> {
+    let rule = |(
+        name,
+        FilterTable {
+            clean,
+            smudge,
+            process,
+        },
+    ): (String, FilterTable)| {
+        let commands = [&clean, &smudge, &process];
+        if name.is_empty() || name.contains(['\n', '\0', '=']) {
+            bail!(
+                "`{name}` can't be a filter's name in [git.filters]: it is what attributes say after `filter=`"
+            );
+        }
+        let mut given = commands.iter().filter_map(|command| command.as_ref()).peekable();
+        if given.peek().is_none() || given.any(|command| command.trim().is_empty()) {
+            bail!("[git.filters.{name}] needs `clean` and `smudge`, or `process`, each with a command");
+        }
+        Ok(FilterRule {
+            name,
+            clean,
+            smudge,
+            process,
+        })
+    };
+    table.filters.into_iter().map(rule).collect()
+}
+
 impl Machine {
     /// What workspaces on this machine go by.
     pub fn workspace_settings(&self, redactor: Redactor) -> Settings {
@@ -95,6 +143,8 @@ impl Machine {
             on_complete: self.on_complete.clone(),
             author: self.author.clone(),
             sign_off: self.sign_off,
+            bulk: self.bulk.clone(),
+            filters: self.filters.clone(),
             dirs: self.dirs.clone(),
             configured_in: self.configured_in.clone(),
             sandbox: self.sandbox.clone(),

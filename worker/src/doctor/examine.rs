@@ -57,6 +57,9 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
         tools::tools(),
     ];
     if found.iter().all(|part| part.status != Status::Missing) {
+        found.extend(parts::signing(&machine).await);
+    }
+    if found.iter().all(|part| part.status != Status::Missing) {
         found.push(inside(&machine.sandbox).await);
     }
     if let Some(url) = &args.nats {

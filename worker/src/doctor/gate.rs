@@ -58,7 +58,7 @@ async fn tried(
         start_ref: None,
         onto_head: false,
         gate: Vec::new(),
-        attempt_ref: "refs/heads/ralph-doctor-attempt".to_owned(),
+        attempt_ref: "refs/ralph/doctor-attempt".to_owned(),
         trailers: BTreeMap::new(),
     });
     let data = tempfile::tempdir().context("failed to make a folder for the clone")?;

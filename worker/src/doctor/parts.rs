@@ -6,10 +6,12 @@ use ralph_shared::broker;
 use tokio::process::Command;
 
 use super::findings::{Part, Status};
+use crate::config::Machine;
 use crate::sandbox::{
     Cgroup, Effective, Means, Network, Sandbox, SandboxMode, Support, bubblewrap, effective, means,
 };
-use crate::workspace::Workspaces;
+use crate::session::Redactor;
+use crate::workspace::{Trouble, Workspaces};
 
 /// Longest wait for the broker.
 const BROKER_LIMIT: Duration = Duration::from_secs(5);
@@ -42,6 +44,36 @@ pub async fn git() -> Part {
         found,
         details: Vec::new(),
         advice,
+    }
+}
+
+/// Whether git signs what lands without a person; nothing where the worker's user signs nothing.
+pub async fn signing(machine: &Machine) -> Option<Part> {
+    let part = |status, found, advice| Part {
+        name: "signing",
+        status,
+        found,
+        details: Vec::new(),
+        advice,
+    };
+    let tried = async {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let settings = machine.workspace_settings(Redactor::default());
+        let workspaces = Workspaces::open_with(folder.path(), settings).await;
+        let workspaces = workspaces.map_err(|error| error.to_string())?;
+        workspaces.try_to_sign().await.map_err(|error| error.to_string())
+    };
+    match tried.await {
+        Ok(false) => None,
+        Ok(true) => Some(part(
+            Status::Ok,
+            "a commit is signed without a person".to_owned(),
+            None,
+        )),
+        Err(error) => {
+            let advice = Trouble::Signing.advice().to_owned();
+            Some(part(Status::Missing, error, Some(advice)))
+        }
     }
 }
 

@@ -2,13 +2,14 @@
 //! what landed on it: what lands without that would lose it, though its tasks stay done. A branch that is there before
 //! anything landed is somebody else's.
 
+use ralph_shared::wire::GitOrder;
+
 use super::address;
-use super::error::GitError;
+use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::integrate::TASK_TRAILER;
 use super::rebase;
-use super::site::Site;
-use super::squash;
+use super::{squash, workspaces};
 
 /// The trailer of a squashed commit that says which head of a feature's branch it brings.
 pub(super) const MERGES_TRAILER: &str = "Ralph-Merges";
@@ -25,12 +26,12 @@ const TASK_CHARS: usize = 40;
 /// # Errors
 /// When git fails.
 pub(super) async fn objection(
-    site: &Site<'_>,
+    git: &Git,
+    order: &GitOrder,
     head: Option<&str>,
     base: Option<&str>,
 ) -> Result<Option<String>, GitError> {
-    let (git, order) = (&site.git, site.git_order);
-    let (branch, name) = (&order.feature_branch, &site.feature_ref);
+    let (branch, name) = (&order.feature_branch, &workspaces::feature_ref(order));
     let address = address::public(&order.repository.address);
     Ok(match (&order.landed, head) {
         (None, None) => None,
@@ -75,6 +76,34 @@ pub(super) async fn objection(
             )
         }),
     })
+}
+
+/// The commit by which the task of `order` landed, of which the coordinator doesn't know; without it, whether work may begin: not for a
+/// branch that is somebody else's. What Ralph landed on it is found again when its tasks run.
+///
+/// # Errors
+/// When the branch isn't the feature's, or git fails.
+pub(super) async fn landed_before(
+    git: &Git,
+    order: &GitOrder,
+    head: &str,
+    base: Option<&str>,
+) -> Result<Option<String>, WorkspaceError> {
+    if head == order.base {
+        return Ok(None);
+    }
+    if let Some(task) = order.trailers.get(TASK_TRAILER)
+        && let Some(commit) = rebase::find_landing(git, head, base, task).await?
+    {
+        return Ok(Some(commit));
+    }
+    if order.landed.is_none()
+        && last_landing(git, head, base).await?.is_none()
+        && let Some(why) = objection(git, order, Some(head), base).await?
+    {
+        return Err(WorkspaceError::NotOurs(why));
+    }
+    Ok(None)
 }
 
 /// The newest commit of `head`'s history since `base` that landed a task of whatever feature, and which task.

@@ -226,7 +226,7 @@ mod tests {
         folders.make().unwrap();
         let order = serde_json::json!({
             "mode": "git", "repository": {"address": address}, "feature_branch": "ralph/f", "base": "0".repeat(40),
-            "attempt_ref": "refs/heads/ralph-attempts/f/t/1-d", "trailers": {},
+            "attempt_ref": "refs/ralph/attempts/f/t/1-d", "trailers": {},
         });
         let order: WorkspaceOrder = serde_json::from_value(order).unwrap();
         let (purpose, state) = (Purpose::Work, State::Preparing);

@@ -3,6 +3,7 @@
 use ralph_shared::at_length::at_length;
 use ralph_shared::wire::Change;
 
+use super::bulk;
 use super::error::GitError;
 use super::git::Git;
 use super::weakened::{Found, weakened};
@@ -44,7 +45,13 @@ pub(super) async fn change(
         .output()
         .await?
         .stdout;
-    let Found { tests, more, unread } = at_length(|| weakened(&printed, gate));
+    let Found {
+        mut tests,
+        more,
+        unread,
+    } = at_length(|| weakened(&printed, gate));
+    tests.extend(bulk::bulk(git, &base, commit).await?);
+    tests.sort_by_key(|test| test.kind);
     let cut = printed.len() > TOLD_BYTES;
     let told = &printed[..printed.len().min(TOLD_BYTES)];
     // A line is told whole or not at all.

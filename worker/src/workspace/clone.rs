@@ -11,8 +11,8 @@ use super::environment::Identity;
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::gitdir::{self, Head, ObjectFormat};
-use super::lfs;
 use super::rebase::{self, Conflict, Rebased};
+use super::{filters, lfs};
 
 /// Where a clone starts.
 #[derive(Debug)]
@@ -56,6 +56,7 @@ pub(super) async fn check_out(
     }
     let Some(brings) = brings else {
         read_tree(git, commit).await?;
+        filters::must_be_known(git, base).await?;
         return Ok(CheckedOut {
             tree: commit.clone(),
             conflict: None,
@@ -67,6 +68,7 @@ pub(super) async fn check_out(
     };
     // What it brings stays in the index: ignored files, and where submodules stand, would be missing in what the session leaves.
     read_tree(git, &tree).await?;
+    filters::must_be_known(git, base).await?;
     Ok(CheckedOut { tree, conflict })
 }
 
@@ -80,11 +82,12 @@ pub(super) struct CheckedOut {
 
 /// Checks `start` out with a git directory that is there.
 pub(super) async fn read_tree(git: &Git, start: &str) -> Result<(), GitError> {
-    git.run("read-tree")
+    let read = git
+        .run("read-tree")
         .args(["--reset", "-u", start])
         .output()
         .await?;
-    Ok(())
+    filters::must_be_encoded(&read.stderr)
 }
 
 /// What an agent's `.git` says.

@@ -1,10 +1,12 @@
 //! Commits that the worker makes: their message, trailers, author, and signature where the user signs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::environment::Identity;
 use super::error::GitError;
 use super::git::Git;
+use super::trouble::Trouble;
 
 /// Longest first line. Characters.
 const SUBJECT_CHARS: usize = 200;
@@ -77,6 +79,39 @@ pub(super) enum Signature {
     Never,
 }
 
+/// What fails where a commit is signed is the signature; git's words may be few.
+fn waits_for_person(error: GitError, bound: Duration) -> GitError {
+    match error.trouble {
+        Trouble::TimedOut => GitError {
+            trouble: Trouble::Signing,
+            words: format!(
+                "a commit was not signed within {} s: a passphrase or a pinentry seems to be asked for",
+                bound.as_secs()
+            ),
+            ..error
+        },
+        Trouble::Other => GitError {
+            trouble: Trouble::Signing,
+            ..error
+        },
+        _ => error,
+    }
+}
+
+/// Signs a commit of nothing, as what lands is signed; `false` where the user signs none.
+///
+/// # Errors
+/// When that fails, or a person is asked for.
+pub(super) async fn try_to_sign(git: &Git) -> Result<bool, GitError> {
+    if !git.environment().signs {
+        return Ok(false);
+    }
+    let tree = git.run("mktree").output().await?.word();
+    let author = author(git);
+    commit_tree(git, &tree, &[], "Try to sign\n", &author, Signature::AsConfigured).await?;
+    Ok(true)
+}
+
 /// Makes a commit of `tree` on `parents`.
 pub(super) async fn commit_tree(
     git: &Git,
@@ -102,10 +137,13 @@ pub(super) async fn commit_tree(
         .variable("GIT_AUTHOR_EMAIL", &author.email)
         .variable("GIT_COMMITTER_NAME", &author.name)
         .variable("GIT_COMMITTER_EMAIL", &author.email)
-        .input(message)
-        .output()
-        .await?;
-    Ok(commit.word())
+        .input(message);
+    if !signs {
+        return Ok(commit.output().await?.word());
+    }
+    let bound = git.environment().time.signing;
+    let signed = commit.within(bound).output().await;
+    Ok(signed.map_err(|error| waits_for_person(error, bound))?.word())
 }
 
 #[cfg(test)]

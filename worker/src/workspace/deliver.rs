@@ -37,7 +37,9 @@ impl Operation<'_> {
         {
             return Ok(nothing_to_do(onto.clone()));
         }
-        if let Some(message) = branch::objection(&self.site, head.as_deref(), base.as_deref()).await? {
+        if let Some(message) =
+            branch::objection(git, self.site.git_order, head.as_deref(), base.as_deref()).await?
+        {
             return Ok(failed(message));
         }
         let Some(head) = head else {

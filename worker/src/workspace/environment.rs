@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use ralph_shared::requires::OLDEST_GIT;
 
+use super::bulk::BulkLimits;
 use super::error::{GitError, WorkspaceError};
+use super::filters;
+use super::workspaces::Settings;
 use super::{git, lfs};
 
 /// `GIT_…` variables of the user's that go on working: programs, keys, proxies, certificates, places of configuration,
@@ -57,10 +60,14 @@ pub(super) struct Environment {
     pub signs: bool,
     /// Whether what lands is signed off.
     pub sign_off: bool,
+    /// What git is told of filters: those of the worker's configuration, and that all have to succeed.
+    pub filters: Vec<(String, String)>,
     /// What git is told of Git LFS besides the user's own configuration.
     pub lfs: &'static [(&'static str, &'static str)],
     /// What that configuration says of it.
     pub lfs_of_user: Vec<(String, String)>,
+    /// Which new files are told.
+    pub bulk: BulkLimits,
     pub time: Bounded,
 }
 
@@ -69,26 +76,29 @@ pub(super) struct Environment {
 pub(super) struct Bounded {
     pub local: Duration,
     pub remote: Duration,
+    pub signing: Duration,
 }
 
 impl Environment {
-    /// Looks at git's version and at the user's settings, before which `author` goes.
+    /// Looks at git's version and at the user's settings, before which the worker's own go.
     ///
     /// # Errors
     /// When git is missing or too old.
-    pub(super) async fn probe(
-        time: Bounded,
-        author: Option<&str>,
-        sign_off: bool,
-    ) -> Result<Arc<Self>, WorkspaceError> {
+    pub(super) async fn probe(settings: &Settings) -> Result<Arc<Self>, WorkspaceError> {
         let mut environment = Self {
             variables: inherited(),
             identity: None,
             signs: false,
-            sign_off,
+            sign_off: settings.sign_off,
+            filters: Vec::new(),
             lfs: &[],
             lfs_of_user: Vec::new(),
-            time,
+            bulk: settings.bulk.clone(),
+            time: Bounded {
+                local: settings.local_bound,
+                remote: settings.remote_bound,
+                signing: settings.signing_bound,
+            },
         };
         let version = environment
             .ask(&["version"])
@@ -105,7 +115,7 @@ impl Environment {
         }
         let identity = environment.ask(&["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]);
         let known = identity.await.ok().and_then(|text| Identity::parse(&text));
-        environment.identity = author.and_then(Identity::parse).or(known);
+        environment.identity = settings.author.as_deref().and_then(Identity::parse).or(known);
         environment.signs = environment
             .ask(&["config", "--type=bool", "--get", "commit.gpgSign"])
             .await
@@ -120,6 +130,9 @@ impl Environment {
                 Err(_) => lfs::MISSING,
             },
         };
+        let known = environment.ask(&["config", "--null", "--get-regexp", filters::OF_USER]);
+        let known = known.await.map(|listed| lfs::pairs(&listed)).unwrap_or_default();
+        environment.filters = filters::settings(&known, &settings.filters);
         let of_user = environment.ask(&["config", "--null", "--get-regexp", lfs::OF_USER]);
         environment.lfs_of_user = of_user
             .await
@@ -164,6 +177,15 @@ impl Environment {
     }
 }
 
+/// Variables that git gets with other values, or not at all: no pinentry shall take the worker's terminal.
+const REPLACED: &[&str] = &[
+    "LC_ALL",
+    "LANGUAGE",
+    "GPG_TTY",
+    "SSH_ASKPASS_REQUIRE",
+    "GCM_INTERACTIVE",
+];
+
 fn inherited() -> Vec<(OsString, OsString)> {
     let kept = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -172,12 +194,19 @@ fn inherited() -> Vec<(OsString, OsString)> {
             || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     let mut variables: Vec<_> = std::env::vars_os()
-        .filter(|(name, _)| kept(name) && name != "LC_ALL" && name != "LANGUAGE")
+        .filter(|(name, _)| kept(name) && !REPLACED.iter().any(|replaced| name == replaced))
         .collect();
+    if !variables.iter().any(|(name, _)| name == "SSH_ASKPASS") {
+        // ssh and ssh-keygen fail rather than to ask at the terminal that the worker may have.
+        variables.push(("SSH_ASKPASS".into(), "false".into()));
+        variables.push(("SSH_ASKPASS_REQUIRE".into(), "force".into()));
+    }
     for (name, value) in [
         ("LC_ALL", "C"),
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_OPTIONAL_LOCKS", "0"),
+        // Git Credential Manager opens no window.
+        ("GCM_INTERACTIVE", "never"),
     ] {
         variables.push((name.into(), value.into()));
     }
@@ -214,14 +243,17 @@ mod tests {
             let time = Bounded {
                 local: Duration::ZERO,
                 remote: Duration::ZERO,
+                signing: Duration::ZERO,
             };
             let mut environment = Environment {
                 variables,
                 identity: None,
                 signs: false,
                 sign_off: false,
+                filters: Vec::new(),
                 lfs: &[],
                 lfs_of_user: Vec::new(),
+                bulk: BulkLimits::default(),
                 time,
             };
             environment.ask_nothing_by_ssh(configured.map(str::to_owned));

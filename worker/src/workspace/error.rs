@@ -63,6 +63,18 @@ pub enum WorkspaceError {
         /// What it is needed for.
         role: &'static str,
     },
+    /// The task's work is on the feature's branch already, as its trailer says, though the coordinator doesn't know: its database was
+    /// restored from a backup, say. There is nothing to do.
+    #[error("the task landed before, as {commit}")]
+    Landed {
+        /// The commit. Hex object id.
+        commit: String,
+        /// Whether it changes nothing.
+        empty: bool,
+    },
+    /// The feature's branch is somebody else's, so that nothing could land on it.
+    #[error("{0}")]
+    NotOurs(String),
     /// A submodule was left in a state that nobody else could fetch.
     #[error(
         "the submodule {path} was left {what} at {address}: push the commit there and this is tried again; until then \
@@ -131,6 +143,8 @@ impl WorkspaceError {
             | Self::Sandbox(_)
             | Self::EmptyRepository { .. }
             | Self::CommitMissing { .. }
+            | Self::Landed { .. }
+            | Self::NotOurs(_)
             | Self::NoGit(_)
             | Self::Dir { .. }
             | Self::DirLeft { .. } => false,
@@ -162,6 +176,8 @@ impl WorkspaceError {
             | Self::Setup { .. }
             | Self::EmptyRepository { .. }
             | Self::CommitMissing { .. }
+            | Self::Landed { .. }
+            | Self::NotOurs(_)
             | Self::Submodule { .. } => false,
         }
     }

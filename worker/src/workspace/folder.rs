@@ -18,7 +18,7 @@ use super::record::{Purpose, Record, State};
 use super::seal::seal;
 use super::snapshot;
 use super::workspaces::Settings;
-use super::{change, gitdir, kept, lfs, push, strays, submodules};
+use super::{bulk, change, gitdir, kept, lfs, push, strays, submodules};
 use crate::faults;
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
@@ -315,7 +315,7 @@ impl Workspace {
             start,
             branch,
         } = repository;
-        let staged = snapshot::stage(git, start, self.held.folders()).await?;
+        let staged = snapshot::stage(git, &order.base, start, self.held.folders()).await?;
         staged.describe(snapshot);
         if *purpose == Purpose::ThrowAway {
             return Ok(());
@@ -338,6 +338,10 @@ impl Workspace {
             if snapshot.strays.is_empty() {
                 return Ok(());
             }
+        }
+        if !staged.changed.is_empty() {
+            let new = bulk::bulk(git, start, &commit).await?;
+            snapshot.bulk = new.iter().map(bulk::in_words).collect();
         }
         snapshot.commit = Some(commit.clone());
         snapshot.change = change::change(git, branch.as_deref(), start, &commit, &order.gate)

@@ -49,6 +49,11 @@ const SETTINGS: &[(&str, &str)] = &[
     ("log.showSignature", "false"),
     ("http.lowSpeedLimit", "1000"),
     ("http.lowSpeedTime", "60"),
+    // What is written is UTF-8, and what is read of it too.
+    ("i18n.commitEncoding", "UTF-8"),
+    ("i18n.logOutputEncoding", "UTF-8"),
+    // What a person ignores everywhere is no part of the repository, and an agent could not know of it.
+    ("core.excludesFile", "/dev/null"),
 ];
 
 /// Asks git something that has to do with no repository.
@@ -171,7 +176,8 @@ impl Git {
             variables: Vec::new(),
             configured: Vec::new(),
             remote: false,
-            gentle_within: None,
+            within: None,
+            gentle: false,
         }
     }
 
@@ -198,6 +204,8 @@ impl Git {
         let address = (remote_url.as_str(), url.as_str());
         let login = login.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let lfs = self.environment.lfs.iter().copied();
+        let filters = &self.environment.filters;
+        let filters = filters.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let own = run
             .configured
             .iter()
@@ -208,6 +216,7 @@ impl Git {
             .chain([address])
             .chain(login)
             .chain(lfs)
+            .chain(filters)
             .chain(own);
         let mut count = 0;
         for (key, value) in settings {
@@ -233,7 +242,8 @@ pub(super) struct Run<'a> {
     /// Settings of this run alone.
     configured: Vec<(String, String)>,
     remote: bool,
-    gentle_within: Option<Duration>,
+    within: Option<Duration>,
+    gentle: bool,
 }
 
 impl<'a> Run<'a> {
@@ -278,7 +288,13 @@ impl<'a> Run<'a> {
 
     /// All else on this machine goes first, and it may take so long.
     pub(super) fn gently_within(mut self, time: Duration) -> Self {
-        self.gentle_within = Some(time);
+        self.gentle = true;
+        self.within(time)
+    }
+
+    /// It may take so long.
+    pub(super) fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
         self
     }
 
@@ -291,8 +307,8 @@ impl<'a> Run<'a> {
         let usual = if self.remote { time.remote } else { time.local };
         let bounds = Bounds {
             stdout_bytes: self.stdout_bytes,
-            gentle: self.gentle_within.is_some(),
-            ..bounds(self.gentle_within.unwrap_or(usual))
+            gentle: self.gentle,
+            ..bounds(self.within.unwrap_or(usual))
         };
         let name = self.arguments[0].to_string_lossy().into_owned();
         let name = if self.remote {
@@ -389,9 +405,32 @@ fn finished(
             if words.trim().is_empty() {
                 words = finished.status.to_string();
             }
-            Err(failed(Trouble::of(&words), &words, code))
+            let trouble = Trouble::of(&words);
+            if trouble == Trouble::Locked {
+                return Err(locked(failed(trouble, &words, code)));
+            }
+            Err(failed(trouble, &words, code))
         }
     }
+}
+
+/// A lock that was made longer ago is taken for one that its git left: none holds a lock for so long.
+const STALE: Duration = Duration::from_secs(10 * 60);
+
+/// Says how old the lock is that git met, where it is on this machine, and whether to wait for it.
+fn locked(mut error: GitError) -> GitError {
+    let path = error.words.split('\'').find(|part| part.ends_with(".lock"));
+    let made = path.and_then(|path| std::fs::metadata(path).ok()?.modified().ok());
+    let age = made.and_then(|made| made.elapsed().ok());
+    if let Some(age) = age {
+        if age > STALE {
+            error.trouble = Trouble::StaleLock;
+        }
+        error
+            .words
+            .push_str(&format!(" (that file is {} min old)", age.as_secs() / 60));
+    }
+    error
 }
 
 fn last_chars(text: &str, limit: usize) -> String {

@@ -256,7 +256,9 @@ impl Integration<'_> {
             let empty = rebase::is_empty(git, &commit).await?;
             return Ok(Step::Ended(IntegrationEnd::Merged { commit, empty }));
         }
-        if let Some(message) = branch::objection(site, head.as_deref(), fetched.base.as_deref()).await? {
+        if let Some(message) =
+            branch::objection(git, git_order, head.as_deref(), fetched.base.as_deref()).await?
+        {
             return Ok(Step::Ended(IntegrationEnd::Failed {
                 message,
                 retry: false,

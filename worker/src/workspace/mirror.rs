@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ralph_shared::at_length::at_length;
+use ralph_shared::attempts::REFS;
 
 use super::address;
 use super::error::{GitError, WorkspaceError};
@@ -133,7 +134,10 @@ impl Mirror {
             let mut options = self.history.options(self.git.dir());
             // Else one that is gone leaves no room for those below its name.
             options.push("--prune".to_owned());
-            self.fetch_with(options, ["+refs/heads/*:refs/heads/*"]).await?;
+            // An attempt may have been moved since its name was told.
+            let attempts = format!("+{REFS}*:{REFS}*");
+            let branches = "+refs/heads/*:refs/heads/*".to_owned();
+            self.fetch_with(options, [branches, attempts]).await?;
             fetched = self.look_up(wanted).await?;
         }
         Ok(fetched)

@@ -285,7 +285,8 @@ impl Operation<'_> {
             _ => false,
         };
         if !went_along
-            && let Some(message) = branch::objection(&self.site, head.as_deref(), begun.as_deref()).await?
+            && let Some(message) =
+                branch::objection(git, self.site.git_order, head.as_deref(), begun.as_deref()).await?
         {
             return Ok(failed(message));
         }
@@ -347,7 +348,8 @@ impl Operation<'_> {
             None => false,
         };
         if head.is_none()
-            && let Some(message) = branch::objection(site, None, fetched.base.as_deref()).await?
+            && let Some(message) =
+                branch::objection(git, site.git_order, None, fetched.base.as_deref()).await?
         {
             return Ok(failed(message));
         }

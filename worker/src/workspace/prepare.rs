@@ -8,7 +8,7 @@ use super::folder::{Begun, Workspace};
 use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::{Folders, Purpose, Record, State};
 use super::workspaces::{self, Workspaces};
-use super::{address, branch, commit, submodules};
+use super::{address, branch, commit, rebase, submodules};
 use crate::faults;
 
 impl Workspaces {
@@ -101,6 +101,13 @@ impl Workspaces {
             if let Err(error) = mirror.fetch(&alone).await {
                 tracing::warn!(%error, "the feature's base can't be had");
             }
+        }
+        if let Some(Some(head)) = fetched.refs.first()
+            && let Some(commit) =
+                branch::landed_before(&mirror.git, order, head, fetched.base.as_deref()).await?
+        {
+            let empty = rebase::is_empty(&mirror.git, &commit).await?;
+            return Err(WorkspaceError::Landed { commit, empty });
         }
         let landed = landed_of(&fetched, order, &mirror).await?;
         let start = start_of(&fetched, landed.as_deref(), order, &mirror).await?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_shared::attempts::{self, BRANCHES, REFS};
 use ralph_shared::wire::STRAYS;
 
 use super::address;
@@ -11,10 +12,8 @@ use super::gitdir::ObjectFormat;
 use super::workspaces::Workspaces;
 use crate::faults;
 
-/// Where all attempt refs are: nothing else is ever removed.
-pub(super) const ATTEMPTS: &str = "refs/heads/ralph-attempts/";
 /// Refs that one push removes.
-const BATCH: usize = 100;
+pub(super) const BATCH: usize = 100;
 
 /// What became of refs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,7 +25,8 @@ pub struct Pruned {
 }
 
 impl Workspaces {
-    /// Removes attempt refs (whole names) from a repository, with what is beside them; `base` is a commit of it. A ref that isn't there is gone.
+    /// Removes attempt refs (whole names) from a repository, with what is beside them, also where the same attempts stand among branches
+    /// or were moved from there; `base` is a commit of it. A ref that isn't there is gone.
     pub async fn prune(&self, repository: &str, base: &str, names: &[String]) -> Pruned {
         self.try_prune(repository, base, names)
             .await
@@ -45,15 +45,7 @@ impl Workspaces {
         base: &str,
         names: &[String],
     ) -> Result<Pruned, WorkspaceError> {
-        let usable =
-            !repository.is_empty() && !repository.starts_with('-') && !repository.contains(['\n', '\0']);
-        if !usable || !address::is_object_id(base) {
-            return Err(WorkspaceError::Order("its repository is not usable".to_owned()));
-        }
-        let wrong = |name: &&String| !name.starts_with(ATTEMPTS) || !address::is_ref(name);
-        if let Some(name) = names.iter().find(wrong) {
-            return Err(WorkspaceError::Order(format!("{name} is no ref of an attempt")));
-        }
+        check(repository, base, names)?;
         let mirror = self.mirror_of(repository, ObjectFormat::of(base));
         mirror.ensure().await?;
         let git = &mirror.git;
@@ -74,8 +66,11 @@ impl Workspaces {
         let left_of: BTreeSet<&str> = left
             .keys()
             .flat_map(|found| beside(found).chain([found.as_str()]))
+            .filter_map(attempts::below)
             .collect();
-        let gone = names.iter().filter(|name| !left_of.contains(name.as_str()));
+        let gone = names
+            .iter()
+            .filter(|name| attempts::below(name).is_some_and(|below| !left_of.contains(below)));
         Ok(Pruned {
             gone: gone.cloned().collect(),
             error: failed.filter(|_| !left.is_empty()).map(|error| {
@@ -88,8 +83,21 @@ impl Workspaces {
     }
 }
 
-/// Which of `names`, and of what is beside them, are at the remote, and where.
-async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, GitError> {
+/// Refuses what is no attempt's: nothing else is ever removed or moved.
+pub(super) fn check(repository: &str, base: &str, names: &[String]) -> Result<(), WorkspaceError> {
+    let usable = !repository.is_empty() && !repository.starts_with('-') && !repository.contains(['\n', '\0']);
+    if !usable || !address::is_object_id(base) {
+        return Err(WorkspaceError::Order("its repository is not usable".to_owned()));
+    }
+    let wrong = |name: &&String| attempts::below(name).is_none() || !address::is_ref(name);
+    match names.iter().find(wrong) {
+        Some(name) => Err(WorkspaceError::Order(format!("{name} is no ref of an attempt"))),
+        None => Ok(()),
+    }
+}
+
+/// Which of `names`, and of what is beside them, are at the remote in either place, and where.
+pub(super) async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, GitError> {
     let patterns = patterns(names);
     if patterns.is_empty() {
         // Without one git lists all that the remote has.
@@ -97,7 +105,7 @@ async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, 
     }
     let listed = git
         .run("ls-remote")
-        .args(["--heads", REMOTE])
+        .args([REMOTE])
         .args(patterns)
         .remote()
         .output()
@@ -110,19 +118,23 @@ async fn found(git: &Git, names: &[String]) -> Result<BTreeMap<String, String>, 
         .filter_map(|line| line.split_once('\t'))
         .map(|(id, name)| (name.to_owned(), id.to_owned()))
         .collect();
-    let named: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let is_named = |found: &str| named.contains(found) || beside(found).any(|name| named.contains(name));
+    let named: BTreeSet<&str> = names.iter().filter_map(|name| attempts::below(name)).collect();
+    let is_named = |found: &str| {
+        let mut of = beside(found).chain([found]).filter_map(attempts::below);
+        of.any(|below| named.contains(below))
+    };
     Ok(at.into_iter().filter(|(found, _)| is_named(found)).collect())
 }
 
 /// What matches `names` and all that may be beside them: not the attempts of all features, which are many after a year.
 fn patterns(names: &[String]) -> BTreeSet<String> {
-    let below = names.iter().filter_map(|name| name.strip_prefix(ATTEMPTS));
+    let below = names.iter().filter_map(|name| attempts::below(name));
     below
         .map(|name| match name.split_once('/') {
-            Some((feature, _)) => format!("{ATTEMPTS}{feature}/*"),
-            None => format!("{ATTEMPTS}{name}*"),
+            Some((feature, _)) => format!("{feature}/*"),
+            None => format!("{name}*"),
         })
+        .flat_map(|rest| [REFS, BRANCHES].map(|folder| format!("{folder}{rest}")))
         .collect()
 }
 
@@ -132,7 +144,7 @@ fn beside(found: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Removes refs that are still where they were found.
-async fn remove(git: &Git, refs: &[(&String, &String)]) -> Result<(), GitError> {
+pub(super) async fn remove(git: &Git, refs: &[(&String, &String)]) -> Result<(), GitError> {
     let leases = refs
         .iter()
         .map(|(name, id)| format!("--force-with-lease={name}:{id}"));
@@ -155,9 +167,12 @@ mod tests {
     #[test]
     fn only_the_features_of_what_is_named_are_listed() {
         let names = ["todo/t-1/1-d-1", "todo/t-2/1-d-2", "other/t-3/2-d-3", "alone"];
-        let names = names.map(|name| format!("{ATTEMPTS}{name}"));
+        let names = names.map(|name| format!("{REFS}{name}"));
         let patterns = patterns(&names);
-        let expected = ["alone*", "other/*", "todo/*"].map(|name| format!("{ATTEMPTS}{name}"));
-        assert_eq!(patterns, BTreeSet::from(expected));
+        let expected = ["alone*", "other/*", "todo/*"];
+        let expected = expected
+            .into_iter()
+            .flat_map(|name| [REFS, BRANCHES].map(|folder| format!("{folder}{name}")));
+        assert_eq!(patterns, expected.collect());
     }
 }

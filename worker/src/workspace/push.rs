@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use ralph_shared::attempts::{self, REFS};
+
 use super::address;
 use super::error::GitError;
 use super::git::{Git, REMOTE};
-use super::prune::ATTEMPTS;
 use super::trouble::Trouble;
 
 /// Lets a checkout on this machine follow the branch that is checked out in it, as long as nothing in it is changed: git
@@ -49,7 +50,7 @@ pub(super) async fn push_once(
 /// Whether a checkout of `name` may be told to follow: on this machine, and left to git's own choice.
 async fn follows(git: &Git, name: &str) -> bool {
     let address = git.address();
-    if !address::is_local(address) || name.starts_with(ATTEMPTS) {
+    if !address::is_local(address) || attempts::below(name).is_some() {
         return false;
     }
     let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
@@ -105,7 +106,7 @@ pub(super) async fn create(git: &Git, commit: &str, name: &str) -> Result<(), Gi
             Ok(None) | Err(_) if tries < PUSH_TRIES && error.trouble.retry_can_help() => {
                 tokio::time::sleep(pause(tries)).await;
             }
-            Ok(None) | Err(_) => return Err(error),
+            Ok(None) | Err(_) => return Err(outside_heads(error, name)),
         }
     }
 }
@@ -130,12 +131,23 @@ pub(super) async fn create_all(
         if tries >= PUSH_TRIES || !error.trouble.retry_can_help() {
             return left
                 .into_iter()
-                .map(|(_, name)| (name.clone(), error.clone()))
+                .map(|(_, name)| (name.clone(), outside_heads(error.clone(), name)))
                 .collect();
         }
         tokio::time::sleep(pause(tries)).await;
     }
     BTreeMap::new()
+}
+
+/// Some servers take branches and tags alone.
+fn outside_heads(error: GitError, name: &str) -> GitError {
+    match error.trouble {
+        Trouble::Declined if name.starts_with(REFS) => GitError {
+            trouble: Trouble::DeclinedOutside,
+            ..error
+        },
+        _ => error,
+    }
 }
 
 async fn push_all(git: &Git, refs: &[&(String, String)]) -> Result<(), GitError> {

@@ -12,7 +12,7 @@ use super::gitdir::{self, Head, ObjectFormat};
 use super::mirror::{Fetched, Mirror, Wanted};
 use super::record::Folders;
 use super::workspaces::{self, Settings, Workspaces};
-use super::{caches, commands, commit, folder, lfs, submodules};
+use super::{caches, commands, commit, filters, folder, lfs, submodules};
 
 /// What an integration or another change of a branch works with.
 pub(super) struct Site<'a> {
@@ -62,6 +62,7 @@ impl<'a> Site<'a> {
         self.folders.empty_tree()?;
         lfs::settle(&git, &self.git_order.base).await?;
         clone::read_tree(&git, new).await?;
+        filters::must_be_known(&git, &self.git_order.base).await?;
         let clone = AgentClone {
             branch: &self.git_order.feature_branch,
             start: new,

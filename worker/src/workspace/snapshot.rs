@@ -16,7 +16,7 @@ use super::git::Git;
 use super::record::Folders;
 use super::seal::seal;
 use super::trouble::Trouble;
-use super::{gitdir, gitlinks, linked, meant, modes, pointers, sparse, submodules};
+use super::{filters, gitdir, gitlinks, linked, meant, modes, pointers, sparse, submodules};
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
@@ -53,12 +53,17 @@ impl Staged {
     }
 }
 
-/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` is a commit.
+/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` and the feature's `base` are commits.
 ///
 /// # Errors
 /// When even what git can't read as it is told to could not be stored some other way; when a submodule was left with
-/// what its remote doesn't have.
-pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
+/// what its remote doesn't have; when files have to go through a filter that isn't known here, or fails.
+pub(super) async fn stage(
+    git: &Git,
+    base: &str,
+    start: &str,
+    folders: &Folders,
+) -> Result<Staged, WorkspaceError> {
     seal(folders)?;
     let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
@@ -68,7 +73,7 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
         tracing::warn!(odd, tree = %work_tree.display(), "files that git would wait for are removed");
     }
     clean(git, folders)?;
-    let staged = stage_somehow(git, start, folders).await;
+    let staged = stage_somehow(git, base, start, folders).await;
     if staged.is_err() {
         // It may be tried again much later.
         clean(git, folders)?;
@@ -76,12 +81,18 @@ pub(super) async fn stage(git: &Git, start: &str, folders: &Folders) -> Result<S
     staged
 }
 
-async fn stage_somehow(git: &Git, start: &str, folders: &Folders) -> Result<Staged, WorkspaceError> {
+async fn stage_somehow(
+    git: &Git,
+    base: &str,
+    start: &str,
+    folders: &Folders,
+) -> Result<Staged, WorkspaceError> {
     let work_tree = &folders.tree();
     if attributes(git).exists() {
         reset(git, start).await?;
     }
     gitlinks::settle(git, folders).await?;
+    filters::must_be_known(git, base).await?;
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}
@@ -113,6 +124,7 @@ async fn stage_somehow(git: &Git, start: &str, folders: &Folders) -> Result<Stag
         }
     }
     clean(git, folders)?;
+    filters::must_be_none(git, base).await?;
     let staged = stage_unconverted(git, start).await?;
     tracing::warn!(tree = %work_tree.display(), "stored without conversions; unreadable files may be missing");
     Ok(staged)

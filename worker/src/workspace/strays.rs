@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn refs_are_beside_the_attempts_own() {
-        let attempt = "refs/heads/ralph-attempts/f/t-1/1-d-2";
+        let attempt = "refs/ralph/attempts/f/t-1/1-d-2";
         let rows = [
             (Place::Branch("a/b".to_owned()), "branches/a/b"),
             (Place::Tag("v1".to_owned()), "tags/v1"),

@@ -15,6 +15,8 @@ pub enum Trouble {
     Certificate,
     /// A hook or a rule of the server refused the push.
     Declined,
+    /// The same, of a ref outside of `refs/heads`.
+    DeclinedOutside,
     /// The server has no space or no quota left.
     NoSpace,
     /// The server could not be reached, or hung up.
@@ -27,6 +29,14 @@ pub enum Trouble {
     CheckedOut,
     /// The same, and that repository's own configuration refuses such a push.
     DeniedThere,
+    /// Another git holds a lock there.
+    Locked,
+    /// A lock is there that is so old that whoever made it is gone.
+    StaleLock,
+    /// Git could not sign a commit without a person.
+    Signing,
+    /// A filter of the repository's attributes is not known here, or fails.
+    Filter,
     /// The ref is not where the push expected it.
     Moved,
     /// The repository keeps files in Git LFS, and this machine hasn't got it.
@@ -47,6 +57,10 @@ const WORDS: &[(&str, Trouble)] = &[
     ("git-lfs: not found", Trouble::NoLfs),
     ("git-lfs: command not found", Trouble::NoLfs),
     ("'lfs' is not a git command", Trouble::NoLfs),
+    ("clean filter", Trouble::Filter),
+    ("smudge filter", Trouble::Filter),
+    ("external filter", Trouble::Filter),
+    ("filter process", Trouble::Filter),
     ("refusing to merge unrelated histories", Trouble::Shallow),
     ("shallow update not allowed", Trouble::Shallow),
     ("remote host identification has changed", Trouble::HostKeyChanged),
@@ -67,10 +81,18 @@ const WORDS: &[(&str, Trouble)] = &[
     ("non-fast-forward", Trouble::Moved),
     // A branch `a` leaves no room for one below `a/`.
     ("exists; cannot create", Trouble::Declined),
+    (".lock': file exists", Trouble::Locked),
     ("cannot lock ref", Trouble::Moved),
+    ("gpg failed to sign", Trouble::Signing),
+    ("failed to write commit object", Trouble::Signing),
+    ("gpg.ssh.defaultkeycommand", Trouble::Signing),
+    ("user.signingkey", Trouble::Signing),
     ("reference already exists", Trouble::Moved),
     ("protected branch", Trouble::Declined),
     ("hook declined", Trouble::Declined),
+    ("hidden ref", Trouble::Declined),
+    ("funny ref", Trouble::Declined),
+    ("prohibited by gerrit", Trouble::Declined),
     ("detected dubious ownership", Trouble::Ownership),
     ("authentication failed", Trouble::Authentication),
     ("could not read username", Trouble::Authentication),
@@ -120,7 +142,7 @@ impl Trouble {
     pub fn retry_can_help(self) -> bool {
         matches!(
             self,
-            Self::Unreachable | Self::NoSpace | Self::Moved | Self::TimedOut | Self::Other
+            Self::Unreachable | Self::NoSpace | Self::Moved | Self::Locked | Self::TimedOut | Self::Other
         )
     }
 
@@ -141,6 +163,7 @@ impl Trouble {
                     | Self::NotFound
                     | Self::Ownership
                     | Self::NoLfs
+                    | Self::Filter
             )
     }
 
@@ -148,7 +171,7 @@ impl Trouble {
     pub fn is_remote(self) -> bool {
         !matches!(
             self,
-            Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs | Self::Shallow
+            Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs | Self::Filter | Self::Shallow
         )
     }
 
@@ -172,6 +195,10 @@ impl Trouble {
             }
             Self::Declined => {
                 "let the worker push to this ref: look at the server's branch protection, push rules and hooks"
+            }
+            Self::DeclinedOutside => {
+                "let the worker push to refs below `refs/ralph/`: look at the server's branch protection, push rules and hooks; where it takes branches \
+                 alone, set `[workspace] attempts = \"branches\"` in the coordinator's .ralph.toml, and retry"
             }
             Self::CheckedOut => {
                 "that branch is checked out there, with changes that are not committed: commit or stash them, or check \
@@ -198,6 +225,21 @@ impl Trouble {
                  histories have; then retry"
             }
             Self::Moved => "nothing: it is looked up and done again",
+            Self::Locked => {
+                "nothing, while another git works there: it is done again; a lock that stays is one that a git left"
+            }
+            Self::StaleLock => {
+                "see that no git works there any more, remove the file that is named, then retry this task"
+            }
+            Self::Signing => {
+                "let git sign without asking a person: unlock the key in the agent (gpg-agent, ssh-agent) of the worker's user, or \
+                 switch signing off for that user (`git config --global commit.gpgSign false`); `ralph-worker doctor` tries it; then \
+                 approve this task"
+            }
+            Self::Filter => {
+                "set the filter up for the worker's user (`git config --global filter.NAME.clean COMMAND`, `….smudge COMMAND`), or name \
+                 its commands in `[git.filters.NAME]` of the worker's .ralph.toml"
+            }
             Self::TimedOut => "check the network and the server's load; Ralph tries again by itself",
             Self::Other => "look at git's own words above",
         }
@@ -212,6 +254,7 @@ impl fmt::Display for Trouble {
             Self::HostKeyChanged => "the server's ssh host key is another one than before",
             Self::Certificate => "the server's certificate could not be verified",
             Self::Declined => "the server declined it",
+            Self::DeclinedOutside => "the server declined it, a ref that is no branch",
             Self::CheckedOut => "the branch is checked out",
             Self::DeniedThere => "the branch is checked out, and its repository lets nobody move it then",
             Self::NoSpace => "no space or quota left",
@@ -221,6 +264,10 @@ impl fmt::Display for Trouble {
             Self::NoLfs => "the repository keeps files in Git LFS",
             Self::Shallow => "the histories have nothing in common, as far as they are there",
             Self::Moved => "the ref has moved",
+            Self::Locked => "another git holds a lock",
+            Self::StaleLock => "a lock was left there",
+            Self::Signing => "signing failed, or waits for a person",
+            Self::Filter => "files could not be converted",
             Self::TimedOut => "it took too long",
             Self::Other => "git failed",
         })
@@ -312,6 +359,28 @@ mod tests {
             (
                 "! a:refs/heads/a [remote rejected] (shallow update not allowed)",
                 Trouble::Shallow,
+            ),
+            (
+                "error: update_ref failed for ref 'refs/heads/a': cannot lock ref 'refs/heads/a': Unable to create \
+                 '/x/refs/heads/a.lock': File exists.",
+                Trouble::Locked,
+            ),
+            (
+                "fatal: Unable to create '/x/.git/index.lock': File exists.",
+                Trouble::Locked,
+            ),
+            (
+                "error: gpg failed to sign the data:\n[GNUPG:] BEGIN_SIGNING",
+                Trouble::Signing,
+            ),
+            ("fatal: s/a: smudge filter git-crypt failed", Trouble::Filter),
+            (
+                "error: external filter 'git-crypt clean' failed 127",
+                Trouble::Filter,
+            ),
+            (
+                "! a:refs/ralph/attempts/a [remote rejected] (deny updating a hidden ref)",
+                Trouble::Declined,
             ),
             ("fatal: bad object", Trouble::Other),
         ];

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ralph_shared::attempts::{BRANCHES, REFS};
 use ralph_shared::wire::WorkspaceOrder;
 
 use super::error::WorkspaceError;
-use super::prune::ATTEMPTS;
 use super::workspaces::Workspaces;
 use super::{budget, mirror, record};
 
@@ -78,7 +78,8 @@ impl Workspaces {
             "--sort=committerdate",
             "--format=%(committerdate:unix) %(refname)",
             &most,
-            ATTEMPTS,
+            REFS,
+            BRANCHES,
         ];
         let listed = git.run("for-each-ref").args(options).gently_within(LONGEST);
         let listed = listed.output().await?.text();

@@ -8,12 +8,15 @@ use std::time::Duration;
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::address;
+use super::bulk::BulkLimits;
 use super::caches::CacheRule;
+use super::commit;
 use super::dir_lock;
-use super::environment::{Bounded, Environment};
+use super::environment::Environment;
 use super::error::WorkspaceError;
+use super::filters::FilterRule;
 use super::git::Git;
-use super::gitdir::ObjectFormat;
+use super::gitdir::{self, Head, ObjectFormat};
 use super::held::Held;
 use super::history::History;
 use super::mirror::Mirror;
@@ -31,6 +34,8 @@ pub struct Settings {
     pub remote_bound: Duration,
     /// Longest run of any other git command.
     pub local_bound: Duration,
+    /// Longest that signing a commit may take: what takes longer asks somebody who isn't there.
+    pub signing_bound: Duration,
     /// How much of a repository is fetched.
     pub history: History,
     /// Folders that setup fills once.
@@ -50,6 +55,10 @@ pub struct Settings {
     pub author: Option<String>,
     /// Whether what lands is signed off by its author.
     pub sign_off: bool,
+    /// Which new files are told before they land.
+    pub bulk: BulkLimits,
+    /// Filters that git is told of besides the user's own.
+    pub filters: Vec<FilterRule>,
     /// Folders that agents may work in themselves, with all below them.
     pub dirs: Vec<PathBuf>,
     /// Folders in which this worker is configured: who may write there could say what runs on this machine.
@@ -65,6 +74,7 @@ impl Default for Settings {
         Self {
             remote_bound: Duration::from_secs(15 * 60),
             local_bound: Duration::from_secs(10 * 60),
+            signing_bound: Duration::from_secs(30),
             history: History::default(),
             caches: Vec::new(),
             disk_budget_bytes: None,
@@ -74,6 +84,8 @@ impl Default for Settings {
             on_complete: None,
             author: None,
             sign_off: false,
+            bulk: BulkLimits::default(),
+            filters: Vec::new(),
             dirs: Vec::new(),
             configured_in: Vec::new(),
             sandbox: Sandbox::default(),
@@ -118,12 +130,7 @@ impl Workspaces {
         ] {
             record::make_private(&folder)?;
         }
-        let time = Bounded {
-            local: settings.local_bound,
-            remote: settings.remote_bound,
-        };
-        let author = settings.author.as_deref();
-        let environment = Environment::probe(time, author, settings.sign_off).await?;
+        let environment = Environment::probe(&settings).await?;
         Ok(Self {
             shared: Arc::new(Shared {
                 data,
@@ -131,6 +138,18 @@ impl Workspaces {
                 settings,
             }),
         })
+    }
+
+    /// Signs a commit as what lands is signed; `false` where the worker's user signs none.
+    ///
+    /// # Errors
+    /// When that fails, or a person is asked for.
+    pub async fn try_to_sign(&self) -> Result<bool, WorkspaceError> {
+        let dir = self.shared.data.join("signing");
+        let format = ObjectFormat::of("");
+        let head = Head::Ref("refs/ralph/none");
+        gitdir::make(&dir, format, head, None, true, "").map_err(WorkspaceError::io("make", &dir))?;
+        Ok(commit::try_to_sign(&self.git_in(dir)).await?)
     }
 
     /// Gives back the folders that sessions of an earlier life worked in; nothing of them may run any more.

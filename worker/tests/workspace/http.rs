@@ -141,7 +141,7 @@ async fn a_server_that_takes_a_push_and_dies_before_it_answers_has_it() {
     };
     let Scene { server, remote, .. } = &scene;
     let workspaces = remote.workspaces().await;
-    server.fault(Fault::HangUpAfter, Service::Push, "ralph-attempts/", 1);
+    server.fault(Fault::HangUpAfter, Service::Push, "ralph/attempts/", 1);
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
     server.fault(Fault::HangUpAfter, Service::Push, FEATURE, 1);
     let order = integrate_order("t-1", &commit);
@@ -157,7 +157,7 @@ async fn a_server_that_hangs_up_once_is_asked_again() {
     };
     let Scene { server, remote, .. } = &scene;
     let workspaces = remote.workspaces().await;
-    server.fault(Fault::HangUpBefore, Service::Push, "ralph-attempts/", 1);
+    server.fault(Fault::HangUpBefore, Service::Push, "ralph/attempts/", 1);
     let commit = remote.attempt(&workspaces, "t-1", "new.txt", "new\n").await;
     server.fault(Fault::Status(502), Service::Push, FEATURE, 1);
     let order = integrate_order("t-1", &commit);

@@ -62,7 +62,7 @@ async fn an_attempt_that_was_pruned_is_done_without() {
     let remote = Remote::new();
     let order = GitOrder {
         start: Some("1".repeat(40)),
-        start_ref: Some("refs/heads/ralph-attempts/demo/gone".to_owned()),
+        start_ref: Some("refs/ralph/attempts/demo/gone".to_owned()),
         ..remote.order("t-1", "t-1")
     };
     let workspaces = remote.workspaces().await;

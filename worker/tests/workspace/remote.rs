@@ -145,7 +145,7 @@ impl Remote {
             start_ref: None,
             onto_head: false,
             gate: Vec::new(),
-            attempt_ref: format!("refs/heads/ralph-attempts/demo/{task}/1-{dispatch}"),
+            attempt_ref: format!("refs/ralph/attempts/demo/{task}/1-{dispatch}"),
             trailers: trailers
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into(),

@@ -57,7 +57,7 @@ async fn a_branch_that_is_gone_is_in_nobodys_way_when_all_are_fetched() {
     // A commit that the remote doesn't have is looked for below all branches.
     let order = GitOrder {
         start: Some("1".repeat(40)),
-        start_ref: Some("refs/heads/ralph-attempts/demo/gone".to_owned()),
+        start_ref: Some("refs/ralph/attempts/demo/gone".to_owned()),
         ..remote.order("t-1", "two")
     };
     let workspace = workspaces

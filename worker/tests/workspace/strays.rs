@@ -90,7 +90,7 @@ async fn other_branches_detached_commits_and_stashes_are_pushed_beside_the_attem
         .prune(&address, &remote.base, std::slice::from_ref(&attempt_ref))
         .await;
     assert_eq!((pruned.gone, pruned.error), (vec![attempt_ref], None));
-    let left = remote.git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"]);
+    let left = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
     assert_eq!(left, "");
 }
 
@@ -257,7 +257,7 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
     assert_eq!(rescued.len(), 1);
     assert!(rescued[0].1.is_pushed(), "{rescued:?}");
     assert!(!tree.exists());
-    let listed = remote.git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"]);
+    let listed = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
     assert_eq!(listed.lines().count(), 41);
 }
 
@@ -285,6 +285,6 @@ async fn what_a_server_has_no_room_for_waits_with_its_worker() {
     assert_eq!(rescued.len(), 1);
     assert!(rescued[0].1.is_pushed(), "{rescued:?}");
     assert!(!tree.exists());
-    let listed = remote.git(&["for-each-ref", "--format=%(refname)", "refs/heads/ralph-attempts"]);
+    let listed = remote.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/attempts"]);
     assert_eq!(listed.lines().count(), 3);
 }

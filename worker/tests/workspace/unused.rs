@@ -9,7 +9,7 @@ use ralph_worker::workspace::{Forgotten, Workspace, Workspaces};
 
 use crate::remote::{Remote, finish, git};
 
-const OLD: &str = "refs/heads/ralph-attempts/demo/t-0/1-old";
+const OLD: &str = "refs/ralph/attempts/demo/t-0/1-old";
 
 /// A cache that was used so many days ago.
 fn cache(remote: &Remote, name: &str, days: u64) -> PathBuf {
@@ -60,11 +60,7 @@ async fn from(remote: &Remote, workspaces: &Workspaces, start_ref: &str, dispatc
 fn refs(mirror: &Path) -> String {
     git(
         mirror,
-        &[
-            "for-each-ref",
-            "--format=%(refname)",
-            "refs/heads/ralph-attempts/",
-        ],
+        &["for-each-ref", "--format=%(refname)", "refs/ralph/attempts/"],
     )
 }
 

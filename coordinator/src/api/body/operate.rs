@@ -13,6 +13,9 @@ pub struct Merging {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub into: Option<String>,
+    /// Also while tasks of the feature are not done: what has landed so far.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// How a landed task is taken back.
@@ -55,15 +58,19 @@ pub struct PruneAttempts {
     pub dry_run: bool,
 }
 
-/// What becomes of a feature's branches of attempts.
+/// What becomes of the refs of a feature's attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pruning {
     /// The feature.
     pub feature: String,
-    /// Those that go, without `refs/heads/`; the next worker of the feature's pools that is free removes them.
+    /// Those that go, branches without `refs/heads/`; the next worker of the feature's pools that is free removes them.
     pub going: Vec<String>,
     /// Those that are old enough but stay.
     pub staying: Vec<StayingBranch>,
+    /// How many there are besides whose attempts ended less than `older_than_ms` ago.
+    pub recent: u64,
+    /// How long ago the attempts of those that go have to have ended.
+    pub older_than_ms: u64,
     /// Why the last try came to nothing, if it did; it is tried again.
     pub error: Option<String>,
 }
@@ -71,7 +78,7 @@ pub struct Pruning {
 /// A branch of an attempt that stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StayingBranch {
-    /// Its name, without `refs/heads/`.
+    /// Its name, of a branch without `refs/heads/`.
     pub branch: String,
     /// Why it stays.
     pub why: String,

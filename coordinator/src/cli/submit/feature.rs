@@ -169,6 +169,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let merge = args.merge.or(file.workspace.merge.filter(|_| repo.is_some()));
     let warnings = [
         repo::uncommitted(&args.repo).await,
+        repo::filters(&args.repo).await,
         repo::checked_out(&args.repo, merge).await,
     ];
     for warning in warnings.into_iter().flatten() {

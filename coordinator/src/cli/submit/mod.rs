@@ -5,9 +5,11 @@
 
 mod checked;
 mod feature;
+mod filters;
 mod limits;
 mod repo;
 mod task;
+mod top_level;
 
 use std::process::ExitCode;
 

@@ -1,12 +1,13 @@
 //! The repository of what is submitted: found, checked, and pinned to a commit before anything is sent.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
 use ralph_shared::machine::dir_pool;
 use ralph_shared::wire::MergeHow;
 
+use super::top_level::top_level;
 use crate::api::body::{DirRef, RepoRef};
 use crate::cli::checked_out;
 use crate::cli::client::{ApiError, Client, escape};
@@ -94,7 +95,7 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
         return Ok(None);
     }
     if let Some(branch) = &flags.branch {
-        names::check_branch(branch).map_err(|error| Usage(error.to_string()))?;
+        ralph_shared::branch::check(branch).map_err(|error| Usage(error.to_string()))?;
     }
     let found = match &flags.repo {
         Some(address) if is_address(address) => remote(address, flags.base.as_deref()).await?,
@@ -105,6 +106,15 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
         (None, "") => None,
         (None, feature) => Some(names::branch(feature)),
     };
+    if let Some(branch) = &branch
+        && found.has_tag(branch).await?
+    {
+        return Err(Usage(format!(
+            "`{branch}` is a tag in {}, and git could not tell a branch of that name from it; choose another with --branch",
+            without_secret(&found.address)
+        ))
+        .into());
+    }
     if let Some(branch) = &branch
         && let Some(stands) = found.in_the_way(branch).await?
     {
@@ -142,6 +152,15 @@ pub async fn uncommitted(flags: &RepoFlags) -> Option<String> {
     ))
 }
 
+/// What to know of filters of a repository on this machine that workers' git may not know.
+pub async fn filters(flags: &RepoFlags) -> Option<String> {
+    if flags.no_repo || flags.workspace != WorkspaceMode::Git || flags.repo.as_deref().is_some_and(is_address)
+    {
+        return None;
+    }
+    super::filters::warning(&top_level(flags.repo.as_deref()).await.ok()?).await
+}
+
 /// What becomes of a checkout on this machine when the feature is merged as `how` says, if there is one of its base.
 pub async fn checked_out(flags: &RepoFlags, how: Option<MergeHow>) -> Option<String> {
     if flags.no_repo || flags.workspace != WorkspaceMode::Git || how.is_none() {
@@ -170,6 +189,13 @@ struct Found {
 }
 
 impl Found {
+    /// Whether a tag has the name.
+    async fn has_tag(&self, name: &str) -> anyhow::Result<bool> {
+        let tag = format!("refs/tags/{name}");
+        let refs = git(None, &["ls-remote", "--tags", "--", &self.address, &tag]).await?;
+        Ok(refs.lines().any(|line| line.split('\t').nth(1) == Some(&*tag)))
+    }
+
     /// A branch that is there already: this one, else one that git can't keep beside it.
     async fn in_the_way(&self, branch: &str) -> anyhow::Result<Option<String>> {
         let above = names::above(branch).map(|above| format!("refs/heads/{above}"));
@@ -338,42 +364,6 @@ pub async fn here() -> Option<String> {
     let told = std::env::var("RALPH_REPO").ok().filter(|told| !told.is_empty());
     let id = identity(told.as_deref()).await.ok()?;
     Some(id).filter(|id| !id.is_empty())
-}
-
-async fn top_level(given: Option<&str>) -> anyhow::Result<PathBuf> {
-    let Some(given) = given else {
-        let top = git(None, &["rev-parse", "--show-toplevel"]).await.map_err(|_| {
-            Usage("the current folder is in no git repository; name one with --repo, or say --no-repo for work without code".into())
-        })?;
-        return Ok(PathBuf::from(top));
-    };
-    let path = Path::new(given).canonicalize().map_err(|error| {
-        Usage(format!(
-            "there is no repository {given}: {error}; give its path or its address"
-        ))
-    })?;
-    let is_bare = git(Some(&path), &["rev-parse", "--is-bare-repository"]).await;
-    let top = match is_bare.as_deref() {
-        Ok("true") => git(Some(&path), &["rev-parse", "--absolute-git-dir"]).await,
-        Ok(_) => git(Some(&path), &["rev-parse", "--show-toplevel"]).await,
-        Err(_) => {
-            return Err(Usage(format!(
-                "{} is no git repository; `git init` makes one",
-                path.display()
-            ))
-            .into());
-        }
-    };
-    let top = PathBuf::from(top?);
-    if top.canonicalize().unwrap_or_else(|_| top.clone()) != path {
-        return Err(Usage(format!(
-            "{} is no git repository but a folder of {}; name that one, or `git init` in it",
-            path.display(),
-            top.display()
-        ))
-        .into());
-    }
-    Ok(path)
 }
 
 async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<Found> {

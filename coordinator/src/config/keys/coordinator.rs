@@ -267,6 +267,18 @@ pub(super) const KEYS: &[Key] = &[
         "What all sessions ever may use at most, in tokens in and out",
     ),
     key(
+        "repositories.schemes",
+        Toml("['https', 'http', 'ssh', 'git']"),
+        Coordinator,
+        "Schemes that repositories' addresses may have, and helpers of git's with :: at their end",
+    ),
+    key(
+        "repositories.local",
+        Words("whether the API listens on loopback alone"),
+        Coordinator,
+        "Whether paths and addresses of the workers' own machines may be named as repositories",
+    ),
+    key(
         "prices.NAME.input",
         Words("a built-in price, if there is one"),
         Coordinator,

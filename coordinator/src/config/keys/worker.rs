@@ -160,6 +160,12 @@ pub(super) const KEYS: &[Key] = &[
     key("agents.NAME.permissions", Toml("[]"), Worker, "As of [agent]"),
     key("agents.NAME.mcp", Toml("{}"), Worker, "As of [agent]").secret(),
     key(
+        "git.filters",
+        Toml("{}"),
+        Worker,
+        "Filters that attributes may ask for: filters.NAME = { clean = 'CMD', smudge = 'CMD' } or { process = 'CMD' }, run with the worker's rights",
+    ),
+    key(
         "workspace.setup",
         Toml("[]"),
         Worker,
@@ -202,10 +208,36 @@ pub(super) const KEYS: &[Key] = &[
         "Folders that setup fills once for each state of the files in `key`",
     ),
     key(
+        "workspace.new_file_mb",
+        Toml("20"),
+        Worker,
+        "Size from which on a new file sends an attempt back once, in MB; 0 is never",
+    ),
+    key(
+        "workspace.new_files",
+        Toml("2000"),
+        Worker,
+        "Number of new files from which on an attempt is sent back once; 0 is never",
+    ),
+    key(
+        "workspace.build_folders",
+        Toml(
+            "['target', 'node_modules', '.venv', 'venv', '__pycache__', '.gradle', '.tox', '.mypy_cache', '.pytest_cache', '.ruff_cache', '.next', '.terraform']",
+        ),
+        Worker,
+        "Names of folders that send an attempt back once when they are new and not ignored",
+    ),
+    key(
         "workspace.keep_attempts_days",
         Toml("30"),
         Coordinator,
         "How long branches of attempts of features that ended stay at the remote; 0 is for ever",
+    ),
+    key(
+        "workspace.attempts",
+        Toml("'refs'"),
+        Coordinator,
+        "Where attempts stand at the remote: in refs of their own (refs), or in branches where a server takes nothing else (branches)",
     ),
     key(
         "workspace.disk_budget_mb",

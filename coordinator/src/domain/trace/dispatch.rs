@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use super::ids::{SpanId, TraceId};
 use super::session;
 use super::span::Span;
+use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 
 /// A dispatch that ended, as its row keeps it.
@@ -33,7 +34,8 @@ pub struct DispatchFacts {
     pub model_used: Option<String>,
     /// `None` where its lease ended.
     pub outcome: Option<Outcome>,
-    pub reason: Option<String>,
+    /// Why it came to nothing, if it did. Its reason in words isn't told: that may hold what tools printed.
+    pub failure: Option<Failure>,
     pub stop_reason: Option<String>,
     pub input_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
@@ -48,15 +50,21 @@ pub struct DispatchFacts {
 }
 
 impl DispatchFacts {
-    /// What went wrong, if it did.
-    fn trouble(&self) -> Option<&str> {
+    /// What went wrong, if it did, in words of our own.
+    fn trouble(&self) -> Option<&'static str> {
         use Outcome as O;
         match self.outcome {
             // Nobody's fault: a person ended it, or the branch moved on.
             Some(O::Done | O::Passed | O::Merged | O::Split | O::Interrupted | O::Void) => None,
-            Some(outcome) => Some(self.reason.as_deref().unwrap_or(outcome.as_str())),
-            None => Some(self.reason.as_deref().unwrap_or("lost")),
+            outcome => Some(
+                self.means()
+                    .unwrap_or_else(|| outcome.map_or("lost", Outcome::as_str)),
+            ),
         }
+    }
+
+    fn means(&self) -> Option<&'static str> {
+        self.failure.map(|failure| failure.policy().means)
     }
 
     /// What every span of it that may be looked for says.
@@ -70,6 +78,7 @@ impl DispatchFacts {
                 "ralph.outcome",
                 Some(self.outcome.map_or("lost", Outcome::as_str)),
             )
+            .text("ralph.failure", self.failure.map(Failure::as_str))
             .failed(self.trouble())
     }
 }
@@ -102,7 +111,7 @@ pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec
         .text("ralph.task.id", Some(&facts.task.short()))
         .text("ralph.run", Some(&facts.run.short()))
         .text("ralph.worker", Some(&facts.worker))
-        .text("ralph.reason", facts.reason.as_deref())
+        .text("ralph.reason", facts.means())
         .text("ralph.commit", facts.commit.as_deref())
         .linked(of_run.0, beside);
     if !begins {

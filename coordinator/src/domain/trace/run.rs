@@ -15,7 +15,6 @@ pub struct RunFacts {
     pub feature: String,
     pub repository: String,
     pub outcome: RunOutcome,
-    pub reason: Option<String>,
     pub iterations: i32,
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -39,10 +38,10 @@ pub fn of_run(facts: &RunFacts) -> Span {
     .text("ralph.repository", Some(&facts.repository))
     .text("ralph.run", Some(&facts.run.short()))
     .text("ralph.outcome", Some(facts.outcome.as_str()))
-    .text("ralph.reason", facts.reason.as_deref())
     .count("ralph.iterations", Some(i64::from(facts.iterations)))
     .count("gen_ai.usage.input_tokens", Some(facts.input_tokens))
     .count("gen_ai.usage.output_tokens", Some(facts.output_tokens))
     .number("ralph.cost_usd", Some(facts.cost))
-    .failed((!complete).then(|| facts.reason.as_deref().unwrap_or(facts.outcome.as_str())))
+    // Its reason in words names tasks, with what their tools printed.
+    .failed((!complete).then(|| facts.outcome.as_str()))
 }

@@ -1,5 +1,6 @@
 //! What an agent did, from its transcript: the call to it, and the tools that it called (OpenTelemetry's semantic conventions for
-//! generative AI). No text of the agent's, no input and no output of its tools: those stand in the transcript.
+//! generative AI). No text of the agent's, no input and no output of its tools, and no note that may hold any: those stand in the
+//! transcript.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use super::span::{Moment, Span, short};
 
 /// Most tool calls of a session that have a span of their own; backends refuse traces that are much larger.
 const MAX_TOOLS: usize = 1_000;
-/// Most notes of the worker that stand on a session's span.
+/// Most moments that stand on a session's span.
 const MAX_NOTES: usize = 50;
 /// Longest title in a span's name. Characters.
 const NAME_CHARS: usize = 80;
@@ -85,12 +86,16 @@ pub(super) fn of_transcript(facts: &DispatchFacts, transcript: &[TranscriptEntry
 
 fn moment(entry: &TranscriptEntry, at: OffsetDateTime) -> Option<Moment> {
     let (name, text) = match &entry.update {
-        TranscriptUpdate::Note { text } => ("note", short(text)),
         TranscriptUpdate::Dropped { count } => ("dropped", format!("{count} entries were not kept")),
-        TranscriptUpdate::Ended { how } => ("ended", short(how)),
+        TranscriptUpdate::Ended { how } if is_word(how) => ("ended", short(how)),
         _ => return None,
     };
     Some(Moment { at, name, text })
+}
+
+/// Whether it is a reason of the protocol, and no sentence that may hold words of an agent.
+fn is_word(how: &str) -> bool {
+    how.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 
 /// Tool calls in the order in which they began.
@@ -176,6 +181,7 @@ mod tests {
 
     use super::super::of_dispatch;
     use super::*;
+    use crate::domain::failure::Failure;
     use crate::domain::states::Outcome;
 
     fn at(second: i64) -> OffsetDateTime {
@@ -200,7 +206,7 @@ mod tests {
             model: None,
             model_used: None,
             outcome: Some(Outcome::Done),
-            reason: None,
+            failure: None,
             stop_reason: None,
             input_tokens: None,
             output_tokens: None,
@@ -308,7 +314,7 @@ mod tests {
             began_with: began,
             kind: SessionKind::Integrate,
             outcome: Some(Outcome::Lost),
-            reason: Some("the worker was not heard of".to_owned()),
+            failure: Some(Failure::WorkerDied),
             ready_at: None,
             ..facts()
         };
@@ -316,7 +322,7 @@ mod tests {
         assert_eq!(spans.len(), 2);
         let (in_run, whole) = (&spans[0], &spans[1]);
         assert_eq!(whole.parent, Some(SpanId::of_dispatch(began)));
-        assert_eq!(whole.error.as_deref(), Some("the worker was not heard of"));
+        assert_eq!(whole.error.as_deref(), Some(Failure::WorkerDied.policy().means));
         assert_eq!(in_run.link, Some((whole.trace, whole.id)));
         assert_ne!(in_run.id, whole.id);
         assert_eq!(in_run.parent, Some(SpanId::of_run(facts.run)));

@@ -204,7 +204,8 @@ impl Batch<'_> {
             self.turns.insert(task.feature);
         }
         let integrates = dispatch.kind == SessionKind::Integrate;
-        if !dispatch.kind.has_agent() && matches!(one.report.finished, Finished::Integration(_)) {
+        let has_agent = dispatch.kind.has_agent();
+        if !has_agent && matches!(one.report.finished, Finished::Integration(_)) {
             self.count(dispatch, dispatch.used.settled());
         }
         match &one.report.finished {
@@ -214,7 +215,10 @@ impl Batch<'_> {
             Finished::Integration(report) if dispatch.kind == SessionKind::Check => {
                 self.checked(dispatch, task, &one.report, report);
             }
-            Finished::Session(report) if dispatch.kind.has_agent() => {
+            Finished::Integration(IntegrationReport {
+                end: end @ IntegrationEnd::Merged { .. },
+            }) if has_agent => self.landed_before(dispatch, task, &one.report, end),
+            Finished::Session(report) if has_agent => {
                 self.session(dispatch, task, one, report);
             }
             Finished::Integration(report) if integrates => {
@@ -264,6 +268,7 @@ impl Batch<'_> {
         if kind == SessionKind::Work && judgement.outcome == Outcome::Done {
             judgement.reason = judge::doubt(session.tool_calls, session.failed_tool_calls, facts);
         }
+        judgement = judge::bulky(kind, &session.snapshot.bulk, judgement);
         if let Some(unread) = &session.unread_output
             && !matches!(
                 judgement.outcome,

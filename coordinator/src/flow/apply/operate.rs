@@ -11,12 +11,12 @@ use super::super::{Signals, cascade, gate, library};
 use super::batch::{Batch, collision};
 use super::record::end;
 use crate::domain::failure::Failure;
-use crate::domain::judge::{self, Step};
+use crate::domain::judge::{self, IntegrationFacts, Step};
 use crate::domain::retry::{self, Trouble};
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
-use crate::store::integration::{Collision, IntegrationState};
+use crate::store::integration::{Closed, Collision, IntegrationState};
 use crate::store::operation::Ended;
 use crate::store::task::Task;
 
@@ -136,16 +136,50 @@ impl Batch<'_> {
             _ => None,
         };
         if let Some(commit) = commit {
-            self.noted.push(Ended {
-                feature: task.feature,
-                task: task.id,
-                attempt: task.attempt,
-                commit: commit.clone(),
-                commit_ref: String::new(),
-                state: IntegrationState::Merged,
-                collision: Collision::default(),
-            });
+            self.note_landing(task, commit);
         }
+    }
+
+    /// A worker found the task's work on the branch before its session began: the database doesn't know of it, since it was restored
+    /// from a backup.
+    pub(super) fn landed_before(
+        &mut self,
+        dispatch: &Dispatch,
+        task: Task,
+        report: &Report,
+        found: &IntegrationEnd,
+    ) {
+        self.count(dispatch, dispatch.used.settled());
+        let judgement = judge::integration(found, IntegrationFacts::default());
+        self.ends
+            .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
+        self.turns.insert(task.feature);
+        let IntegrationEnd::Merged { commit, empty } = found else {
+            return;
+        };
+        if self.integrations.contains_key(&task.id) {
+            self.closed.push(Closed {
+                landed: Some(commit.clone()),
+                empty: *empty,
+                ..Closed::without_landing(task.id, IntegrationState::Merged)
+            });
+        } else {
+            self.note_landing(&task, commit);
+        }
+        self.land(task);
+    }
+
+    /// Notes a landing that took no turn.
+    pub(super) fn note_landing(&mut self, task: &Task, commit: &str) {
+        self.noted.push(Ended {
+            feature: task.feature,
+            task: task.id,
+            attempt: task.attempt,
+            commit: commit.to_owned(),
+            commit_ref: String::new(),
+            state: IntegrationState::Merged,
+            collision: Collision::default(),
+        });
     }
 
     /// Writes what operations lead to.

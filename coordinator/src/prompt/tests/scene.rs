@@ -102,9 +102,9 @@ pub(super) fn everything() -> Memory {
                 model: Some("sonnet".to_owned()),
                 reason: Some("The error has no line number.".to_owned()),
                 verified: true,
-                branch: Some("ralph-attempts/parser/t-1/2-d-2".to_owned()),
+                branch: Some("refs/ralph/attempts/parser/t-1/2-d-2".to_owned()),
                 strays: ["branches/other", "stashes/0"]
-                    .map(|name| format!("ralph-attempts/parser/t-1/2-d-2-strays/{name}"))
+                    .map(|name| format!("refs/ralph/attempts/parser/t-1/2-d-2-strays/{name}"))
                     .to_vec(),
                 ..Attempt::default()
             },

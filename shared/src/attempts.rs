@@ -1,0 +1,66 @@
+//! Where attempts are at a remote: in refs of their own, which no list of branches shows, no clone takes and no CI starts for; or
+//! among branches, for servers that take nothing else, and of earlier releases.
+
+/// The folder of refs for attempts.
+pub const REFS: &str = "refs/ralph/attempts/";
+/// The same among branches.
+pub const BRANCHES: &str = "refs/heads/ralph-attempts/";
+
+/// Which of the two new attempts go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptPlace {
+    /// Refs of their own.
+    #[default]
+    Refs,
+    /// Branches.
+    Branches,
+}
+
+impl AttemptPlace {
+    /// The folder.
+    #[must_use]
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::Refs => REFS,
+            Self::Branches => BRANCHES,
+        }
+    }
+}
+
+/// What the whole name of an attempt's ref has below either folder; `None` for other refs.
+#[must_use]
+pub fn below(name: &str) -> Option<&str> {
+    name.strip_prefix(REFS).or_else(|| name.strip_prefix(BRANCHES))
+}
+
+/// The whole name of the same attempt's ref in the other folder; `None` for other refs.
+#[must_use]
+pub fn elsewhere(name: &str) -> Option<String> {
+    let folder = if name.starts_with(REFS) { BRANCHES } else { REFS };
+    below(name).map(|rest| format!("{folder}{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_has_one_name_in_each_place() {
+        let names = [
+            "refs/ralph/attempts/f/t-1/1-d",
+            "refs/heads/ralph-attempts/f/t-1/1-d",
+        ];
+        assert_eq!(names.map(below), [Some("f/t-1/1-d"); 2]);
+        assert_eq!(elsewhere(names[0]).as_deref(), Some(names[1]));
+        assert_eq!(elsewhere(names[1]).as_deref(), Some(names[0]));
+        for other in [
+            "refs/heads/main",
+            "refs/heads/ralph-attempts",
+            "refs/ralph/attempts",
+            "ralph-attempts/f",
+        ] {
+            assert_eq!((below(other), elsewhere(other)), (None, None), "{other}");
+        }
+    }
+}

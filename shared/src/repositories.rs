@@ -1,0 +1,310 @@
+//! Which repositories may be named by who submits work: addresses are checked by their scheme against a list, and addresses of the
+//! worker's own machine or of its network's services only where that is wanted. Git follows an address with the worker's rights.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::Host;
+
+use crate::address::public;
+
+/// What may be named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repositories {
+    /// Schemes in lower case (`https`), and helpers of git's with `::` at their end (`codecommit::`).
+    pub schemes: Vec<String>,
+    /// Whether paths, `file://` and hosts of the worker's own machine or link may be named.
+    pub local: bool,
+}
+
+impl Default for Repositories {
+    fn default() -> Self {
+        Self {
+            schemes: ["https", "http", "ssh", "git"].map(str::to_owned).to_vec(),
+            local: true,
+        }
+    }
+}
+
+/// An address that may not be named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Git could not take it, or would take it for an option.
+    #[error(
+        "`{0}` is no address that git could take; give `https://HOST/PATH`, `ssh://HOST/PATH` or `HOST:PATH`"
+    )]
+    Unusable(String),
+    /// Its scheme, or a helper of git's, is not on the list.
+    #[error(
+        "`{scheme}` is no scheme that repositories may have here ({}); use one of these, or add it to `[repositories] schemes` in the \
+         coordinator's .ralph.toml",
+        allowed.join(", ")
+    )]
+    Scheme {
+        /// The scheme, or the helper with `::`.
+        scheme: String,
+        /// What may be used.
+        allowed: Vec<String>,
+    },
+    /// It leads to the worker's own machine or link.
+    #[error(
+        "`{0}` is an address of a worker's own machine or link, which may not be named here; give one that every worker reaches, or \
+         set `[repositories] local = true` in the coordinator's .ralph.toml"
+    )]
+    Local(String),
+}
+
+impl Repositories {
+    /// Whether `address` may be named.
+    ///
+    /// # Errors
+    /// When it may not, with what to do.
+    pub fn check(&self, address: &str) -> Result<(), Refused> {
+        let shown = || public(address);
+        if address.is_empty() || address.starts_with('-') || address.contains(char::is_control) {
+            return Err(Refused::Unusable(shown()));
+        }
+        if address.starts_with('~') {
+            return Err(Refused::Unusable(shown()));
+        }
+        let (scheme, host) = match Form::of(address) {
+            Form::Helper(name) => (format!("{name}::"), None),
+            Form::Url { scheme, host } => (scheme.to_ascii_lowercase(), Some(host)),
+            Form::Scp { host } => ("ssh".to_owned(), Some(host)),
+            Form::Path => ("file".to_owned(), None),
+        };
+        let scheme = match scheme.as_str() {
+            "git+ssh" | "ssh+git" => "ssh".to_owned(),
+            _ => scheme,
+        };
+        if scheme == "file" {
+            return match self.local {
+                true => Ok(()),
+                false => Err(Refused::Local(shown())),
+            };
+        }
+        if !self.schemes.contains(&scheme) {
+            return Err(Refused::Scheme {
+                scheme,
+                allowed: self.schemes.clone(),
+            });
+        }
+        let Some(host) = host else { return Ok(()) };
+        if host.is_empty() || host.starts_with('-') {
+            return Err(Refused::Unusable(shown()));
+        }
+        match !self.local && is_near(host) {
+            true => Err(Refused::Local(shown())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// How git reads an address.
+enum Form<'a> {
+    /// `NAME::ADDRESS`: the program `git-remote-NAME` gets it.
+    Helper(&'a str),
+    Url {
+        scheme: &'a str,
+        host: &'a str,
+    },
+    /// `[USER@]HOST:PATH`, which is ssh.
+    Scp {
+        host: &'a str,
+    },
+    Path,
+}
+
+impl<'a> Form<'a> {
+    fn of(address: &'a str) -> Self {
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"+.-".contains(&b))
+        };
+        if let Some((name, _)) = address.split_once("::")
+            && is_name(name)
+        {
+            return Self::Helper(name);
+        }
+        if let Some((scheme, rest)) = address.split_once("://")
+            && is_name(scheme)
+        {
+            let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+            let host = host_of(authority.rsplit('@').next().unwrap_or_default());
+            return Self::Url { scheme, host };
+        }
+        let until_slash = address.split('/').next().unwrap_or_default();
+        match until_slash.find(':') {
+            Some(_) => Self::Scp {
+                host: host_of(until_slash.rsplit('@').next().unwrap_or_default()),
+            },
+            None => Self::Path,
+        }
+    }
+}
+
+/// The host of `HOST[:PORT]`, with the brackets of an IPv6 one.
+fn host_of(place: &str) -> &str {
+    match place.find(']') {
+        Some(end) if place.starts_with('[') => &place[..=end],
+        _ => place.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Whether a host is surely the machine itself, or on its link, where clouds tell machines their credentials. Names are not looked up.
+fn is_near(host: &str) -> bool {
+    match Host::parse(host.trim_end_matches('.')) {
+        Ok(Host::Domain(name)) => {
+            name == "localhost"
+                || name.ends_with(".localhost")
+                || matches!(
+                    name.as_str(),
+                    "metadata" | "metadata.google.internal" | "ip6-localhost" | "ip6-loopback"
+                )
+        }
+        Ok(Host::Ipv4(ip)) => is_near_ip(ip.into()),
+        Ok(Host::Ipv6(ip)) => is_near_ip(ip.into()),
+        // Whatever it is, nobody can say that it is elsewhere.
+        Err(_) => true,
+    }
+}
+
+/// Where AWS tells machines of theirs their credentials by IPv6.
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+/// The same at Alibaba Cloud and at Oracle's, beside the address on the link.
+const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
+
+fn is_near_ip(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            // All of 0.0.0.0/8 is this machine.
+            ip.is_loopback()
+                || ip.is_link_local()
+                || ip.octets()[0] == 0
+                || ip.is_broadcast()
+                || METADATA_V4.contains(&ip)
+        }
+        IpAddr::V6(ip) => {
+            let embedded = ip.to_ipv4().is_some_and(|inside| is_near_ip(inside.into()));
+            ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_unicast_link_local()
+                || ip == METADATA_V6
+                || embedded
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_programs_or_leads_to_the_machine_itself_is_refused() {
+        let far = Repositories {
+            local: false,
+            ..Repositories::default()
+        };
+        for good in [
+            "https://github.com/a/b.git",
+            "HTTPS://me:pw@host:8443/a",
+            "http://git.internal/a",
+            "ssh://git@host:2222/a",
+            "git+ssh://host/a",
+            "git@github.com:a/b.git",
+            "host:a",
+            "git://host/a",
+            "https://10.0.0.7/a",
+            "https://[2001:db8::1]/a",
+            "https://localhost.example.org/a",
+        ] {
+            assert_eq!(far.check(good), Ok(()), "{good}");
+        }
+        let near = [
+            "/srv/a",
+            "./a",
+            "a",
+            "file:///srv/a",
+            "FILE:///srv/a",
+            "http://127.0.0.1:8080/a",
+            "https://localhost/a",
+            "https://LOCALHOST./a",
+            "https://x.localhost/a",
+            "http://169.254.169.254/latest",
+            "http://2130706433/a",
+            "http://0x7f.1/a",
+            "http://0177.0.0.1/a",
+            "http://0/a",
+            "http://[::1]/a",
+            "http://[::ffff:127.0.0.1]/a",
+            "http://[fe80::1]/a",
+            "http://[fd00:ec2::254]/a",
+            "http://metadata.google.internal/a",
+            "http://me@127.0.0.1/a",
+            "http://good.example@127.0.0.1/a",
+            "http://127.0.0.1\\@good.example/a",
+            "ssh://127.0.0.1/a",
+            "git@127.0.0.1:a",
+            "[::1]:a",
+        ];
+        for bad in near {
+            assert!(
+                matches!(far.check(bad), Err(Refused::Local(_))),
+                "{bad}: {:?}",
+                far.check(bad)
+            );
+            assert_eq!(Repositories::default().check(bad), Ok(()), "{bad}");
+        }
+        for bad in [
+            "ext::sh -c id",
+            "fd::17",
+            "http::http://127.0.0.1/a",
+            "foo::bar",
+            "ext://x/y",
+            "ftp://host/a",
+            "codecommit::eu-west-1://a",
+        ] {
+            for rules in [&far, &Repositories::default()] {
+                assert!(matches!(rules.check(bad), Err(Refused::Scheme { .. })), "{bad}");
+            }
+        }
+        for bad in [
+            "",
+            "-x",
+            "--upload-pack=id",
+            "https://a\n/b",
+            "ssh://-oProxyCommand=id/a",
+            "~/a",
+            "https:///a",
+        ] {
+            assert!(
+                matches!(Repositories::default().check(bad), Err(Refused::Unusable(_))),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_scheme_and_a_helper_can_be_allowed_and_a_refusal_shows_no_password() {
+        let rules = Repositories {
+            schemes: vec!["https".to_owned(), "codecommit::".to_owned()],
+            local: false,
+        };
+        assert_eq!(rules.check("codecommit::eu-west-1://a"), Ok(()));
+        assert_eq!(rules.check("https://host/a"), Ok(()));
+        let refused = rules.check("http://host/a").unwrap_err().to_string();
+        assert!(
+            refused.contains("`http` is no scheme") && refused.contains("[repositories] schemes"),
+            "{refused}"
+        );
+        let refused = rules
+            .check("https://me:s3cret@127.0.0.1/a")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            !refused.contains("s3cret") && refused.contains("local = true"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! Which branches and repositories may be named, by the API and by commands.
+
+use std::process::Command;
+
+use ralph_coordinator::flow::Settings;
+use ralph_shared::repositories::Repositories;
+use ralph_tests::harness::World;
+use serde_json::{Value, json};
+
+use crate::caller::Api;
+use crate::stage::Stage;
+use crate::typed::output;
+
+fn feature(name: &str, address: &str, branch: Option<&str>) -> Value {
+    let mut repo = json!({
+        "address": address,
+        "id": "r",
+        "base_ref": "main",
+        "base_commit": "0123456789".repeat(4),
+    });
+    if let Some(branch) = branch {
+        repo["branch"] = branch.into();
+    }
+    json!({"name": name, "draft": true, "repo": repo, "tasks": {"source": "t", "text": "- {key: a, title: A}"}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_are_no_plain_branch_are_refused_by_the_api_and_by_commands() {
+    let stage = Stage::set().await;
+    stage.repository.git(&["tag", "v1", "main"]).unwrap();
+    let path = stage.repository.path().display().to_string();
+    std::fs::write(stage.world.dir().join("t.yaml"), "- {key: a, title: A}\n").unwrap();
+    let submit = |branch: &str| {
+        format!("submit feature x --tasks t.yaml --repo {path} --base main --draft '--branch={branch}'")
+    };
+    for bad in [
+        "refs/heads/main",
+        "HEAD",
+        "+main",
+        "refs/tags/v1",
+        "-x",
+        "@",
+        "heads/x",
+        "FETCH_HEAD",
+    ] {
+        let (status, answer) = stage.api.post("/features", &feature("x", &path, Some(bad))).await;
+        let why = answer["detail"].as_str().unwrap_or_default();
+        assert!(
+            status.as_u16() == 422 && why.contains("branch's name"),
+            "{bad}: {status} {answer}"
+        );
+        let told = output(&stage, &submit(bad)).await;
+        let words = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(
+            told.status.code() == Some(2) && words.contains("branch's name"),
+            "{bad}: {words}"
+        );
+    }
+    for (taken, words) in [("v1", "is a tag"), ("main", "exists in")] {
+        let told = output(&stage, &submit(taken)).await;
+        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(
+            told.status.code() == Some(2) && said.contains(words),
+            "{taken}: {said}"
+        );
+    }
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_branch_that_is_somebody_elses_costs_no_session() {
+    let stage = Stage::set().await;
+    let base = stage.repository.head("main").unwrap();
+    stage.repository.git(&["branch", "taken", "main"]).unwrap();
+    stage
+        .repository
+        .commit("taken", "theirs.txt", "theirs\n")
+        .unwrap();
+    let tasks = "- {key: a, title: A, max_retries: 0, description: \"@effect ran\\n@write a.txt a\\n@done\"}";
+    stage
+        .submit(json!({
+            "tasks": {"source": "t", "text": tasks},
+            "repo": {
+                "address": stage.repository.path(),
+                "id": "r",
+                "base_ref": "main",
+                "base_commit": base,
+                "branch": "taken",
+            },
+        }))
+        .await;
+    let over = stage.ends("blocked").await;
+    let why = over["attention"][0]["reason"].as_str().unwrap();
+    assert!(
+        why.contains("not the feature's") && why.contains("--branch"),
+        "{why}"
+    );
+    assert_eq!(stage.world.effects_lines(), Vec::<String>::new());
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_that_run_programs_or_lead_to_the_machine_are_refused() {
+    let world = World::start_with(Settings {
+        repositories: Repositories {
+            local: false,
+            ..Repositories::default()
+        },
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    let api = Api::start(&world).await;
+    for (n, (address, words)) in [
+        ("ext::sh -c id", "`ext::` is no scheme"),
+        ("fd::3", "`fd::` is no scheme"),
+        ("ftp://host/a", "`ftp` is no scheme"),
+        ("file:///etc", "[repositories] local"),
+        ("/srv/a", "[repositories] local"),
+        ("http://127.0.0.1:9/a", "[repositories] local"),
+        ("http://169.254.169.254/a", "[repositories] local"),
+        ("https://[::1]/a", "[repositories] local"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (status, answer) = api
+            .post("/features", &feature(&format!("x{n}"), address, None))
+            .await;
+        let why = answer["detail"].as_str().unwrap_or_default();
+        assert!(
+            status.as_u16() == 422 && why.contains(words),
+            "{address}: {status} {answer}"
+        );
+    }
+    let (status, answer) = api
+        .post("/features", &feature("y", "https://example.org/a", None))
+        .await;
+    assert_eq!(status.as_u16(), 201, "{answer}");
+    api.stop().await;
+    world.stop().await;
+}
+
+/// Git's own words are shown, and `git init` is no advice for what is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_git_can_not_read_is_told_in_gits_own_words() {
+    let stage = Stage::set().await;
+    let folder = stage.world.dir().join("odd");
+    std::fs::create_dir(&folder).unwrap();
+    let submit = format!("submit feature x --description y --repo {}", folder.display());
+    let told = async || {
+        let output = output(&stage, &submit).await;
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let words = told().await;
+    assert!(words.contains("`git init`"), "{words}");
+    let git = |args: &[&str]| {
+        let done = Command::new("git").args(args).current_dir(&folder).status();
+        assert!(done.unwrap().success());
+    };
+    git(&["init", "-q"]);
+    git(&["config", "core.repositoryFormatVersion", "1"]);
+    git(&["config", "extensions.fromTheFuture", "true"]);
+    let words = told().await;
+    assert!(
+        words.contains("fromthefuture") && !words.contains("git init"),
+        "{words}"
+    );
+    std::fs::write(folder.join(".git/config"), "[core\n").unwrap();
+    let words = told().await;
+    assert!(
+        words.contains("bad config") && !words.contains("git init"),
+        "{words}"
+    );
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_only_the_repository_knows_is_told_at_submission() {
+    let stage = Stage::set().await;
+    let folder = stage.world.dir().join("secrets");
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=A", "-c", "user.email=a@b.c"];
+        let done = Command::new("git")
+            .args(who)
+            .args(args)
+            .current_dir(&folder)
+            .status();
+        assert!(done.unwrap().success());
+    };
+    std::fs::create_dir(&folder).unwrap();
+    git(&["init", "-q", "-b", "main"]);
+    std::fs::write(
+        folder.join(".gitattributes"),
+        "*.key filter=crypt\n*.bin filter=lfs\n",
+    )
+    .unwrap();
+    std::fs::write(folder.join("a.key"), "plain\n").unwrap();
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "Begin"]);
+    git(&["config", "filter.crypt.clean", "cat"]);
+    let submit = |name: &str| {
+        let path = folder.display();
+        format!("submit feature {name} --description y --draft --repo {path}")
+    };
+    let told = output(&stage, &submit("x")).await;
+    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(
+        told.status.success() && words.contains("`a.key`") && words.contains("`crypt`"),
+        "{words}"
+    );
+    std::fs::write(
+        stage.world.dir().join(".gitconfig"),
+        "[filter \"crypt\"]\n\tclean = cat\n",
+    )
+    .unwrap();
+    let told = output(&stage, &submit("y")).await;
+    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.success() && !words.contains("crypt"), "{words}");
+    stage.strike().await;
+}

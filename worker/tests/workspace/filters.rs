@@ -1,0 +1,194 @@
+//! Filters that a repository's attributes ask for: what git doesn't know here, or what fails, is never stored as it is.
+
+use std::fs;
+use std::path::Path;
+
+use ralph_shared::wire::WorkspaceOrder;
+use ralph_worker::workspace::{CommitMessage, FilterRule, Settings, Workspaces};
+
+use crate::remote::{Remote, finish, git};
+use crate::user::User;
+
+/// With these attributes at its base, and the files besides.
+fn with_attributes(attributes: &str, files: &[(&str, &str)]) -> Remote {
+    let remote = Remote::new();
+    let seed = remote.data("seed");
+    fs::write(seed.join(".gitattributes"), attributes).unwrap();
+    for (name, text) in files {
+        fs::write(seed.join(name), text).unwrap();
+    }
+    git(&seed, &["add", "-A"]);
+    git(&seed, &["commit", "-q", "-m", "Attributes"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    let base = git(&seed, &["rev-parse", "HEAD"]);
+    Remote { base, ..remote }
+}
+
+async fn error_of_checkout(remote: &Remote, workspaces: &Workspaces) -> String {
+    let order = WorkspaceOrder::Git(remote.order("t-1", "t-1"));
+    let error = workspaces
+        .prepare(&remote.dispatch("t-1"), &order)
+        .await
+        .unwrap_err();
+    assert!(error.is_elsewhere(), "{error}: another worker may know it");
+    error.to_string()
+}
+
+async fn with_filter(remote: &Remote, rule: FilterRule) -> Workspaces {
+    let settings = Settings {
+        filters: vec![rule],
+        ..Settings::default()
+    };
+    Workspaces::open_with(&remote.data("data"), settings)
+        .await
+        .unwrap()
+}
+
+/// Turns letters round, as a filter that hides what it stores would.
+fn rot13() -> FilterRule {
+    let command = Some("tr a-z n-za-m".to_owned());
+    FilterRule {
+        name: "crypt".to_owned(),
+        clean: command.clone(),
+        smudge: command,
+        process: None,
+    }
+}
+
+#[tokio::test]
+async fn a_checkout_that_needs_an_unknown_filter_fails_and_names_filter_and_path() {
+    let remote = with_attributes("secret.* filter=crypt\n", &[("secret.key", "grfg\n")]);
+    let error = error_of_checkout(&remote, &remote.workspaces().await).await;
+    for words in [
+        "`secret.key`",
+        "`crypt`",
+        "[git.filters.NAME]",
+        "filter.NAME.clean",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_file_for_an_unknown_filter_is_not_stored_as_it_is() {
+    // Nothing in the checkout goes through it yet.
+    let remote = with_attributes("[attr]hidden filter=crypt\nsecret.* hidden\n", &[]);
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    fs::write(workspace.path().join("secret.new"), "plain\n").unwrap();
+    let snapshot = workspace.finish(&CommitMessage::default()).await;
+    let error = snapshot.push_error.unwrap();
+    assert!(
+        error.contains("`secret.new`") && error.contains("`crypt`"),
+        "{error}"
+    );
+    assert_eq!((snapshot.pushed_ref, snapshot.commit), (None, None));
+    assert!(workspace.path().join("secret.new").exists(), "nothing is lost");
+    assert_eq!(remote.git(&["for-each-ref", "refs/ralph"]), "");
+}
+
+#[tokio::test]
+async fn a_filter_of_the_workers_configuration_converts_both_ways() {
+    let remote = with_attributes("secret.* filter=crypt\n", &[("secret.key", "grfg\n")]);
+    let workspaces = with_filter(&remote, rot13()).await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let path = workspace.path().join("secret.key");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "test\n");
+    fs::write(&path, "hello\n").unwrap();
+    let commit = finish(&workspace).await.commit.unwrap();
+    assert_eq!(remote.git(&["show", &format!("{commit}:secret.key")]), "uryyb");
+}
+
+#[tokio::test]
+async fn a_filter_that_fails_stores_nothing_though_nobody_said_that_it_is_required() {
+    let broken = |clean: &str, smudge: &str| FilterRule {
+        clean: Some(clean.to_owned()),
+        smudge: Some(smudge.to_owned()),
+        ..rot13()
+    };
+    let files = [("secret.key", "grfg\n")];
+    let remote = with_attributes("secret.* filter=crypt\n", &files);
+    let workspaces = with_filter(&remote, broken("cat", "no-such-program")).await;
+    let error = error_of_checkout(&remote, &workspaces).await;
+    assert!(error.contains("secret.key") && error.contains("crypt"), "{error}");
+
+    let remote = with_attributes("secret.* filter=crypt\n", &files);
+    let workspaces = with_filter(&remote, broken("no-such-program", "cat")).await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    fs::write(workspace.path().join("secret.key"), "plain\n").unwrap();
+    let snapshot = workspace.finish(&CommitMessage::default()).await;
+    let error = snapshot.push_error.unwrap();
+    assert!(error.contains("crypt") && snapshot.commit.is_none(), "{error}");
+}
+
+#[tokio::test]
+async fn a_filter_that_the_user_set_up_is_known_and_what_needs_none_goes_on() {
+    let test = "filters::a_filter_that_the_user_set_up_is_known_and_what_needs_none_goes_on";
+    let Some(user) = User::or_run_as_one(test) else {
+        return;
+    };
+    user.write(
+        ".gitconfig",
+        "[filter \"strip\"]\n\tclean = tr -d x\n[core]\n\texcludesFile = ~/ignored\n\tautocrlf = false\n\
+         [i18n]\n\tcommitEncoding = ISO-8859-1\n",
+    );
+    user.write("ignored", "*.mine\n");
+    let attributes = "*.nb filter=strip\n*.txt text eol=lf\na.txt ident\n*.none -filter\n*.set filter\n";
+    let remote = with_attributes(
+        attributes,
+        &[("a.nb", "a\n"), ("b.none", "b\n"), ("c.set", "c\n")],
+    );
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let write = |name: &str, text: &str| fs::write(workspace.path().join(name), text).unwrap();
+    write("a.nb", "axb\n");
+    // What a person ignores everywhere is no rule of the repository's.
+    write("kept.mine", "k\n");
+    let message = CommitMessage {
+        subject: "Größe".to_owned(),
+        body: String::new(),
+    };
+    let snapshot = workspace.finish(&message).await;
+    assert_eq!(snapshot.push_error, None);
+    let commit = snapshot.commit.unwrap();
+    assert_eq!(remote.git(&["show", &format!("{commit}:a.nb")]), "ab");
+    assert_eq!(remote.git(&["show", &format!("{commit}:kept.mine")]), "k");
+    let raw = remote.git(&["cat-file", "commit", &commit]);
+    assert!(raw.contains("Größe") && !raw.contains("encoding"), "{raw}");
+}
+
+#[tokio::test]
+async fn an_encoding_that_git_can_not_do_is_named() {
+    let remote = with_attributes("odd.txt working-tree-encoding=NO-SUCH\n", &[]);
+    let seed = remote.data("seed");
+    let id = {
+        fs::write(seed.join("plain"), "text\n").unwrap();
+        git(&seed, &["hash-object", "-w", "plain"])
+    };
+    git(
+        &seed,
+        &[
+            "update-index",
+            "--add",
+            "--cacheinfo",
+            &format!("100644,{id},odd.txt"),
+        ],
+    );
+    git(&seed, &["commit", "-q", "-m", "Odd"]);
+    git(&seed, &["push", "-q", "origin", "HEAD:main"]);
+    let base = git(&seed, &["rev-parse", "HEAD"]);
+    let remote = Remote { base, ..remote };
+    let error = error_of_checkout(&remote, &remote.workspaces().await).await;
+    assert!(error.contains("odd.txt") && error.contains("NO-SUCH"), "{error}");
+}
+
+#[tokio::test]
+async fn what_only_an_agent_asks_for_loses_no_files() {
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let workspace = remote.prepare(&workspaces, "t-1").await;
+    let tree: &Path = workspace.path();
+    fs::write(tree.join(".gitattributes"), "*.x filter=own\n").unwrap();
+    fs::write(tree.join("a.x"), "a\n").unwrap();
+    assert_eq!(finish(&workspace).await.files_changed, [".gitattributes", "a.x"]);
+}
