@@ -13,7 +13,7 @@ use super::table::Table;
 use crate::api::body::{Done, Steer};
 use crate::store::view::{Page, WorkerView};
 
-/// Look at workers, and drain them
+/// Look at workers, drain and forget them
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
     /// List workers
@@ -27,6 +27,15 @@ pub enum WorkerCommand {
     #[command(after_help = "Example:
   ralph-coordinator worker show worker-1")]
     Show {
+        /// Name of the worker
+        worker: String,
+    },
+    /// Forget a worker that is away and won't come back
+    ///
+    /// One that was drained is forgotten by itself after ten minutes, any other one after 30 days.
+    #[command(after_help = "Example:
+  ralph-coordinator worker forget worker-3")]
+    Forget {
         /// Name of the worker
         worker: String,
     },
@@ -50,6 +59,13 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
         WorkerCommand::Show { worker } => {
             let worker: WorkerView = client.get(&format!("/workers/{}", escape(&worker))).await?;
             output::show(globals, &worker, |_| page(std::slice::from_ref(&worker), true)).await?;
+        }
+        WorkerCommand::Forget { worker } => {
+            let done: Done = client.delete(&format!("/workers/{}", escape(&worker))).await?;
+            match globals.output {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("{worker} is forgotten\n"))?,
+            }
         }
         WorkerCommand::Drain { worker } => {
             let done: Done = client

@@ -7,6 +7,8 @@ use futures::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
+use super::server::{ConnectError, Server};
+
 /// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
@@ -38,8 +40,13 @@ const MAX_REPEATS: u32 = 5;
 /// Opens a pool of at most `connections`.
 ///
 /// # Errors
-/// When the address is none, or the server doesn't answer within ten seconds.
-pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> {
+/// When the address is none, or the server doesn't let us in.
+pub async fn connect(url: &str, connections: u32) -> Result<PgPool, ConnectError> {
+    Ok(connect_with(&Server::find(url).await?, connections))
+}
+
+/// The same, of a server that was found. They are opened in the background.
+pub fn connect_with(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
@@ -47,21 +54,17 @@ pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error>
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_with(options(url)?)
-        .await
+        .connect_lazy_with(logged(server))
 }
 
 /// A pool of always `connections`, each of which goes through `prepare` before it is used. They are opened in the background. A pool
 /// hands its connections out in turn, so few of them that do the same again and again have planned all of it.
-///
-/// # Errors
-/// When the address is none.
-pub fn connect_prepared<P>(url: &str, connections: u32, prepare: P) -> Result<PgPool, sqlx::Error>
+pub fn connect_prepared<P>(server: &Server, connections: u32, prepare: P) -> PgPool
 where
     P: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<()>> + Send + Sync + 'static,
 {
     let prepare = Arc::new(prepare);
-    let pool = PgPoolOptions::new()
+    PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(connections)
         .acquire_timeout(ACQUIRE)
@@ -75,15 +78,14 @@ where
                 prepare(conn).await
             })
         })
-        .connect_lazy_with(options(url)?);
-    Ok(pool)
+        .connect_lazy_with(logged(server))
 }
 
-fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    let options: PgConnectOptions = url.parse()?;
-    Ok(options
+fn logged(server: &Server) -> PgConnectOptions {
+    let options = server.options.clone();
+    options
         .application_name("ralph-coordinator")
-        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2)))
+        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2))
 }
 
 async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
@@ -103,11 +105,15 @@ pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
 ///
 /// # Errors
 /// When the address is none, or the server doesn't let us in.
-pub async fn server_version(url: &str) -> sqlx::Result<String> {
-    let mut conn = PgConnection::connect(url).await?;
-    sqlx::query_scalar("show server_version")
-        .fetch_one(&mut conn)
-        .await
+pub async fn server_version(url: &str) -> Result<String, ConnectError> {
+    let server = Server::find(url).await?;
+    let version = async {
+        let mut conn = PgConnection::connect_with(&server.options).await?;
+        sqlx::query_scalar("show server_version")
+            .fetch_one(&mut conn)
+            .await
+    };
+    version.await.map_err(|error| ConnectError::of(&server.at, error))
 }
 
 /// Brings the schema to this release. Several coordinators may call it at once.

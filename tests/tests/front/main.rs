@@ -16,6 +16,7 @@ mod doors;
 mod edits;
 mod feature_edits;
 mod figures;
+mod forgotten;
 mod found;
 mod gates;
 mod glance;
