@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "${0%/*}/.."
 . scripts/install.sh
-unset RALPH_COMPOSE_DIR RALPH_PORT RALPH_GRAFANA_PORT RALPH_PROMETHEUS_PORT
+unset RALPH_WORKER_DIR RALPH_PORT RALPH_GRAFANA_PORT RALPH_PROMETHEUS_PORT
 
 tools=$PWD/target/check-deploy
 make_scratch
@@ -129,18 +129,11 @@ find_compose() {
     fi
 }
 
-# Compose reads both files; nothing of it is started.
+# Compose reads the file with all of its profiles; nothing of it is started.
 compose_files() {
-    local overlay=deploy/observability/compose.yml
-    rm -rf "$tools/compose"
-    RALPH_COMPOSE_DIR=$tools/compose scripts/compose-secrets.sh
-    mkdir "$tools/compose/observability"
-    : >"$tools/compose/observability/metrics-token"
-    : >"$tools/compose/observability/grafana-password"
-    export RALPH_COMPOSE_DIR=$tools/compose
     $compose --file docker-compose.yml config --quiet
-    $compose --file docker-compose.yml --file "$overlay" config --quiet
-    $compose --file docker-compose.yml --file "$overlay" config --format json >"$tools/compose.json"
+    $compose --file docker-compose.yml --file deploy/compose-test.yml --profile demo config --quiet
+    $compose --file docker-compose.yml --profile demo --profile observe config --format json >"$tools/compose.json"
     if [[ -n $packages_python ]]; then
         "$packages_python" scripts/check-deploy/manifests.py compose "$tools/compose.json"
     fi

@@ -3,7 +3,8 @@
 # have, and fails unless each is refused and what every worker needs is not.
 set -euo pipefail
 
-login=${NATS_URL#nats://}
+url=$(<"$NATS_URL_FILE")
+login=${url#nats://}
 user=${login%%:*} password=${login#*:}
 password=${password%%@*}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs docker-compose.yml for real: features from submit to Complete, more workers, a killed worker, a crashed one, a restart of
+# Runs docker-compose.yml for real: the example and another feature from submit to Complete, more workers, a killed worker, a crashed one, a restart of
 # everything. Prints each step with its time, and leaves nothing behind.
 #
 # Where no engine runs, root gets one for the test (compose-engine.sh), with stand-ins for the images of registries
@@ -15,8 +15,8 @@ scratch=$(mktemp -d /tmp/ralph-compose.XXXXXX)
 project=ralph-test-$$
 programs=${RALPH_PROGRAMS:-${CARGO_TARGET_DIR:-$PWD/target}/debug}
 ralph=$programs/ralph-coordinator
-# Secrets of the test's own, and any free port.
-export RALPH_COMPOSE_DIR=$scratch/secrets RALPH_PORT=0 COMPOSE_PROJECT_NAME=$project
+# Any free port.
+export RALPH_PORT=0 COMPOSE_PROJECT_NAME=$project
 unset RALPH_DATA RALPH_REPO RALPH_BASE
 
 steps=()
@@ -45,10 +45,10 @@ finish() {
         run_compose ps --all >&2
         run_compose logs --no-color --tail 40 >&2
         if [[ -n ${KEEP:-} ]]; then
-            say "left running: DOCKER_HOST=${DOCKER_HOST:-} COMPOSE_PROJECT_NAME=$project, secrets in $RALPH_COMPOSE_DIR"
+            say "left running: DOCKER_HOST=${DOCKER_HOST:-} COMPOSE_PROJECT_NAME=$project"
             exit "$status"
         fi
-        run_compose down --volumes --timeout 5 >&2
+        run_compose --profile demo down --volumes --timeout 5 >&2
     fi
     stop_engine
     rm -rf "$scratch"
@@ -72,30 +72,35 @@ engine() {
     find_compose
 }
 
-refusal() {
-    local said
-    if said=$(RALPH_COMPOSE_DIR=$scratch/none run_compose config --quiet 2>&1); then
-        fail "compose would start without secrets"
-    fi
-    printf '%s\n' "$said" >&2
-    scripts/compose-secrets.sh
-    run_compose config --quiet
-}
+# The files alone are enough: nothing has to be made by hand before.
+files() { "${compose[@]}" --file docker-compose.yml --profile demo --profile observe config --quiet; }
 
-images() { quietly run_compose build; }
+images() { quietly run_compose --profile demo build; }
+
+# The one command of deploy/README.md, from nothing to Complete.
+demo() {
+    run_compose run --rm --no-TTY demo
+    export RALPH_URL RALPH_TOKEN
+    RALPH_URL=http://$(run_compose port coordinator 7226)
+    RALPH_TOKEN=$(run_compose exec --no-TTY coordinator cat /run/ralph/token)
+}
 
 up() {
     run_compose up --detach --wait --wait-timeout 180 --no-build
     run_compose ps >&2
-    export RALPH_URL RALPH_TOKEN
-    RALPH_URL=http://$(run_compose port coordinator 7226)
-    RALPH_TOKEN=$(<"$RALPH_COMPOSE_DIR/token")
+    # Inside and outside, the command line finds the coordinator.
+    run_compose exec --no-TTY coordinator ralph-coordinator feature list
+    "$ralph" feature list
 }
+
+service_of() { docker inspect --format '{{index .Config.Labels "com.docker.compose.service"}}' "$1"; }
 
 # No root, nothing that can be written but volumes, no port beyond loopback, and workers that may only speak as workers.
 hardening() {
     local id user read_only hosts host
     for id in $(containers); do
+        # It has ended, and could do nothing but give files away.
+        [[ $(service_of "$id") != secrets ]] || continue
         read -r user read_only hosts < <(docker inspect --format \
             '{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{range .HostConfig.PortBindings}}{{range .}}{{.HostIp}} {{end}}{{end}}' "$id")
         [[ $user != 0* && $user != root && $read_only == true ]] || fail "$id runs as $user, read-only: $read_only"
@@ -107,20 +112,18 @@ hardening() {
         fail "the API answers without a token"
     fi
     run_compose exec --no-TTY worker bash -s <scripts/compose-broker-rights.sh
+    local file
+    for file in /run/ralph/nats-url; do
+        [[ $(run_compose exec --no-TTY worker stat --format '%a %u' "$file") == "400 10001" ]] || fail "others may read $file"
+    done
+    [[ $(run_compose exec --no-TTY worker ls /run/ralph) == nats-url ]] || fail "a worker sees secrets of others"
 }
 
 # The repository is served to containers as git://git/NAME.git; this machine reaches it through a port on loopback.
 repository() {
-    run_compose exec --no-TTY git git init --quiet --bare --initial-branch main /data/todo.git
     export GIT_CONFIG_GLOBAL=$scratch/gitconfig
     git config --file "$GIT_CONFIG_GLOBAL" "url.git://$(run_compose port git 9418)/.insteadOf" git://git/
-    git config --file "$GIT_CONFIG_GLOBAL" user.name Test
-    git config --file "$GIT_CONFIG_GLOBAL" user.email test@localhost
-    cp -R examples/todo/repo "$scratch/todo"
-    git -C "$scratch/todo" init --quiet --initial-branch main
-    git -C "$scratch/todo" add --all
-    git -C "$scratch/todo" commit --quiet --message "Start of the todo example"
-    git -C "$scratch/todo" push --quiet git://git/todo.git main
+    git clone --quiet git://git/todo.git "$scratch/todo"
 }
 
 # `submit NAME TASKS FLAGS…`
@@ -129,12 +132,6 @@ submit() {
 }
 
 fetch_branch() { git -C "$scratch/todo" fetch --quiet git://git/todo.git "+ralph/$1:ralph/$1"; }
-
-first_feature() {
-    submit todo examples/todo/tasks.yaml
-    fetch_branch todo
-    examples/todo/check.sh "$scratch/todo" ralph/todo
-}
 
 scale() {
     run_compose up --detach --wait --wait-timeout 180 --no-build --no-recreate --scale worker=3
@@ -210,24 +207,24 @@ restart() {
 }
 
 down() {
-    run_compose down --volumes
+    run_compose --profile demo down --volumes
     local left
     left=$(containers; for kind in volume network; do
         docker "$kind" ls --quiet --filter "label=com.docker.compose.project=$project"
     done)
     [[ -z $left ]] || fail "left behind: $left"
-    [[ -n $engine_is_ours ]] || docker image rm ralph-nats:test ralph-coordinator:test ralph-worker:test >/dev/null
+    [[ -n $engine_is_ours ]] || docker image rm ralph-nats:test ralph-coordinator:test ralph-demo:test >/dev/null
 }
 
 step "starting an engine" engine
 step "building the programs" prepare_programs
 step "making the images that others are built on" prepare_bases
-step "refusing to start without secrets, and generating them" refusal
+step "reading the files as they are in a clone" files
 step "building the images" images
+step "the example, from nothing to Complete" demo
 step "starting everything" up
 step "checking users, ports and rights" hardening
-step "making a repository" repository
-step "the example feature, with one worker" first_feature
+step "cloning the repository" repository
 step "scaling to three workers" scale
 step "a feature under which one worker is killed and another crashes" second_feature
 step "stopping everything and starting it again" restart

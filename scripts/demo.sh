@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "${0%/*}/.."
 # Everything here is its own: neither somebody's database nor their coordinator.
-unset DATABASE_URL NATS_URL RALPH_URL RALPH_TOKEN RALPH_DATA RALPH_REPO RALPH_BASE RALPH_WORKER_NATS_URL
+unset DATABASE_URL DATABASE_URL_FILE NATS_URL NATS_URL_FILE RALPH_TOKEN_FILE RALPH_URL RALPH_TOKEN RALPH_DATA RALPH_REPO RALPH_BASE RALPH_WORKER_NATS_URL
 
 ralph=$PWD/target/debug/ralph-coordinator
 agent=$PWD/target/debug/ralph-scripted-agent

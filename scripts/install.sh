@@ -19,8 +19,10 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # shellcheck disable=SC2086 # Several packages in one argument.
 packages() {
     if have apt-get; then
-        quietly as_root apt-get update -q &&
-            quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $1
+        # Another apt may be at work: it is waited for.
+        quietly as_root apt-get -o DPkg::Lock::Timeout=300 update -q &&
+            quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -q -y \
+                --no-install-recommends $1
     elif have dnf && [ "$2" != - ]; then
         quietly as_root dnf install -q -y $2
     elif have apk; then

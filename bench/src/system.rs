@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use nix::sys::signal::Signal;
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::embedded::{ChildSpec, Process};
+use ralph_coordinator::store::ConnectError;
 use ralph_shared::subjects::Subjects;
 use sqlx::PgPool;
 
@@ -135,7 +136,7 @@ impl System {
     ///
     /// # Errors
     /// When the server refuses.
-    pub async fn coordinators_pool(&self, connections: u32) -> sqlx::Result<PgPool> {
+    pub async fn coordinators_pool(&self, connections: u32) -> Result<PgPool, ConnectError> {
         ralph_coordinator::store::connect(&self.database, connections).await
     }
 

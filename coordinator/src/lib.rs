@@ -12,6 +12,7 @@ pub mod embedded;
 pub mod embedder;
 pub mod faults;
 pub mod flow;
+pub mod http;
 pub mod prompt;
 pub mod services;
 pub mod store;

@@ -97,6 +97,20 @@ async fn postgres_keeps_its_data_over_a_stop_and_a_crash() {
     postgres.stop().await;
 }
 
+/// As root the server runs as another user, who can't enter the folder above.
+#[tokio::test]
+async fn every_postgres_that_is_found_starts_in_a_folder_that_is_closed_above() {
+    for server in Places::from_env().postgres().unwrap() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("a,b")).unwrap();
+        let servers = [server.clone()];
+        let started = Postgres::start(&servers, &data, Tuning::Tests).await;
+        let postgres = started.unwrap_or_else(|error| panic!("{}: {error}", server.bin.display()));
+        assert_eq!(postgres.version(), server.version);
+        postgres.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn postgres_of_another_major_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();

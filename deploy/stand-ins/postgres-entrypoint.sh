@@ -4,6 +4,9 @@ set -eu
 umask 077
 
 if ! [ -s "$PGDATA/PG_VERSION" ]; then
+    if [ -n "${POSTGRES_PASSWORD_FILE:-}" ]; then
+        POSTGRES_PASSWORD=$(cat "$POSTGRES_PASSWORD_FILE")
+    fi
     if [ -z "${POSTGRES_PASSWORD:-}" ]; then
         echo "POSTGRES_PASSWORD is not set, and there is no default" >&2
         exit 1

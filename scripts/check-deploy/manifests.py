@@ -94,13 +94,15 @@ def compose(text):
     services = json.loads(text)["services"]
     for name, service in services.items():
         expect(service.get("read_only") and service.get("cap_drop") == ["ALL"], f"{name} may write or do too much")
+        kept = service.get("cap_add") or []
+        expect(not kept or (name == "secrets" and kept == ["CHOWN"]), f"{name} keeps capabilities")
         for port in service.get("ports", []):
             expect(port.get("host_ip") == "127.0.0.1", f"{name} publishes a port beyond loopback")
         if "build" not in service:
             tag = service["image"].rpartition(":")[2]
             expect(tag[:1].isdigit() or tag[:2].rstrip("0123456789") == "v", f"{name}: its image has no version")
         for key, value in (service.get("environment") or {}).items():
-            expect("PASSWORD" not in key or key.endswith("__FILE") or len(value or "") > 40, f"{name}: {key} is a password to guess")
+            expect("PASSWORD" not in key or key.endswith("_FILE") or len(value or "") > 40, f"{name}: {key} is a password to guess")
     return f"{len(services)} services"
 
 

@@ -1,11 +1,20 @@
-//! How every process connects to NATS: for ever, since a broker that is away costs time only (DESIGN 1.1).
+//! How every process connects to NATS: for ever, since a broker that is away costs time only (DESIGN 1.1). Login and certificates that
+//! the address doesn't hold stand in variables, named as those of the `nats` command.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
 
+use crate::environment::{self, EnvironmentError};
+use crate::file;
 use crate::subjects::worker_inbox;
+use crate::tls::{self, TlsError};
+
+/// The server that is meant where none is named.
+pub const DEFAULT_URL: &str = "nats://127.0.0.1:4222";
 
 /// Longest pause between tries to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
@@ -23,6 +32,43 @@ pub enum BrokerError {
     /// The first connection failed in a way that waiting doesn't mend.
     #[error("failed to connect to NATS; is NATS_URL right?")]
     Connect(#[source] async_nats::ConnectError),
+    /// A login can't be used.
+    #[error("{0} names a file that can't be used")]
+    Login(&'static str, #[source] io::Error),
+    /// There are two logins.
+    #[error("{0} and {1} are both set; a connection logs in in one way, so unset one of them")]
+    Logins(&'static str, &'static str),
+    /// A certificate can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A variable can't be used.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+}
+
+/// Why a try to connect failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Waiting doesn't mend it.
+    Final(String),
+    /// The server may come back.
+    Away(String),
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Final(why) | Self::Away(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The address of NATS: of NATS_URL, or of the file that NATS_URL_FILE names, else [`DEFAULT_URL`].
+///
+/// # Errors
+/// When the variables can't be used.
+pub fn url() -> Result<String, EnvironmentError> {
+    Ok(environment::value("NATS_URL")?.unwrap_or_else(|| DEFAULT_URL.to_owned()))
 }
 
 /// Hosts and ports of `url`, without users and passwords.
@@ -35,18 +81,61 @@ pub fn addresses(url: &str) -> String {
 }
 
 /// Tries once to connect, and says why it fails; `None` when it doesn't.
-pub async fn refusal(url: &str, name: &str) -> Option<String> {
-    let (options, servers) = match options(url) {
+pub async fn refusal(url: &str, name: &str) -> Option<Refusal> {
+    let (options, servers) = match options(url).await {
         Ok(read) => read,
-        Err(error) => return Some(error.to_string()),
+        Err(error) => return Some(Refusal::Final(with_causes(&error))),
     };
     let error = options.name(name).connect(servers).await.err()?;
     Some(match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            "it refused the user or the password".to_owned()
+            Refusal::Final("it refused the user or the password".to_owned())
         }
-        _ => error.to_string(),
+        // A server that wants a client certificate ends the connection, which is told as an error of reading.
+        ConnectErrorKind::Tls => Refusal::Final(with_causes(&error)),
+        _ if is_tls(&error) => Refusal::Final(with_causes(&error)),
+        ConnectErrorKind::TimedOut => Refusal::Away("it doesn't answer".to_owned()),
+        _ => Refusal::Away(with_causes(&error)),
     })
+}
+
+fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// Warns where this connection, which stands, goes beyond this machine without TLS.
+pub fn warn_of_plain_text(client: &Client, url: &str) {
+    let upgraded = client.server_info().tls_required;
+    let servers = url
+        .split(',')
+        .filter_map(|address| address.trim().parse::<ServerAddr>().ok());
+    for server in servers.filter(|server| !upgraded && !server.tls_required()) {
+        if let Some(warning) = tls::plain_text_warning("NATS", server.host()) {
+            tracing::warn!("{warning}");
+        }
+    }
 }
 
 /// Connects as `name`. `url` is one address or several with commas between them; user and password stand in the first
@@ -55,7 +144,7 @@ pub async fn refusal(url: &str, name: &str) -> Option<String> {
 /// # Errors
 /// When the address is none. A broker that can't be reached is waited for.
 pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
-    let (options, servers) = options(url)?;
+    let (options, servers) = options(url).await?;
     for_ever(options.name(name), servers).await
 }
 
@@ -64,7 +153,7 @@ pub async fn connect(url: &str, name: &str) -> Result<Client, BrokerError> {
 /// # Errors
 /// As [`connect`].
 pub async fn connect_worker(url: &str, worker: &str) -> Result<Client, BrokerError> {
-    let (options, servers) = options(url)?;
+    let (options, servers) = options(url).await?;
     let options = options
         .name(format!("ralph-worker {worker}"))
         .custom_inbox_prefix(worker_inbox(worker));
@@ -86,20 +175,92 @@ async fn for_ever(options: ConnectOptions, servers: Vec<ServerAddr>) -> Result<C
 }
 
 /// The servers that `url` names, and how to log in there.
-fn options(url: &str) -> Result<(ConnectOptions, Vec<ServerAddr>), BrokerError> {
+async fn options(url: &str) -> Result<(ConnectOptions, Vec<ServerAddr>), BrokerError> {
+    tls::install();
     let servers: Vec<ServerAddr> = url
         .split(',')
         .map(|address| address.trim().parse())
         .collect::<Result<_, _>>()
         .map_err(BrokerError::Address)?;
+    let mut options = log_in(ConnectOptions::new(), &servers).await?;
+    let authorities = ["NATS_CA", tls::CA_VARIABLE];
+    let authority = authorities
+        .into_iter()
+        .find_map(|name| Some((name, tls::path(name)?)));
+    if let Some((name, path)) = authority {
+        tls::check_certificates(name, &path)?;
+        options = options.add_root_certificates(path);
+    }
+    let [certificate, key] = ["NATS_CERT", "NATS_KEY"].map(|name| (name, tls::path(name)));
+    if let Some((certificate, key)) = tls::client_certificate(certificate, key)? {
+        options = options.add_client_certificate(certificate, key);
+    }
+    Ok((options, servers))
+}
+
+/// The one login that address and variables hold.
+async fn log_in(options: ConnectOptions, servers: &[ServerAddr]) -> Result<ConnectOptions, BrokerError> {
     let decoded = |text: Option<&str>| {
         percent_decode_str(text.unwrap_or_default())
             .decode_utf8_lossy()
             .into_owned()
     };
-    let mut options = ConnectOptions::new();
-    if let Some(server) = servers.iter().find(|server| server.has_user_pass()) {
-        options = options.user_and_password(decoded(server.username()), decoded(server.password()));
+    let server = servers.iter().find(|server| server.username().is_some());
+    let user = match server {
+        Some(server) => Some((
+            decoded(server.username()),
+            server.password().map(|text| decoded(Some(text))),
+        )),
+        None => environment::value("NATS_USER")?.map(|user| (user, None)),
+    };
+    let password = environment::value("NATS_PASSWORD")?;
+    let token = environment::value("NATS_TOKEN")?;
+    let [credentials, seed]: [Option<PathBuf>; 2] = ["NATS_CREDS", "NATS_NKEY"].map(tls::path);
+    let given = [
+        ("NATS_CREDS", credentials.is_some()),
+        ("NATS_NKEY", seed.is_some()),
+        ("NATS_TOKEN", token.is_some()),
+        (
+            if server.is_some() {
+                "a user in NATS_URL"
+            } else {
+                "NATS_USER"
+            },
+            user.is_some(),
+        ),
+    ];
+    let mut given = given.iter().filter(|(_, is_given)| *is_given);
+    if let (Some((one, _)), Some((other, _))) = (given.next(), given.next()) {
+        return Err(BrokerError::Logins(one, other));
     }
-    Ok((options, servers))
+    if let Some(path) = credentials {
+        let text = read("NATS_CREDS", &path)?;
+        return options.credentials(&text).map_err(|error| {
+            let why = format!("{}: {error}", path.display());
+            BrokerError::Login("NATS_CREDS", io::Error::new(error.kind(), why))
+        });
+    }
+    if let Some(path) = seed {
+        let text = read("NATS_NKEY", &path)?;
+        // It may stand between marks, and after comments.
+        let line = text.lines().map(str::trim).find(|line| line.starts_with("SU"));
+        let seed = line.ok_or_else(|| {
+            let why = format!("{}: there is no seed of a user in it, `SU…`", path.display());
+            BrokerError::Login("NATS_NKEY", io::Error::new(io::ErrorKind::InvalidData, why))
+        })?;
+        return Ok(options.nkey(seed.to_owned()));
+    }
+    if let Some(token) = token {
+        return Ok(options.token(token));
+    }
+    Ok(match user {
+        // An address such as nats://TOKEN@HOST holds a token.
+        Some((token, None)) if server.is_some() && password.is_none() => options.token(token),
+        Some((user, own)) => options.user_and_password(user, own.or(password).unwrap_or_default()),
+        None => options,
+    })
+}
+
+fn read(variable: &'static str, path: &Path) -> Result<String, BrokerError> {
+    file::read_text(path, file::SMALL_BYTES).map_err(|error| BrokerError::Login(variable, error))
 }

@@ -9,7 +9,9 @@
 //! | [`broker`] | how every process connects to NATS |
 //! | `command_line` | what holds for both programs' command lines, for those who have one |
 //! | [`document`] | how what commands print for programs says what it is |
+//! | [`environment`] | variables, which may stand in files |
 //! | [`faults`] | points at which a test may kill or stop a process |
+//! | [`file`] | how every file that a person names is read |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`machine`] | which machine this is |
@@ -20,6 +22,7 @@
 //! | [`repositories`] | which repositories may be named by who submits work |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
+//! | [`tls`] | what holds for TLS of every connection |
 //! | [`trust`] | whether a person agreed to a configuration that was found |
 //! | [`wire`] | the messages, one file a message |
 //! | [`logging`] | how every binary sets up its log |
@@ -32,7 +35,9 @@ pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;
 pub mod document;
+pub mod environment;
 pub mod faults;
+pub mod file;
 pub mod ids;
 pub mod kind;
 pub mod logging;

@@ -6,15 +6,12 @@
 //! A file that the user names (`--config`, `RALPH_CONFIG`) needs no further consent.
 
 use std::fs;
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::plain;
-
-/// Longest configuration file. Bytes.
-pub const MAX_BYTES: u64 = 1 << 20;
+use crate::{file, plain};
 
 /// Lines of a file that are shown before the question whether to trust it.
 const SHOWN_LINES: usize = 60;
@@ -124,21 +121,9 @@ impl Consents {
 /// Reads a configuration file.
 ///
 /// # Errors
-/// When it can't be read, is longer than [`MAX_BYTES`], or is no text.
-pub fn read(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    fs::File::open(file)?
-        .take(MAX_BYTES + 1)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        let error = format!(
-            "{} is larger than {} KiB: that is no configuration",
-            file.display(),
-            MAX_BYTES / 1024
-        );
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
-    }
-    Ok(text)
+/// As [`file::read_text`].
+pub fn read(path: &Path) -> io::Result<String> {
+    file::read_text(path, file::SMALL_BYTES)
 }
 
 /// Whether no key is set, as in a file that `init` wrote: comments and headings of tables alone.
@@ -261,7 +246,7 @@ mod tests {
     #[test]
     fn what_is_no_configuration_is_not_read() {
         let endless = read(Path::new("/dev/zero")).unwrap_err().to_string();
-        assert!(endless.contains("larger than 1024 KiB"), "{endless}");
+        assert!(endless.contains("more than the 1 MiB"), "{endless}");
         assert!(read(Path::new("/no/such")).is_err());
     }
 }

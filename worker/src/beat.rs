@@ -34,7 +34,12 @@ pub async fn run(life: Arc<Life>) {
 /// Beside the heartbeats: a long report's text may take longer to put than a lease lasts, and a disk to be written to.
 async fn publish(life: Arc<Life>) {
     loop {
-        at_length(|| life.home.note_alive());
+        at_length(|| {
+            life.home.note_alive();
+            if life.in_contact() {
+                life.home.note_ready();
+            }
+        });
         publish_spooled(&life).await;
         publish_kept(&life).await;
         let pause = life.times().heartbeat;

@@ -18,6 +18,9 @@ use uuid::Uuid;
 /// A file that is as old as its life's last heartbeat.
 const ALIVE: &str = "alive";
 
+/// A file that is as old as the last look at which a coordinator answered heartbeats.
+const READY: &str = "ready";
+
 /// A locked data folder.
 #[derive(Debug)]
 pub struct Home {
@@ -104,14 +107,23 @@ impl Home {
 
     /// Notes that this life goes on, so that the next one can tell how long what it leaves had run.
     pub fn note_alive(&self) {
-        let path = self.dir.join(ALIVE);
+        self.touch(ALIVE);
+    }
+
+    /// Notes that a coordinator answers, for whoever looks after this worker's health.
+    pub fn note_ready(&self) {
+        self.touch(READY);
+    }
+
+    fn touch(&self, name: &str) {
+        let path = self.dir.join(name);
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path);
         if let Err(error) = file.and_then(|file| file.set_modified(SystemTime::now())) {
-            tracing::debug!(%error, "can't note that this worker lives");
+            tracing::debug!(%error, name, "can't note how this worker stands");
         }
     }
 

@@ -331,6 +331,7 @@ impl Life {
         while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
             if told.is_due(&reason, Instant::now()) {
                 let cause = self.link.refusal(&self.config.nats_url).await;
+                let cause = cause.map(|refusal| refusal.to_string());
                 tracing::warn!(reason, cause, "not welcomed yet");
             }
             self.rest(pause).await;
@@ -338,6 +339,7 @@ impl Life {
                 break;
             }
         }
+        self.link.warn_of_plain_text(&self.config.nats_url);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ralph_shared::at_length::by_length;
-use ralph_shared::broker;
+use ralph_shared::broker::{self, Refusal};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, ClaimAnswer, ClaimRequest, DecideAnswer,
@@ -111,8 +111,15 @@ impl Link {
         self.client.connection_state() == State::Connected
     }
 
+    /// Warns where this connection goes beyond this machine without TLS.
+    pub fn warn_of_plain_text(&self, url: &str) {
+        if self.is_connected() {
+            broker::warn_of_plain_text(&self.client, url);
+        }
+    }
+
     /// What another try to connect to `url` ends with, while there is no connection.
-    pub async fn refusal(&self, url: &str) -> Option<String> {
+    pub async fn refusal(&self, url: &str) -> Option<Refusal> {
         if self.is_connected() {
             return None;
         }

@@ -39,13 +39,13 @@ pub fn operator_name(token: &str) -> String {
     format!("operator-{}", &hash[..12])
 }
 
-/// Makes sure that `token` is known with all roles, under `name` if it is new.
+/// Makes sure that `token` is known with this role, under `name` if it is new.
 ///
 /// # Errors
 /// When the database can't be written.
-pub async fn register_token(db: &PgPool, name: &str, token: &str) -> sqlx::Result<()> {
+pub async fn register_token(db: &PgPool, name: &str, token: &str, role: Role) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
-    store::access::ensure(&mut conn, name, &hash_token(token), Role::Admin).await
+    store::access::ensure(&mut conn, name, &hash_token(token), role).await
 }
 
 /// Lets requests pass that may look. A stream needs a place among the streams, and ends soon after its token does.

@@ -1,24 +1,89 @@
-//! `/healthz` lives, `/readyz` can do its work (DESIGN 8). Neither wants a token, and neither tells more than that.
+//! `/healthz` lives, `/readyz` can do its work (DESIGN 8). Neither wants a token, and neither tells more than that. Both are answered by
+//! the API as well as on a listener of their own, which answers from the first moment on and however busy the API is.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State as Connection;
-use axum::Json;
 use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
 use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::app::App;
+use super::places::Places;
 use super::problem::Problem;
+use super::server::answer;
+use crate::services::Deps;
 use crate::store;
 
 /// How long the database may take.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
+/// Connections of the listener of its own, at once.
+const CONNECTIONS: usize = 128;
+/// Whoever asks there sends a request at once.
+const HEAD: Duration = Duration::from_secs(2);
 
 /// A coordinator that answers.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub struct Health {
+pub struct HealthView {
     /// `ok` or `ready`.
     status: &'static str,
+}
+
+/// How far a coordinator is.
+#[derive(Debug, Clone)]
+pub struct Health(Arc<Mutex<Stage>>);
+
+#[derive(Debug, Clone)]
+enum Stage {
+    /// It waits for this.
+    Starting(String),
+    /// It works.
+    Serving(Box<Deps>),
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Stage::Starting("its start".to_owned()))))
+    }
+}
+
+impl Health {
+    /// It waits for this.
+    pub fn waits_for(&self, what: &str) {
+        self.set(Stage::Starting(what.to_owned()));
+    }
+
+    /// It works.
+    pub fn serves(&self, deps: Deps) {
+        self.set(Stage::Serving(Box::new(deps)));
+    }
+
+    fn set(&self, stage: Stage) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
+
+    fn stage(&self) -> Stage {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Answers `/healthz` and `/readyz`, and nothing else, until `shutdown`.
+pub async fn serve_health(health: Health, listener: TcpListener, shutdown: CancellationToken) {
+    let stopping = shutdown.clone();
+    let ready = move || async move {
+        match health.stage() {
+            Stage::Starting(what) => Err(Problem::unavailable(format!("it waits for {what}"))),
+            Stage::Serving(deps) => readiness(&deps, &stopping).await,
+        }
+    };
+    let router = Router::new()
+        .route("/healthz", get(live))
+        .route("/readyz", get(ready));
+    answer(router, listener, &Places::new(CONNECTIONS), HEAD, shutdown).await;
 }
 
 /// The process answers.
@@ -27,10 +92,10 @@ pub struct Health {
     path = "/healthz",
     operation_id = "live",
     tag = "health",
-    responses((status = 200, body = Health))
+    responses((status = 200, body = HealthView))
 )]
-pub async fn live() -> Json<Health> {
-    Json(Health { status: "ok" })
+pub async fn live() -> Json<HealthView> {
+    Json(HealthView { status: "ok" })
 }
 
 /// Database and broker answer, and the loops move that everything waits for.
@@ -39,24 +104,28 @@ pub async fn live() -> Json<Health> {
     path = "/readyz",
     operation_id = "ready",
     tag = "health",
-    responses((status = 200, body = Health), (status = 503))
+    responses((status = 200, body = HealthView), (status = 503))
 )]
-pub async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
-    if app.shutdown.is_cancelled() {
+pub async fn ready(State(app): State<App>) -> Result<Json<HealthView>, Problem> {
+    readiness(&app.deps, &app.shutdown).await
+}
+
+async fn readiness(deps: &Deps, stopping: &CancellationToken) -> Result<Json<HealthView>, Problem> {
+    if stopping.is_cancelled() {
         return Err(Problem::unavailable("this coordinator is being stopped"));
     }
-    match tokio::time::timeout(DATABASE_WITHIN, store::ping(&app.deps.db)).await {
+    match tokio::time::timeout(DATABASE_WITHIN, store::ping(&deps.reserved.first)).await {
         Ok(Ok(())) => {}
         Ok(Err(_)) | Err(_) => return Err(Problem::unavailable("the database does not answer")),
     }
-    if app.deps.bus.client.connection_state() != Connection::Connected {
+    if deps.bus.client.connection_state() != Connection::Connected {
         return Err(Problem::unavailable("the broker is not connected"));
     }
-    if let Some((name, since)) = app.deps.pulse.standing(Instant::now()) {
+    if let Some((name, since)) = deps.pulse.standing(Instant::now()) {
         let seconds = since.as_secs();
         return Err(Problem::unavailable(format!(
             "its loop `{name}` has done nothing for {seconds} s: see its log, and what holds locks in the database"
         )));
     }
-    Ok(Json(Health { status: "ready" }))
+    Ok(Json(HealthView { status: "ready" }))
 }

@@ -17,7 +17,7 @@ use super::app::App;
 use super::body::{CreateHook, CreatedHook, Done, Hooked};
 use super::locate;
 use super::problem::Problem;
-use super::request::{At, Body};
+use super::request::{At, Body, whole};
 use crate::flow::hook::{self, Fired};
 use crate::store;
 use crate::store::hook::HookView;
@@ -102,7 +102,7 @@ pub async fn remove(State(app): State<App>, At(name): At<String>) -> Result<Json
     operation_id = "fire_hook",
     tag = "features",
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 200, body = Hooked), (status = 401), (status = 409), (status = 413))
+    responses((status = 200, body = Hooked), (status = 401), (status = 408), (status = 409), (status = 413))
 )]
 pub async fn fire(
     State(app): State<App>,
@@ -110,9 +110,7 @@ pub async fn fire(
     request: Request,
 ) -> Result<Json<Hooked>, Problem> {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, MAX_HOOK_BYTES)
-        .await
-        .map_err(|_| Problem::too_large(MAX_HOOK_BYTES))?;
+    let body = whole(&parts.extensions, body, MAX_HOOK_BYTES).await?;
     let secret = store::hook::secret(&mut *app.db().await?, &name).await?;
     // What names no hook takes as long.
     let key = secret.as_deref().unwrap_or("none");

@@ -52,7 +52,9 @@ mod tasks;
 mod texts;
 mod tokens;
 mod transcript;
+mod unheard;
 
 pub use access::{hash_token, operator_name, register_token};
-pub use server::{serve, serve_patiently};
+pub use health::{Health, serve_health};
+pub use server::{Bounds, serve, serve_within};
 pub use submit::DEFAULT_MAX_PARALLEL;

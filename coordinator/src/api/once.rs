@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::access::{bearer, hash_token};
 use super::app::App;
 use super::problem::Problem;
-use super::request::MAX_BODY_BYTES;
+use super::request::{MAX_BODY_BYTES, whole};
 use super::seal;
 use crate::faults;
 use crate::store::idempotency::{self, Claim, Keyed};
@@ -79,9 +79,8 @@ pub async fn once(State(app): State<App>, mut request: Request, next: Next) -> R
     let Some(token) = bearer(request.headers()).map(str::to_owned) else {
         return Err(Problem::no_token());
     };
-    let body = axum::body::to_bytes(std::mem::take(request.body_mut()), MAX_BODY_BYTES)
-        .await
-        .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?;
+    let sent = std::mem::take(request.body_mut());
+    let body = whole(request.extensions(), sent, MAX_BODY_BYTES).await?;
     let held = Held {
         token_sha256: hash_token(&token),
         request_sha256: fingerprint(&request, &body),

@@ -36,7 +36,7 @@ const TAGS: [(&str, &str); 7] = [
 ];
 
 /// Problems that an operation may answer with: their status, the name under `components/responses`, what they mean.
-const PROBLEMS: [(&str, &str, &str); 10] = [
+const PROBLEMS: [(&str, &str, &str); 11] = [
     ("400", "Invalid", "Not of the form that is described here"),
     (
         "401",
@@ -45,6 +45,7 @@ const PROBLEMS: [(&str, &str, &str); 10] = [
     ),
     ("403", "NotAllowed", "The token's role is too small"),
     ("404", "NotFound", "Nothing has that id or name"),
+    ("408", "TooSlow", "The body did not come within 60 seconds"),
     (
         "409",
         "Conflict",
@@ -164,13 +165,13 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
         possible.extend(["400", "422"]);
     }
     if tells {
-        possible.push("413");
+        possible.extend(["408", "413"]);
     }
     if path.contains('{') {
         possible.extend(["404", "409"]);
     }
     if takes_key {
-        possible.extend(["400", "409", "413", "422"]);
+        possible.extend(["400", "408", "409", "413", "422"]);
     }
     let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
     if let (Some(example), Some(content)) = (

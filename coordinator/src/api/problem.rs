@@ -147,6 +147,17 @@ impl Problem {
         )
     }
 
+    /// 408: a body that didn't come in time.
+    pub fn too_slow(within: Duration) -> Self {
+        let seconds = within.as_secs_f64();
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too-slow",
+            "The request came too slowly",
+            format!("send the whole body within {seconds} s, or a smaller one"),
+        )
+    }
+
     /// 413.
     pub fn too_large(limit_bytes: usize) -> Self {
         Self::new(

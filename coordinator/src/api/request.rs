@@ -1,8 +1,11 @@
 //! Bodies, queries and paths whose refusal is a problem document like every other error.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
+use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::Extensions;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use ralph_shared::at_length::by_length;
@@ -18,6 +21,8 @@ use crate::store::view::{Cursor, MAX_PAGE};
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// The largest body of a request that only asks: a thousand questions with what they are about.
 pub const MAX_QUESTION_BYTES: usize = 8 * 1024 * 1024;
+/// More blanks than these before the JSON are no body that anybody means. Bytes.
+const MAX_BLANKS: usize = 64 * 1024;
 /// Above it whole numbers have to be written as such. Bytes.
 const MAX_READ_AGAIN: usize = 1024 * 1024;
 /// Below it every whole number is a floating-point number: 2^53.
@@ -32,11 +37,9 @@ pub struct Body<T>(pub T);
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(|_| Problem::too_large(MAX_BODY_BYTES))?;
-        read(&bytes).map(Self)
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        read(&whole(&parts.extensions, body, MAX_BODY_BYTES).await?).map(Self)
     }
 }
 
@@ -48,10 +51,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Question<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let bytes = axum::body::to_bytes(request.into_body(), MAX_QUESTION_BYTES)
-            .await
-            .map_err(|_| Problem::too_large(MAX_QUESTION_BYTES))?;
-        read(&bytes).map(Self)
+        let (parts, body) = request.into_parts();
+        read(&whole(&parts.extensions, body, MAX_QUESTION_BYTES).await?).map(Self)
+    }
+}
+
+/// How long a request's body may take to come.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyWithin(pub Duration);
+
+/// Reads a request's body to its end.
+///
+/// # Errors
+/// When it has more than `most` bytes, breaks off, or takes too long.
+pub async fn whole(extensions: &Extensions, body: axum::body::Body, most: usize) -> Result<Bytes, Problem> {
+    let within = extensions.get::<BodyWithin>();
+    let within = within.map_or(Duration::MAX, |BodyWithin(within)| *within);
+    match tokio::time::timeout(within, to_bytes(body, most)).await {
+        Ok(read) => read.map_err(|_| Problem::too_large(most)),
+        Err(_) => Err(Problem::too_slow(within)),
     }
 }
 
@@ -60,10 +78,18 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) {
-        b"{}"
-    } else {
-        bytes
+    let begin = bytes
+        .iter()
+        .take(MAX_BLANKS + 1)
+        .position(|byte| !byte.is_ascii_whitespace());
+    let text: &[u8] = match begin {
+        Some(begin) => &bytes[begin..],
+        None if bytes.len() <= MAX_BLANKS => b"{}",
+        None => {
+            return Err(Problem::invalid(format!(
+                "the body begins with more than {MAX_BLANKS} blanks; send the JSON without them"
+            )));
+        }
     };
     serde_json::from_slice(text).or_else(|error: serde_json::Error| {
         // As values, JSON takes up to thirty times its room.

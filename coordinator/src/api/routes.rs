@@ -63,6 +63,7 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(inbox::log))
         .routes(routes!(system::workers))
         .routes(routes!(system::worker))
+        .routes(routes!(system::config))
         .routes(routes!(system::runs))
         .routes(routes!(system::run))
         .routes(routes!(costs::costs))
@@ -127,6 +128,7 @@ fn submits() -> OpenApiRouter<App> {
 fn administers() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(system::drain))
+        .routes(routes!(system::forget))
         .routes(routes!(costs::set_budget))
         .routes(routes!(features::remove))
         .routes(routes!(tasks::remove))

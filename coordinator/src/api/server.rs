@@ -3,12 +3,13 @@
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::response::Redirect;
 use axum::routing::get;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -23,16 +24,28 @@ use super::metrics::Counted;
 use super::places::{Places, make_room};
 use super::problem::Problem;
 use super::rate::Rates;
-use super::request::MAX_BODY_BYTES;
+use super::request::{BodyWithin, MAX_BODY_BYTES};
 use super::routes;
+use super::unheard::Unheard;
 use crate::services::Deps;
 
 /// Requests under way may take this long once the server is told to stop; streams end at once.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A request's head has to come within this time, and on a connection that stays open the next one: who sends half of one, or is gone
-/// without a word, keeps no descriptor.
-const HEAD: Duration = Duration::from_secs(60);
+/// How long what a caller sends may take: who sends half of a request, or is gone without a word, keeps no descriptor.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// A request's head, and on a connection that stays open the next one.
+    pub head: Duration,
+    /// A request's body.
+    pub body: Duration,
+}
+
+/// A graph of 100,000 tasks comes within a minute over 10 Mbit/s.
+const BOUNDS: Bounds = Bounds {
+    head: Duration::from_secs(10),
+    body: Duration::from_secs(60),
+};
 /// Pause after the system refused a connection for want of something.
 const WANT: Duration = Duration::from_secs(1);
 /// Shortest time between two words in the log that connections wait.
@@ -40,11 +53,11 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// Answers requests on `listener` until `shutdown`.
 pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToken) {
-    serve_patiently(deps, listener, shutdown, HEAD).await;
+    serve_within(deps, listener, shutdown, BOUNDS).await;
 }
 
-/// The same with another time for a request's head.
-pub async fn serve_patiently(deps: Deps, listener: TcpListener, shutdown: CancellationToken, head: Duration) {
+/// The same within other times.
+pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: CancellationToken, bounds: Bounds) {
     let places = Places::new(deps.settings.api_connections);
     let app = App {
         places: places.clone(),
@@ -55,10 +68,23 @@ pub async fn serve_patiently(deps: Deps, listener: TcpListener, shutdown: Cancel
         counted: Counted::default(),
         shutdown: shutdown.clone(),
     };
-    let service = TowerToHyperService::new(router(app));
+    let router = router(app).layer(Extension(BodyWithin(bounds.body)));
+    answer(router, listener, &places, bounds.head, shutdown).await;
+}
+
+/// Answers with `router`, over as many connections as there are places.
+pub(super) async fn answer(
+    router: Router,
+    listener: TcpListener,
+    places: &Places,
+    head: Duration,
+    shutdown: CancellationToken,
+) {
+    let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head);
     let connections = GracefulShutdown::new();
+    let unheard = Unheard::default();
     let mut said: Option<Instant> = None;
     loop {
         if places.are_taken() && said.is_none_or(|at| at.elapsed() > SAY_AGAIN) {
@@ -75,13 +101,25 @@ pub async fn serve_patiently(deps: Deps, listener: TcpListener, shutdown: Cancel
             accepted = next => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let place = places.connection();
-                let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+                let silent = unheard.opened(peer.ip());
+                let closed = silent.closed();
+                let service = service.clone();
+                let heard = service_fn(move |request| {
+                    silent.heard();
+                    service.call(request)
+                });
+                let connection = http.serve_connection(TokioIo::new(stream), heard);
                 let connection = connections.watch(connection);
                 tokio::spawn(async move {
-                    if let Err(error) = connection.await {
-                        tracing::debug!(%error, "a connection broke off");
+                    tokio::select! {
+                        ended = connection => {
+                            if let Err(error) = ended {
+                                tracing::debug!(%error, "a connection broke off");
+                            }
+                        }
+                        () = closed.cancelled() => {}
                     }
                     drop(place);
                 });

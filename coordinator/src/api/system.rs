@@ -11,6 +11,7 @@ use super::locate;
 use super::problem::Problem;
 use super::request::{Asked, At, PageQuery};
 use crate::bus::Signals;
+use crate::config::Setting;
 use crate::domain::graph::nearest;
 use crate::store;
 use crate::store::view::{self, Page, RunView, SystemView, WorkerView};
@@ -77,6 +78,41 @@ pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<
     signals.order(&name, Control::Drain);
     app.deps.bus.emit(signals).await;
     Ok(Json(Done::of(1)))
+}
+
+/// Forgets a worker that is away and holds nothing. It may say hello again.
+#[utoipa::path(
+    delete,
+    path = "/workers/{name}",
+    operation_id = "forget_worker",
+    tag = "workers",
+    responses((status = 200, body = Done), (status = 409))
+)]
+pub async fn forget(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
+    let lease_ms = app.deps.settings.lease_ms();
+    let mut conn = app.db().await?;
+    if store::worker::forget(&mut conn, &name, lease_ms).await? {
+        return Ok(Json(Done { count: 1 }));
+    }
+    let workers = view::workers(&mut conn, lease_ms).await?;
+    Err(match workers.iter().any(|worker| worker.name == name) {
+        true => Problem::conflict(format!(
+            "{name} was heard a moment ago, or holds a session: stop it, and forget it once `worker list` shows it as away"
+        )),
+        false => no_worker(&name, &workers),
+    })
+}
+
+/// What this coordinator has in force, secrets hidden, and where each value comes from.
+#[utoipa::path(
+    get,
+    path = "/config",
+    operation_id = "show_config",
+    tag = "health",
+    responses((status = 200, body = Page<Setting>))
+)]
+pub async fn config(State(app): State<App>) -> Json<Page<Setting>> {
+    Json(Page::whole(app.deps.settings.in_force.to_vec()))
 }
 
 fn no_worker(name: &str, workers: &[WorkerView]) -> Problem {

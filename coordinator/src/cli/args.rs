@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use ralph_shared::command_line::without_empty_variables;
+use ralph_shared::environment::{EnvironmentError, value};
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
+    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
     schema, serve, spent, status, submit, task, token, up, worker,
 };
 
@@ -50,7 +51,7 @@ pub struct Globals {
     /// Address of the coordinator's API [default: that of the running `up`] [env: RALPH_URL]
     #[arg(long, global = true)]
     pub url: Option<String>,
-    /// Token for the API; better given as RALPH_TOKEN, since arguments can be seen by others [env: RALPH_TOKEN]
+    /// Token for the API; better given as RALPH_TOKEN, since arguments can be seen by others [env: RALPH_TOKEN or RALPH_TOKEN_FILE]
     #[arg(long, global = true)]
     pub token: Option<String>,
     /// Data folder of `up` [default: .ralph here; commands look for it in the folders above as well] [env: RALPH_DATA]
@@ -67,14 +68,22 @@ pub struct Globals {
 impl Globals {
     /// Takes what no flag says from the environment; but a folder that the command names goes before an address that only the
     /// environment does (SPEC 8). Were clap to read these, each would stand in the usage of every error, as if it were required.
-    pub fn read_environment(&mut self) {
-        let said = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let text = |name: &str| said(name).and_then(|value| value.into_string().ok());
-        if self.data.is_none() || self.url.is_some() {
-            self.url = self.url.take().or_else(|| text("RALPH_URL"));
-            self.token = self.token.take().or_else(|| text("RALPH_TOKEN"));
+    ///
+    /// # Errors
+    /// When a variable, or the file that it names, can't be used.
+    pub fn read_environment(&mut self) -> Result<(), EnvironmentError> {
+        let is_alone = self.data.is_none() || self.url.is_some();
+        let data = std::env::var_os("RALPH_DATA").filter(|value| !value.is_empty());
+        self.data = self.data.take().or_else(|| data.map(PathBuf::from));
+        if is_alone {
+            self.url = self
+                .url
+                .take()
+                .map_or_else(|| value("RALPH_URL"), |url| Ok(Some(url)))?;
+            let token = self.token.take();
+            self.token = token.map_or_else(|| value("RALPH_TOKEN"), |token| Ok(Some(token)))?;
         }
-        self.data = self.data.take().or_else(|| said("RALPH_DATA").map(PathBuf::from));
+        Ok(())
     }
 }
 
@@ -83,6 +92,7 @@ impl Globals {
 #[allow(missing_docs)]
 pub enum Command {
     Up(up::UpArgs),
+    Down(down::DownArgs),
     Serve(serve::ServeArgs),
     Migrate(serve::MigrateArgs),
     #[command(subcommand)]

@@ -1,9 +1,10 @@
 //! The HTTP API as the commands use it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use ralph_shared::tls::plain_text_warning;
 use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +15,7 @@ use super::endpoint::{self, Endpoint};
 use super::sse::EventStream;
 use super::submit;
 use crate::api::body::ProblemBody;
+use crate::http;
 use crate::store::view::Page;
 
 /// A graph of 100,000 tasks is stored within seconds; nothing else takes long.
@@ -144,8 +146,14 @@ impl Client {
                     endpoint.url
                 )
             })?;
-        ralph_shared::tls::install();
-        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN);
+        let host = url.host_str().unwrap_or_default();
+        if url.scheme() == "http"
+            && let Some(warning) = plain_text_warning("the coordinator", host)
+        {
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| eprintln!("warning: {warning}"));
+        }
+        let mut http = http::builder()?.connect_timeout(CONNECT_WITHIN);
         if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
             http = http.no_proxy();
         }
@@ -161,6 +169,11 @@ impl Client {
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.resent(self.request(Method::GET, path).timeout(ANSWER_WITHIN))
             .await
+    }
+
+    /// Reads once: where no answer comes within `within`, there is none.
+    pub async fn get_once<T: DeserializeOwned>(&self, path: &str, within: Duration) -> anyhow::Result<T> {
+        self.answer(self.request(Method::GET, path).timeout(within)).await
     }
 
     /// Reads a list to its end, or to `limit` items; `query` may be empty.

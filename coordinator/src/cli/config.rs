@@ -2,26 +2,35 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Subcommand};
+use ralph_shared::environment;
 use ralph_shared::trust::Consents;
 
 use super::args::{Globals, command};
+use super::client::Client;
+use super::endpoint;
 use super::output;
 use super::serve::ServeArgs;
 use super::start::Usage;
 use super::submit::RunFlags;
 use super::table::Table;
-use crate::config::{Config, Given, Key, Setting, effective, read_table};
+use crate::config::{Config, Given, Key, Reader, Setting, Source, effective, read_table};
 use crate::store::view::Page;
+
+/// How long a running coordinator may take to tell what it has in force.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// Print what is configured, and where each value comes from
 ///
 /// A flag wins over a RALPH_* variable, that over .ralph.toml (here, or in a folder above), and the file over the default. Flags
-/// of other commands may be given to see what they change. Workers and coordinators on other machines have files of their own.
+/// of other commands may be given to see what they change. What a coordinator reads is asked of the one that runs, secrets hidden.
+/// Workers on other machines have files of their own.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator config
@@ -35,6 +44,9 @@ pub struct ConfigArgs {
     /// Only these keys, or those of these tables
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
+    /// Ask no running coordinator: tell what one that starts here would read
+    #[arg(long)]
+    local: bool,
     /// Sessions that may run at once
     #[arg(long, env = "RALPH_MAX_PARALLEL", value_name = "N")]
     max_parallel: Option<i32>,
@@ -133,6 +145,9 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     let matches = matches.subcommand_matches("config");
     let file = path.as_deref().zip(table.as_ref());
     let mut items = effective(file, |key| given(key, matches));
+    if !args.local {
+        ask(globals, &mut items).await;
+    }
     if !args.keys.is_empty() {
         let fits = |wanted: &str, key: &str| {
             key.strip_prefix(wanted)
@@ -151,6 +166,50 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     let page = Page::whole(items);
     output::show(globals, &page, |wide| show(&page.items, wide)).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts what the running coordinator has in force in the place of what this environment says of it.
+async fn ask(globals: &Globals, items: &mut [Setting]) {
+    let Ok(endpoint) = endpoint::find(globals) else {
+        return;
+    };
+    let url = endpoint.url.clone();
+    let asked = async {
+        Client::new(endpoint)?
+            .get_once::<Page<Setting>>("/config", ANSWER_WITHIN)
+            .await
+    };
+    let running = match asked.await {
+        Ok(page) => page.items,
+        Err(error) => {
+            eprintln!(
+                "note: the coordinator at {url} doesn't tell what it has in force, so this is what is set here: {error:#}"
+            );
+            return;
+        }
+    };
+    for item in items.iter_mut().filter(|item| item.source != Source::Flag) {
+        if let Some(in_force) = running.iter().find(|running| running.key == item.key) {
+            *item = in_force.clone();
+        }
+    }
+    eprintln!(
+        "note: what a coordinator reads is as the one at {url} has it (--local: as this environment says)"
+    );
+}
+
+/// What a coordinator that was started with this command line reads.
+///
+/// # Errors
+/// When the file can't be read.
+pub(super) fn of_coordinator(subcommand: &str) -> anyhow::Result<Arc<[Setting]>> {
+    let path = Config::locate()?;
+    let table = path.as_deref().map(read_table).transpose()?;
+    let matches = command().get_matches();
+    let matches = matches.subcommand_matches(subcommand);
+    let all = effective(path.as_deref().zip(table.as_ref()), |key| given(key, matches));
+    let reads = |setting: &Setting| setting.read_by == Reader::Coordinator.as_str();
+    Ok(all.into_iter().filter(reads).collect())
 }
 
 /// Whether this file is obeyed.
@@ -175,9 +234,7 @@ fn given(key: &Key, matches: Option<&ArgMatches>) -> Option<Given> {
             _ => {}
         }
     }
-    let value = std::env::var(key.variable?)
-        .ok()
-        .filter(|value| !value.is_empty())?;
+    let value = environment::value(key.variable?).ok().flatten()?;
     Some(Given::Variable(vec![value]))
 }
 
@@ -199,9 +256,9 @@ fn show(settings: &[Setting], wide: bool) -> Table {
         let mut row = vec![setting.key.clone(), value, from];
         if wide {
             row.extend([
-                setting.read_by.to_owned(),
+                setting.read_by.to_string(),
                 setting.default.clone(),
-                setting.about.to_owned(),
+                setting.about.to_string(),
             ]);
         }
         table.row(row);

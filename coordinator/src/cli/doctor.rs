@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use ralph_shared::broker;
+use ralph_shared::environment::EnvironmentError;
 use ralph_shared::requires::OLDEST_GIT;
+use ralph_shared::{broker, environment};
 use serde::Serialize;
 use tokio::process::Command;
 
@@ -144,7 +145,9 @@ fn worker_program() -> Finding {
 fn agent_programs(globals: &Globals) -> Vec<Finding> {
     let check = "agent";
     let running = endpoint::published(globals.data.as_deref()).ok().flatten();
-    let command = running.and_then(|up| up.agent).or_else(|| named("RALPH_AGENT"));
+    let command = running
+        .and_then(|up| up.agent)
+        .or_else(|| environment::value("RALPH_AGENT").ok().flatten());
     let agents = agents::configured(command.as_deref());
     agents
         .iter()
@@ -190,7 +193,11 @@ fn git_of(said: &str) -> Finding {
 
 async fn postgres(places: &Places) -> Finding {
     let check = "Postgres";
-    if let Some(url) = named("DATABASE_URL") {
+    let named = match environment::value("DATABASE_URL") {
+        Ok(named) => named,
+        Err(error) => return unset(check, &error),
+    };
+    if let Some(url) = named {
         return match tokio::time::timeout(ANSWER_WITHIN, store::server_version(&url)).await {
             Ok(Ok(version)) => Finding::ok(check, format!("{version}, named by DATABASE_URL")),
             Ok(Err(error)) => Finding::other(
@@ -228,9 +235,16 @@ async fn postgres(places: &Places) -> Finding {
 
 async fn nats(places: &Places) -> Finding {
     let check = "nats-server";
-    if let Some(url) = named("NATS_URL") {
+    let named = match environment::value("NATS_URL") {
+        Ok(named) => named,
+        Err(error) => return unset(check, &error),
+    };
+    if let Some(url) = named {
         let connect = broker::connect(&url, "ralph-doctor");
         let answered = async {
+            if let Some(refused) = broker::refusal(&url, "ralph-doctor").await {
+                anyhow::bail!("{refused}");
+            }
             let client = connect.await?;
             let jetstream = async_nats::jetstream::new(client.clone());
             jetstream.query_account().await?;
@@ -381,8 +395,10 @@ async fn running(globals: &Globals) -> Finding {
     }
 }
 
-fn named(variable: &str) -> Option<String> {
-    std::env::var(variable).ok().filter(|url| !url.is_empty())
+/// What a variable can't be used for.
+fn unset(check: &'static str, error: &EnvironmentError) -> Finding {
+    let advice = "correct the variable, or unset it to use a private server";
+    Finding::other(check, Status::Missing, error.to_string(), advice)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context as _;
+use ralph_shared::file::{LARGE_BYTES, read_text};
 
 use super::start::Usage;
 
@@ -39,7 +40,7 @@ pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String
     if !status.success() {
         anyhow::bail!("the editor `{editor}` ended with {status}; nothing was stored");
     }
-    std::fs::read_to_string(file.path()).context("failed to read what the editor left")
+    Ok(read_text(file.path(), LARGE_BYTES)?)
 }
 
 /// Keeps a text that could not be stored, and says where.

@@ -1,10 +1,8 @@
 //! `feature edit`
 
-use std::io::Read as _;
-
-use anyhow::Context as _;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
+use ralph_shared::file;
 
 use super::client::{Client, escape};
 use super::duration::Span;
@@ -146,13 +144,7 @@ impl RunChange {
 pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
     let path = format!("/features/{}", escape(&args.feature));
     let description = match args.description.as_deref() {
-        Some("-") => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context("failed to read the description from standard input")?;
-            Some(text)
-        }
+        Some("-") => Some(file::read_stdin(file::LARGE_BYTES)?),
         _ => args.description,
     };
     let mut edit = EditFeature {

@@ -1,10 +1,10 @@
 //! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::Args;
+use ralph_shared::file::{LARGE_BYTES, read_text_or_stdin};
 use serde::Serialize;
 
 use super::args::Globals;
@@ -215,13 +215,5 @@ async fn print(globals: &Globals, feature: &str, which: &str, text: Option<Strin
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("failed to read the text from standard input")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file)
-        .map_err(|error| Usage(format!("failed to read {}: {error}", file.display())).into())
+    read_text_or_stdin(file, LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
 }

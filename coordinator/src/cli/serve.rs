@@ -9,14 +9,17 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use ralph_shared::subjects::Subjects;
+use ralph_shared::{broker, environment, file};
+use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::output;
-use crate::bus::Bus;
+use super::{config, output, reach};
+use crate::api::Health;
 use crate::config::Config;
-use crate::services::{Deps, Reserved};
+use crate::services::{Deps, Reserved, Shares};
+use crate::store::access::Role;
 use crate::{api, services, store};
 
 /// Run one coordinator: the HTTP API and the loops that move tasks
@@ -27,7 +30,9 @@ use crate::{api, services, store};
   DATABASE_URL=postgres://… NATS_URL=nats://… ralph-coordinator serve
   ralph-coordinator serve --listen 127.0.0.1:8080 --token-file /run/secrets/ralph-token
 
-Addresses with passwords are read from the environment alone, since arguments can be seen by others.")]
+Addresses with passwords are read from the environment alone, since arguments can be seen by others; NAME_FILE names a file with the
+value of NAME. docs/connections.md tells of TLS and logins. A server that is away is waited for. RALPH_LOG says what is logged:
+`debug`, or `info,ralph_coordinator::flow=debug`; RALPH_LOG_FORMAT=json logs lines of JSON.")]
 pub struct ServeArgs {
     /// Where the HTTP API listens
     #[arg(
@@ -40,8 +45,14 @@ pub struct ServeArgs {
     /// File with a token that may do everything
     #[arg(long, env = "RALPH_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Connections to Postgres, at most; from 10 on claims and reports have some of their own
-    #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 16, value_name = "N")]
+    /// File with a token that may only look, for what asks for /metrics
+    #[arg(long, env = "RALPH_READ_TOKEN_FILE", value_name = "FILE")]
+    pub read_token_file: Option<PathBuf>,
+    /// Where /healthz and /readyz are answered as well, apart from the API [default: nowhere]
+    #[arg(long, env = "RALPH_HEALTH_LISTEN", value_name = "ADDR")]
+    pub health_listen: Option<SocketAddr>,
+    /// Connections to Postgres, at most; from 4 on some are kept for heartbeats, from 12 on some for claims and reports
+    #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub db_connections: u32,
     /// Prefix of all NATS names, so that two systems can share a server
     #[arg(
@@ -69,61 +80,79 @@ pub struct MigrateArgs {
 
 /// Runs a coordinator until SIGTERM or Ctrl+C.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let config = Config::find()?;
-    let mut settings = config.settings()?.with_environment()?;
+    let found = Config::find()?;
+    let mut settings = found.settings()?.with_environment()?;
+    settings.in_force = config::of_coordinator("serve")?;
     // Whoever else reaches the API shall not have workers look into their own machines.
-    if config.repositories.local.is_none() {
+    if found.repositories.local.is_none() {
         settings.repositories.local = args.listen.ip().is_loopback();
     }
     let subjects = Subjects::new(&args.subject_prefix).map_err(super::start::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let read_token = args.read_token_file.as_deref().map(read_token).transpose()?;
     let url = database_url()?;
-    let share = Reserved::share(args.db_connections);
-    let db = store::connect(&url, args.db_connections - share)
-        .await
-        .context("failed to connect to Postgres; is DATABASE_URL right?")?;
-    let pending = store::pending_migrations(&db).await?;
-    if args.migrate {
-        store::migrate(&db)
-            .await
-            .context("failed to migrate the database")?;
-    } else if pending > 0 {
-        bail!(
-            "the database lacks {pending} migration(s); run `ralph-coordinator migrate`, or serve with --migrate"
-        );
-    }
-    if let Some(token) = token {
-        api::register_token(&db, &api::operator_name(&token), &token)
-            .await
-            .context("failed to store the token's hash")?;
-    }
-    let named = std::env::var("NATS_URL").ok().filter(|url| !url.is_empty());
-    let nats_url = named.unwrap_or_else(|| "nats://127.0.0.1:4222".to_owned());
-    let bus = Bus::connect(&nats_url, subjects)
-        .await?
-        .traced(settings.tracer.clone());
-    let listener = TcpListener::bind(args.listen).await.with_context(|| {
-        format!(
-            "failed to listen on {}; choose another address with --listen",
-            args.listen
-        )
-    })?;
+    let nats_url = broker::url()?;
+    let shutdown = CancellationToken::new();
+    let stop = end_on_signal(shutdown.clone())?;
+    let health = Health::default();
+    let health_server = match args.health_listen {
+        Some(address) => {
+            let listener = listen(address, "--health-listen").await?;
+            tokio::spawn(api::serve_health(health.clone(), listener, shutdown.clone()))
+        }
+        None => tokio::spawn(async {}),
+    };
+    // One that can't be had later is told of at once. Until it serves, callers are refused rather than kept waiting.
+    drop(listen(args.listen, "--listen").await?);
+    let prepared = async {
+        let server = reach::postgres(&url, &health).await?;
+        server.warn_of_plain_text();
+        let shares = Shares::of(args.db_connections);
+        let db = store::connect_with(&server, shares.loops);
+        schema(&db, args.migrate).await?;
+        for (token, role) in [(token, Role::Admin), (read_token, Role::Read)] {
+            let Some(token) = token else { continue };
+            api::register_token(&db, &api::operator_name(&token), &token, role)
+                .await
+                .context("failed to store a token's hash")?;
+        }
+        let bus = reach::bus(&nats_url, &subjects, &health).await?;
+        broker::warn_of_plain_text(&bus.client, &nats_url);
+        anyhow::Ok((server, shares, db, bus.traced(settings.tracer.clone())))
+    };
+    let (server, shares, db, bus) = tokio::select! {
+        prepared = prepared => prepared?,
+        () = shutdown.cancelled() => {
+            tracing::info!("stopped while it waited");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let listener = listen(args.listen, "--listen").await?;
     tracing::info!(address = %listener.local_addr()?, "serving");
 
-    let shutdown = CancellationToken::new();
-    let reserved = match share {
-        0 => Reserved::shared(&db),
-        _ => Reserved::open(&url)?,
+    // Each has connections that the others can't take.
+    let pool = |connections| match connections {
+        0 => db.clone(),
+        n => store::connect_with(&server, n),
+    };
+    let first = pool(shares.first);
+    let reserved = match shares.reserved {
+        0 => Reserved::shared(&first),
+        _ => Reserved::open(&server, first),
     };
     let deps = Deps {
-        db,
+        db: db.clone(),
         reserved,
         bus,
         settings,
         pulse: Arc::default(),
     };
-    let stop = end_on_signal(shutdown.clone())?;
-    let api = api::serve(deps.clone(), listener, shutdown.clone());
+    let for_api = Deps {
+        db: pool(shares.api),
+        ..deps.clone()
+    };
+    health.serves(deps.clone());
+    let api = api::serve(for_api.clone(), listener, shutdown.clone());
     let loops = services::serve(deps.clone(), shutdown.clone());
     // It ends with the loops.
     let loops = async {
@@ -131,14 +160,34 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         shutdown.cancel();
     };
     tokio::join!(api, loops);
+    let _ = health_server.await;
     stop.abort();
     // A statement that hangs is cut off: the server takes its transaction back.
-    let close = async { tokio::join!(deps.reserved.close(), deps.db.close()) };
+    let close = async { tokio::join!(deps.reserved.close(), for_api.db.close(), deps.db.close()) };
     if tokio::time::timeout(CLOSE, close).await.is_err() {
         tracing::warn!("connections to the database did not close in time; cut off");
     }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("failed to listen on {address}; choose another address with {flag}"))
+}
+
+async fn schema(db: &PgPool, migrate: bool) -> anyhow::Result<()> {
+    let pending = store::pending_migrations(db).await?;
+    if migrate {
+        return store::migrate(db).await.context("failed to migrate the database");
+    }
+    if pending > 0 {
+        bail!(
+            "the database lacks {pending} migration(s); run `ralph-coordinator migrate`, or serve with --migrate"
+        );
+    }
+    Ok(())
 }
 
 /// How long connections to the database may take to close.
@@ -175,9 +224,7 @@ fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<tokio::task::Joi
 
 /// Migrates, or says what is missing.
 pub async fn migrate(args: MigrateArgs) -> anyhow::Result<ExitCode> {
-    let db = store::connect(&database_url()?, 1)
-        .await
-        .context("failed to connect to Postgres; is DATABASE_URL right?")?;
+    let db = store::connect(&database_url()?, 1).await?;
     let pending = store::pending_migrations(&db).await?;
     if args.check {
         output::text(&format!("{pending} migration(s) missing\n"))?;
@@ -191,15 +238,14 @@ pub async fn migrate(args: MigrateArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn database_url() -> anyhow::Result<String> {
-    std::env::var("DATABASE_URL")
-        .ok()
-        .filter(|url| !url.is_empty())
-        .context("DATABASE_URL is not set; set it to postgres://USER:PASSWORD@HOST/DATABASE, or use `ralph-coordinator up`")
+    environment::value("DATABASE_URL")?.context(
+        "DATABASE_URL is not set; set it, or DATABASE_URL_FILE, to postgres://USER:PASSWORD@HOST/DATABASE, or use \
+         `ralph-coordinator up`",
+    )
 }
 
 fn read_token(path: &std::path::Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("failed to read the token from {}", path.display()))?;
+    let text = file::read_text(path, file::SMALL_BYTES).context("there is no token")?;
     let token = text.trim();
     if token.len() < 16 {
         bail!(

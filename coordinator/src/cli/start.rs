@@ -9,7 +9,7 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
-    completions, config, context, doctor, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
+    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
     schema, serve, spent, status, submit, task, token, up, worker,
 };
 use crate::domain::states::RunOutcome;
@@ -29,7 +29,22 @@ pub async fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    cli.globals.read_environment();
+    // To what serves, the file of a token is another one's; what looks at the environment tells of it itself.
+    let needs_none = matches!(
+        cli.command,
+        Command::Serve(_)
+            | Command::Up(_)
+            | Command::Down(_)
+            | Command::Migrate(_)
+            | Command::Config(_)
+            | Command::Doctor(_)
+    );
+    if let Err(error) = cli.globals.read_environment()
+        && !needs_none
+    {
+        eprintln!("error: {error}");
+        return ExitCode::from(USAGE);
+    }
     let filter = match cli.command {
         Command::Serve(_) => "info,async_nats=warn,sqlx=warn",
         // It tells the ends of its children itself.
@@ -57,6 +72,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve::serve(args).await,
         Command::Up(args) => up::up(globals, args).await,
+        Command::Down(args) => down::run(globals, args).await,
         Command::Migrate(args) => serve::migrate(args).await,
         Command::Submit(command) => submit::run(globals, command).await,
         Command::Feature(command) => feature::run(globals, command).await,

@@ -1,9 +1,7 @@
 //! `task edit`
 
-use std::io::Read as _;
-
-use anyhow::Context as _;
 use clap::Args;
+use ralph_shared::file;
 
 use super::client::{Client, escape};
 use super::editor;
@@ -73,13 +71,7 @@ impl EditArgs {
 
     fn request(self) -> anyhow::Result<EditTask> {
         let description = match self.description.as_deref() {
-            Some("-") => {
-                let mut text = String::new();
-                std::io::stdin()
-                    .read_to_string(&mut text)
-                    .context("failed to read the description from standard input")?;
-                Some(text)
-            }
+            Some("-") => Some(file::read_stdin(file::LARGE_BYTES)?),
             _ => self.description,
         };
         Ok(EditTask {

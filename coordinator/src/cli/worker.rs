@@ -19,7 +19,7 @@ use crate::store::view::{Page, WorkerView};
 /// 192 bits.
 const PASSWORD_BYTES: usize = 24;
 
-/// Look at workers, and drain them
+/// Look at workers, drain and forget them
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
     /// List workers
@@ -54,6 +54,15 @@ pub enum WorkerCommand {
         )]
         subject_prefix: String,
     },
+    /// Forget a worker that is away and won't come back
+    ///
+    /// One that was drained is forgotten by itself after ten minutes, any other one after 30 days.
+    #[command(after_help = "Example:
+  ralph-coordinator worker forget worker-3")]
+    Forget {
+        /// Name of the worker
+        worker: String,
+    },
     /// Let a worker finish what runs and take nothing new
     #[command(after_help = "Example:
   ralph-coordinator worker drain worker-1")]
@@ -80,6 +89,13 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
             output::show(globals, &worker, |_| page(std::slice::from_ref(&worker), true)).await?;
         }
         WorkerCommand::User { .. } => {}
+        WorkerCommand::Forget { worker } => {
+            let done: Done = client.delete(&format!("/workers/{}", escape(&worker))).await?;
+            match globals.output {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("{worker} is forgotten\n"))?,
+            }
+        }
         WorkerCommand::Drain { worker } => {
             let done: Done = client
                 .post(&format!("/workers/{}/drain", escape(&worker)), &Steer::default())

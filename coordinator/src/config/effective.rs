@@ -1,8 +1,9 @@
 //! Which value of each key holds, and where it comes from.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::{Key, Unset};
@@ -14,7 +15,7 @@ const HIDDEN: &str = "(hidden)";
 const NAME: &str = "NAME";
 
 /// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SettingSource)]
 pub enum Source {
@@ -41,7 +42,7 @@ impl Source {
 }
 
 /// A key and what holds for it.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Setting {
     /// The key.
     pub key: String,
@@ -54,9 +55,9 @@ pub struct Setting {
     /// What holds when nobody sets it, in words or as a value.
     pub default: String,
     /// Who reads it.
-    pub read_by: &'static str,
+    pub read_by: Cow<'static, str>,
     /// What it sets.
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
 }
 
 /// What somebody set outside of the file.
@@ -117,8 +118,8 @@ fn setting(key: &Key, name: String, file: Option<(&Path, &toml::Table)>, given: 
             Unset::Toml(_) => shown(&default(key)),
             Unset::Words(words) => words.to_owned(),
         },
-        read_by: key.reader.as_str(),
-        about: key.about,
+        read_by: key.reader.as_str().into(),
+        about: key.about.into(),
     }
 }
 

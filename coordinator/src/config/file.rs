@@ -9,6 +9,7 @@ use ralph_shared::nearest::nearest;
 use ralph_shared::prices::Prices;
 use ralph_shared::trust::{self, Consents};
 use ralph_shared::wire::MergeHow;
+use ralph_shared::{environment, file};
 use serde::Deserialize;
 
 use crate::domain::run::Ceilings;
@@ -203,19 +204,12 @@ impl NotifyTable {
             }
             None => Vec::new(),
         };
-        let secret = chosen(std::env::var("RALPH_NOTIFY_SECRET").ok(), self.secret.as_deref());
-        let secret = match secret
+        let secret = chosen(environment::value("RALPH_NOTIFY_SECRET")?, self.secret.as_deref());
+        let secret = secret
             .as_deref()
-            .map(|secret| (secret, secret.strip_prefix("file:")))
-        {
-            Some((_, Some(path))) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("notify.secret names {path}, which can't be read"))?;
-                Some(text.trim().to_owned())
-            }
-            Some((secret, None)) => Some(secret.to_owned()),
-            None => None,
-        };
+            .map(file::value)
+            .transpose()
+            .context("notify.secret")?;
         Ok(Some(Notify {
             url: self.url.clone(),
             secret,
@@ -295,7 +289,7 @@ impl Config {
     /// # Errors
     /// When it can't be read.
     pub fn text(path: &Path) -> anyhow::Result<String> {
-        trust::read(path).with_context(|| format!("failed to read {}", path.display()))
+        Ok(trust::read(path)?)
     }
 
     /// Reads a file and warns of keys that nobody reads.

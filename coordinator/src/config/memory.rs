@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::{environment, file};
 use serde::Deserialize;
 
 use super::file::chosen;
@@ -127,16 +128,12 @@ impl EmbeddingsTable {
             (1..=MOST_WAIT_MS).contains(&timeout_ms),
             "memory.embeddings.timeout_ms is how long a claim waits, 1 to {MOST_WAIT_MS}, not {timeout_ms}"
         );
-        let key = chosen(std::env::var(KEY_VARIABLE).ok(), self.key.as_deref());
-        let key = match key.as_deref().map(|key| (key, key.strip_prefix("file:"))) {
-            Some((_, Some(path))) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("memory.embeddings.key names {path}, which can't be read"))?;
-                Some(text.trim().to_owned())
-            }
-            Some((key, None)) => Some(key.to_owned()),
-            None => None,
-        };
+        let key = chosen(environment::value(KEY_VARIABLE)?, self.key.as_deref());
+        let key = key
+            .as_deref()
+            .map(file::value)
+            .transpose()
+            .context("memory.embeddings.key")?;
         Ok(Endpoint {
             url: self.url.clone(),
             model: self.model.clone(),

@@ -288,6 +288,18 @@ impl Published {
     }
 }
 
+/// The data folder that a command means which names none: the nearest `.ralph/` at or above `start` that an `up` of this user's holds.
+pub fn held_above(start: &Path) -> Option<PathBuf> {
+    let mut folders = start.ancestors().map(|folder| folder.join(DEFAULT_NAME));
+    folders.find(|data| is_held(data) && ours(data).is_ok())
+}
+
+/// The process that holds a data folder, if one does.
+pub fn holder(data: &Path) -> Option<i32> {
+    let pid = is_held(data).then(|| fs::read_to_string(data.join("lock")).ok())?;
+    pid?.trim().parse().ok()
+}
+
 /// Whether an `up` runs there: its lock goes with its process, and neither a commit nor an archive can bring a held one along.
 fn is_held(data: &Path) -> bool {
     File::open(data.join("lock"))

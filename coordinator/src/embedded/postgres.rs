@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::child::{Backoff, ChildSpec, Phase, StopStep, Supervised};
+use super::child::{Backoff, Phase, StopStep, Supervised};
 use super::datadir::{DataDir, write_private};
 use super::find::PostgresServer;
 use super::postgres_init::SocketFolder;
@@ -55,23 +55,26 @@ impl Postgres {
         )?;
         postgres_init::give(&settings, user.as_ref())?;
 
-        let spec = ChildSpec::new("postgres", server.bin.join("postgres"), data.log("postgres"))
-            .args(["-D".into(), postgres_init::data_argument(&folder, user.as_ref())])
-            .folder(&folder)
-            .run_as(user)
-            // An immediate shutdown, so that no backend outlives us: the next start recovers.
-            .death_signal(Signal::SIGQUIT)
-            .stop_steps([
-                // Fast: ends the sessions and writes a checkpoint. Then immediate: leaves both to the next start.
-                StopStep {
-                    signal: Signal::SIGINT,
-                    grace: Duration::from_secs(20),
-                },
-                StopStep {
-                    signal: Signal::SIGQUIT,
-                    grace: Duration::from_secs(5),
-                },
-            ]);
+        let spec = postgres_init::program(
+            "postgres",
+            server.bin.join("postgres"),
+            data,
+            &folder,
+            user.as_ref(),
+        )
+        // An immediate shutdown, so that no backend outlives us: the next start recovers.
+        .death_signal(Signal::SIGQUIT)
+        .stop_steps([
+            // Fast: ends the sessions and writes a checkpoint. Then immediate: leaves both to the next start.
+            StopStep {
+                signal: Signal::SIGINT,
+                grace: Duration::from_secs(20),
+            },
+            StopStep {
+                signal: Signal::SIGQUIT,
+                grace: Duration::from_secs(5),
+            },
+        ]);
         let postgres = Self {
             supervised: Supervised::start(spec, Backoff::default()),
             sockets,

@@ -24,16 +24,27 @@ const INITDB_WITHIN: Duration = Duration::from_secs(60);
 const SOCKET_PATH_BYTES: usize = 107;
 const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
-/// How a server that may run as another user names its data folder.
+/// One of the server's programs that works on the data folder `folder`.
 ///
-/// That user may not be able to enter the folders above (a clone below `/root`), so on Linux the server starts inside its
-/// data folder and calls it by its working folder, which needs no way from the root.
-pub(super) fn data_argument(folder: &Path, user: Option<&RunAs>) -> PathBuf {
-    if user.is_some() && cfg!(target_os = "linux") {
-        PathBuf::from("/proc/self/cwd")
+/// A user that isn't ours may not be able to enter the folders above (a clone below `/root`). So on Linux it is started inside its data
+/// folder and calls it by a descriptor, which needs no way from the root; by its working folder it couldn't: before release 16 the
+/// programs leave that to find themselves, and don't get back.
+pub(super) fn program(
+    name: &'static str,
+    program: PathBuf,
+    data: &DataDir,
+    folder: &Path,
+    user: Option<&RunAs>,
+) -> ChildSpec {
+    let spec = if user.is_some() && cfg!(target_os = "linux") {
+        ChildSpec::new(name, "/bin/sh", data.log(name))
+            .args(["-c", r#"exec 9<. && exec "$0" "$@""#])
+            .args([program.into_os_string()])
+            .args(["-D", "/proc/self/fd/9"])
     } else {
-        folder.to_owned()
-    }
+        ChildSpec::new(name, program, data.log(name)).args(["-D".into(), folder.as_os_str().to_owned()])
+    };
+    spec.folder(folder).run_as(user.cloned())
 }
 
 /// Makes `folder` with `initdb`; a half-made one of an earlier try is thrown away.
@@ -70,8 +81,7 @@ async fn run_initdb(
 ) -> Result<(), ServerError> {
     let mut pwfile = std::ffi::OsString::from("--pwfile=");
     pwfile.push(password);
-    let mut spec = ChildSpec::new("initdb", server.bin.join("initdb"), data.log("initdb"))
-        .args(["--pgdata".into(), data_argument(unfinished, user)])
+    let mut spec = program("initdb", server.bin.join("initdb"), data, unfinished, user)
         .args([pwfile])
         .args([
             &format!("--username={USER}"),
@@ -79,8 +89,6 @@ async fn run_initdb(
             "--encoding=UTF8",
             "--locale=C",
         ])
-        .folder(unfinished)
-        .run_as(user.cloned())
         .stop_steps([StopStep {
             signal: nix::sys::signal::SIGINT,
             grace: Duration::from_secs(5),
@@ -112,11 +120,13 @@ pub(super) struct SocketFolder {
 }
 
 impl SocketFolder {
-    /// Inside the data folder where that path is short enough and its owner is who runs the server, else below `/tmp`
+    /// Inside the data folder where that path is short enough, without a comma (the server takes a list of folders), and its owner is who
+    /// runs the server, else below `/tmp`
     /// under a name that belongs to the data folder alone and is the same at each start.
     pub(super) fn new(data: &DataDir, user: Option<&RunAs>) -> Result<Self, ServerError> {
         let inside = data.path("run");
-        if user.is_none() && inside.join(SOCKET_NAME).as_os_str().len() <= SOCKET_PATH_BYTES {
+        let is_one = !inside.as_os_str().as_encoded_bytes().contains(&b',');
+        if user.is_none() && is_one && inside.join(SOCKET_NAME).as_os_str().len() <= SOCKET_PATH_BYTES {
             return Ok(Self {
                 path: inside,
                 temporary: false,
@@ -221,5 +231,13 @@ mod tests {
         give(&link, Some(&user)).unwrap();
         assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
         assert_eq!(fs::symlink_metadata(&link).unwrap().uid(), 65534);
+    }
+
+    #[test]
+    fn a_comma_in_the_data_folders_path_is_kept_from_the_servers_list_of_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("a,b")).unwrap();
+        let sockets = SocketFolder::new(&data, None).unwrap();
+        assert!(!sockets.path().to_string_lossy().contains(','), "{sockets:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{User, geteuid};
+use nix::unistd::{Uid, User, geteuid};
 
 /// The accounts that are tried, best first.
 const ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
@@ -19,19 +19,29 @@ pub struct RunAs {
     pub gid: u32,
 }
 
-/// Root found no account to run Postgres as.
+/// There is no account to run Postgres as.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "Postgres does not run as root, and this machine has neither a user `postgres` nor `nobody`; \
-     create one (`useradd --system postgres`) or run as a plain user"
-)]
-pub struct NoPlainUser;
+pub enum NoPlainUser {
+    /// Root has none.
+    #[error(
+        "Postgres does not run as root, and this machine has neither a user `postgres` nor `nobody`; \
+         create one (`useradd --system postgres`) or run as a plain user"
+    )]
+    OfRoot,
+    /// Our own user id has no name.
+    #[error(
+        "Postgres does not run as a user without a name, and the user id {0} has no entry in /etc/passwd; add one \
+         (`useradd --uid {0} ralph`), run as another user, or name a Postgres that runs (DATABASE_URL)"
+    )]
+    Nameless(u32),
+}
 
 impl RunAs {
     /// Nobody else for a plain user; for root the first of `postgres` and `nobody` that exists.
     pub fn for_postgres() -> Result<Option<Self>, NoPlainUser> {
-        if !geteuid().is_root() {
-            return Ok(None);
+        let own = geteuid();
+        if !own.is_root() {
+            return named(own, User::from_uid(own).ok().flatten().as_ref());
         }
         ACCOUNTS
             .into_iter()
@@ -44,7 +54,7 @@ impl RunAs {
                     gid: user.gid.as_raw(),
                 })
             })
-            .ok_or(NoPlainUser)
+            .ok_or(NoPlainUser::OfRoot)
     }
 
     /// The first folder above `path` that this user may not enter, by its permission bits.
@@ -72,6 +82,14 @@ impl RunAs {
     }
 }
 
+/// A plain user runs it as itself, where it has a name.
+fn named(uid: Uid, account: Option<&User>) -> Result<Option<RunAs>, NoPlainUser> {
+    match account {
+        Some(_) => Ok(None),
+        None => Err(NoPlainUser::Nameless(uid.as_raw())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -80,6 +98,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_user_id_without_a_name_is_told_what_to_do() {
+        let own = User::from_uid(geteuid()).unwrap();
+        assert!(named(geteuid(), own.as_ref()).unwrap().is_none());
+        let error = named(Uid::from_raw(54_321), None).unwrap_err().to_string();
+        assert!(error.contains("useradd --uid 54321"), "{error}");
+    }
 
     #[test]
     fn a_closed_folder_above_blocks_a_stranger() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::answer::{self, Failure};
 use super::lane::Lane;
+use crate::http;
 
 /// How long it may take for a batch of entries.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(60);
@@ -85,8 +86,7 @@ impl Embedder {
     /// # Errors
     /// When HTTP can't be set up.
     pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
-        ralph_shared::tls::install();
-        let http = reqwest::Client::builder()
+        let http = http::builder()?
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .context("failed to set up HTTP")?;

@@ -10,6 +10,7 @@ use ralph_shared::prices::Prices;
 use ralph_shared::repositories::Repositories;
 
 use super::aged::KeptDays;
+use crate::config::Setting;
 use crate::domain::budget::FirstShare;
 use crate::domain::fairness::Turns;
 use crate::domain::levels::{Level, Limit};
@@ -85,6 +86,8 @@ pub struct Settings {
     pub turns: Arc<Mutex<Turns>>,
     /// Where traces of what ended go, if anywhere.
     pub tracer: Option<Tracer>,
+    /// What is set, for whoever asks a running coordinator.
+    pub in_force: Arc<[Setting]>,
 }
 
 /// Who is told that a run ended or that a person is needed (SPEC 9.3).
@@ -145,6 +148,7 @@ impl Default for Settings {
             tail: Arc::default(),
             turns: Arc::default(),
             tracer: None,
+            in_force: Arc::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Value, context};
+use ralph_shared::file;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::SigilName;
 
@@ -189,7 +190,7 @@ impl Templates {
 }
 
 fn read(path: &Path) -> Result<Option<String>, TemplateError> {
-    match std::fs::read_to_string(path) {
+    match file::read_text(path, file::SMALL_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(TemplateError::Unreadable {

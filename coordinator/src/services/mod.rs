@@ -62,14 +62,52 @@ pub struct Reserved {
     pub claims: PgPool,
     /// For reports.
     pub reports: PgPool,
+    /// Of heartbeats, readiness and the loops that everything waits for: neither the API nor other loops can take them.
+    pub first: PgPool,
+}
+
+/// How the connections of a coordinator are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shares {
+    /// Of claims and reports together; 0 where they use the first ones.
+    pub reserved: u32,
+    /// Of what goes first; 0 where all use the same connections.
+    pub first: u32,
+    /// Of the API; 0 where all use the same connections.
+    pub api: u32,
+    /// Of all other loops.
+    pub loops: u32,
 }
 
 /// One batch takes tasks at a time, while others build their assignments.
 const CLAIMS: u32 = 4;
 /// One batch of reports is applied at a time, while the next one is read and runs are looked at.
 const REPORTS: u32 = 3;
-/// With fewer connections than so many all use the same ones.
-const LEAST: u32 = 10;
+/// With fewer connections than so many, claims and reports have none of their own.
+const LEAST: u32 = 12;
+/// With fewer than so many, all use the same ones.
+const LEAST_DIVIDED: u32 = 4;
+
+impl Shares {
+    /// Of so many connections.
+    pub fn of(connections: u32) -> Self {
+        let reserved = match connections {
+            LEAST.. => CLAIMS + REPORTS,
+            _ => 0,
+        };
+        let rest = connections - reserved;
+        let (first, api) = match connections {
+            LEAST_DIVIDED.. => (rest / 4, rest * 3 / 8),
+            _ => (0, 0),
+        };
+        Self {
+            reserved,
+            first,
+            api,
+            loops: rest - first - api,
+        }
+    }
+}
 
 impl Reserved {
     /// Everything over the same connections.
@@ -77,28 +115,22 @@ impl Reserved {
         Self {
             claims: db.clone(),
             reports: db.clone(),
+            first: db.clone(),
         }
     }
 
-    /// How many of so many connections are reserved: none where there are too few.
-    pub fn share(connections: u32) -> u32 {
-        if connections < LEAST { 0 } else { CLAIMS + REPORTS }
-    }
-
-    /// Opens the connections in the background.
-    ///
-    /// # Errors
-    /// When the address is none.
-    pub fn open(url: &str) -> sqlx::Result<Self> {
-        Ok(Self {
-            claims: store::connect_lazy(url, CLAIMS)?,
-            reports: store::connect_lazy(url, REPORTS)?,
-        })
+    /// Opens the connections in the background; `first` are open. The schema has to be this release's.
+    pub fn open(server: &store::Server, first: PgPool) -> Self {
+        Self {
+            claims: store::connect_lazy(server, CLAIMS),
+            reports: store::connect_lazy(server, REPORTS),
+            first,
+        }
     }
 
     /// Closes what is open.
     pub async fn close(&self) {
-        tokio::join!(self.claims.close(), self.reports.close());
+        tokio::join!(self.claims.close(), self.reports.close(), self.first.close());
     }
 }
 
@@ -111,18 +143,35 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// Pause before a loop that failed as a whole is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
+/// Why a loop failed; where it got no connection, why there is none.
+async fn because(db: &PgPool, error: &anyhow::Error) -> String {
+    if let Some(sqlx::Error::PoolTimedOut) = error.downcast_ref()
+        && let Some(refusal) = store::Server::refusal(db).await
+    {
+        return refusal;
+    }
+    format!("{error:#}")
+}
+
 /// Runs all services until `shutdown`, then lets what is under way finish, bounded. A loop that fails is started again.
 pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     let mut loops = JoinSet::new();
+    let first = Deps {
+        db: deps.reserved.first.clone(),
+        ..deps.clone()
+    };
     macro_rules! keep {
-        ($name:literal, $run:path) => {{
-            let (deps, shutdown) = (deps.clone(), shutdown.clone());
+        ($name:literal, $run:path) => {
+            keep!($name, $run, deps)
+        };
+        ($name:literal, $run:path, $deps:ident) => {{
+            let (deps, shutdown) = ($deps.clone(), shutdown.clone());
             loops.spawn(async move {
                 while !shutdown.is_cancelled() {
                     let ended = AssertUnwindSafe($run(&deps, &shutdown)).catch_unwind().await;
                     let error = match ended {
                         Ok(Ok(())) => continue,
-                        Ok(Err(error)) => format!("{error:#}"),
+                        Ok(Err(error)) => because(&deps.db, &error).await,
                         Err(_) => "it panicked".to_owned(),
                     };
                     tracing::warn!(error, service = $name, "service failed; starting it again");
@@ -131,12 +180,12 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
             });
         }};
     }
-    keep!("claims", claims::run);
+    keep!("claims", claims::run, first);
     keep!("requests", requests::run);
-    keep!("reports", reports::run);
-    keep!("tickets", ticks::tickets);
-    keep!("rescue", ticks::rescue);
-    keep!("runs", ticks::runs);
+    keep!("reports", reports::run, first);
+    keep!("tickets", ticks::tickets, first);
+    keep!("rescue", ticks::rescue, first);
+    keep!("runs", ticks::runs, first);
     keep!("recount", ticks::recount);
     keep!("health", ticks::health);
     keep!("plans", ticks::plans);

@@ -56,8 +56,12 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         (Kind::Check, subjects.check()),
         (Kind::Prune, subjects.prune()),
     ];
+    let first = Deps {
+        db: deps.reserved.first.clone(),
+        ..deps.clone()
+    };
     tokio::try_join!(
-        answer_all(deps, shutdown, beats.into(), BEATS_IN_FLIGHT),
+        answer_all(&first, shutdown, beats.into(), BEATS_IN_FLIGHT),
         answer_all(deps, shutdown, others.into(), IN_FLIGHT),
     )?;
     Ok(())

@@ -24,6 +24,8 @@ const NOTICE_DAYS: i32 = 7;
 const DELIVERY_DAYS: i32 = 30;
 /// Workers that weren't heard for so long are forgotten. Days.
 const WORKER_DAYS: i32 = 30;
+/// Workers that were drained and went are forgotten after so long. Minutes.
+const DRAINED_MINUTES: i32 = 10;
 /// How often old rows are removed and streams looked at.
 const UPKEEP: Duration = Duration::from_secs(30);
 /// How often it is looked for workers on which everything fails.
@@ -189,7 +191,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
         store::hook::prune(&mut conn, DELIVERY_DAYS).await?;
-        store::worker::forget(&mut conn, WORKER_DAYS).await?;
+        store::worker::forget_gone(&mut conn, WORKER_DAYS, DRAINED_MINUTES).await?;
     }
     Ok(())
 }

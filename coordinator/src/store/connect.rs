@@ -5,6 +5,8 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
+use super::server::{ConnectError, Server};
+
 /// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
@@ -36,8 +38,13 @@ const MAX_REPEATS: u32 = 5;
 /// Opens a pool of at most `connections`.
 ///
 /// # Errors
-/// When the address is none, or the server doesn't answer within ten seconds.
-pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> {
+/// When the address is none, or the server doesn't let us in.
+pub async fn connect(url: &str, connections: u32) -> Result<PgPool, ConnectError> {
+    Ok(connect_with(&Server::find(url).await?, connections))
+}
+
+/// The same, of a server that was found. They are opened in the background.
+pub fn connect_with(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
@@ -45,16 +52,12 @@ pub async fn connect(url: &str, connections: u32) -> Result<PgPool, sqlx::Error>
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_with(options(url)?)
-        .await
+        .connect_lazy_with(logged(server))
 }
 
 /// A pool of always `connections`, which are opened in the background.
-///
-/// # Errors
-/// When the address is none.
-pub fn connect_lazy(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> {
-    let pool = PgPoolOptions::new()
+pub fn connect_lazy(server: &Server, connections: u32) -> PgPool {
+    PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(connections)
         .acquire_timeout(ACQUIRE)
@@ -62,15 +65,14 @@ pub fn connect_lazy(url: &str, connections: u32) -> Result<PgPool, sqlx::Error> 
         .max_lifetime(None)
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_lazy_with(options(url)?);
-    Ok(pool)
+        .connect_lazy_with(logged(server))
 }
 
-fn options(url: &str) -> Result<PgConnectOptions, sqlx::Error> {
-    let options: PgConnectOptions = url.parse()?;
-    Ok(options
+fn logged(server: &Server) -> PgConnectOptions {
+    let options = server.options.clone();
+    options
         .application_name("ralph-coordinator")
-        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2)))
+        .log_slow_statements(tracing::log::LevelFilter::Warn, Duration::from_secs(2))
 }
 
 async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
@@ -90,11 +92,15 @@ pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
 ///
 /// # Errors
 /// When the address is none, or the server doesn't let us in.
-pub async fn server_version(url: &str) -> sqlx::Result<String> {
-    let mut conn = PgConnection::connect(url).await?;
-    sqlx::query_scalar("show server_version")
-        .fetch_one(&mut conn)
-        .await
+pub async fn server_version(url: &str) -> Result<String, ConnectError> {
+    let server = Server::find(url).await?;
+    let version = async {
+        let mut conn = PgConnection::connect_with(&server.options).await?;
+        sqlx::query_scalar("show server_version")
+            .fetch_one(&mut conn)
+            .await
+    };
+    version.await.map_err(|error| ConnectError::of(&server.at, error))
 }
 
 /// Brings the schema to this release. Several coordinators may call it at once.

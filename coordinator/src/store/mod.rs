@@ -62,9 +62,11 @@ pub mod worker;
 
 mod commit;
 mod connect;
+mod server;
 
 pub use commit::{begin_claims, begin_unflushed, flush};
 pub use connect::{
-    SchemaError, connect, connect_lazy, migrate, pending_migrations, ping, retry_serialization,
-    server_version,
+    SchemaError, connect, connect_lazy, connect_with, migrate, pending_migrations, ping,
+    retry_serialization, server_version,
 };
+pub use server::{ConnectError, Server};

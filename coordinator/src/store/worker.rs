@@ -42,8 +42,9 @@ pub struct Worker {
     pub alive: bool,
 }
 
-/// Forgets workers that weren't heard for so many days and hold nothing: in a cluster each start has a name of its own.
-pub async fn forget(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
+/// Forgets workers that weren't heard for so many days, or minutes where they were drained, and hold nothing: in a cluster each start
+/// has a name of its own, and one that was drained in order doesn't come back, or says hello again.
+pub async fn forget_gone(conn: &mut PgConnection, days: i32, drained_minutes: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "with lives as (
            delete from worker_lives l
@@ -52,13 +53,29 @@ pub async fn forget(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
              and not exists (select from dispatches d where d.incarnation = l.incarnation and d.state = 'live')
          )
          delete from workers
-         where seen_at < now() - make_interval(days => $1)
+         where (seen_at < now() - make_interval(days => $1)
+             or (draining or drain_requested) and seen_at < now() - make_interval(mins => $2))
            and name <> all(array(select worker from dispatches where state = 'live'))",
         days,
+        drained_minutes,
     )
     .execute(conn)
     .await?;
     Ok(())
+}
+
+/// Forgets one worker, unless it was heard within a lease or holds something. Returns whether it did.
+pub async fn forget(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx::Result<bool> {
+    let forgotten = sqlx::query!(
+        "delete from workers
+         where name = $1 and seen_at < now() - $2 * interval '1 millisecond'
+           and name <> all(array(select worker from dispatches where state = 'live'))",
+        name,
+        lease_ms as f64,
+    )
+    .execute(conn)
+    .await?;
+    Ok(forgotten.rows_affected() > 0)
 }
 
 /// Every worker that said hello and was not forgotten, by name.

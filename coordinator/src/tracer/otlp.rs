@@ -12,6 +12,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
 
 use crate::domain::trace::{self, Moment, Span, Value};
+use crate::http;
 
 /// What this is called among services, unless `OTEL_SERVICE_NAME` says otherwise.
 const SERVICE: &str = "ralph";
@@ -32,8 +33,7 @@ pub(super) struct Exporter {
 
 impl Exporter {
     pub(super) fn new(endpoint: &str) -> anyhow::Result<Self> {
-        ralph_shared::tls::install();
-        let http = reqwest::Client::builder()
+        let http = http::builder()?
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .context("failed to set up HTTP")?;

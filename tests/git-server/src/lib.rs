@@ -10,4 +10,4 @@ mod tls;
 
 pub use faults::{Fault, Service};
 pub use server::{GitServer, Login};
-pub use tls::{Authority, Certificate};
+pub use tls::{Authority, Certificate, terminate};

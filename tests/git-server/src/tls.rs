@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::serve::Listener;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,6 +45,18 @@ impl Authority {
         &self.pem
     }
 
+    /// A certificate of a server or a client `name`, and its key, both in PEM.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn issue(&self, name: &str) -> io::Result<[String; 2]> {
+        let mut params = CertificateParams::new([name.to_owned()]).map_err(io::Error::other)?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(io::Error::other)?;
+        Ok([certificate.pem(), key.serialize_pem()])
+    }
+
     /// A certificate of the server `name`, that ended in the year 2001 if it is `over`.
     ///
     /// # Errors
@@ -65,6 +77,18 @@ impl Authority {
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key))
             .map_err(io::Error::other)?;
         Ok(Certificate(Arc::new(config)))
+    }
+}
+
+/// Takes TLS off every connection, and hands it on to `to` in plain text, for ever.
+pub async fn terminate(listener: TcpListener, certificate: Certificate, to: SocketAddr) {
+    let mut listener = TlsListener::new(listener, &certificate);
+    loop {
+        let (mut outer, _) = listener.accept().await;
+        tokio::spawn(async move {
+            let mut inner = TcpStream::connect(to).await?;
+            tokio::io::copy_bidirectional(&mut outer, &mut inner).await
+        });
     }
 }
 

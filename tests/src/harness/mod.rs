@@ -31,7 +31,7 @@ mod world;
 
 pub use configuration::configure;
 pub use options::{Fault, FeatureOptions, WorkerOptions};
-pub use process::Spawned;
+pub use process::{Spawned, bound};
 pub use repository::Repository;
 pub use stub::Stub;
 pub use terminal::Terminal;

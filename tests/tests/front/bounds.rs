@@ -1,16 +1,19 @@
 //! What is too much for a row, a clock or a message is refused with what to do, wherever it comes in.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_coordinator::api;
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::services::{Deps, Reserved};
+use ralph_coordinator::store::access::Role;
 use ralph_tests::harness::World;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::{ADMIN, Api};
@@ -85,18 +88,7 @@ const BOUND: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
     let world = World::start().await.unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let deps = Deps {
-        db: world.db.clone(),
-        reserved: Reserved::shared(&world.db),
-        bus: world.bus.clone(),
-        settings: world.settings.clone(),
-        pulse: Arc::default(),
-    };
-    let shutdown = CancellationToken::new();
-    let head = Duration::from_millis(200);
-    let server = tokio::spawn(api::serve_patiently(deps, listener, shutdown.clone(), head));
+    let (address, shutdown, server) = serve(&world, Duration::from_millis(200), BOUND).await;
     let half = "GET /healthz HTTP/1.1\r\nHost: a\r\n";
     for (sent, answered) in [(half.to_owned(), false), (format!("{half}\r\n"), true)] {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -108,6 +100,86 @@ async fn who_sends_half_a_request_or_no_further_one_keeps_no_connection() {
             .expect("the connection is closed")
             .unwrap();
         assert_eq!(said.starts_with("HTTP/1.1 200"), answered, "{said}");
+    }
+    shutdown.cancel();
+    server.await.unwrap();
+    world.stop().await;
+}
+
+/// The API of this world within these times, until the token is cancelled.
+async fn serve(
+    world: &World,
+    head: Duration,
+    body: Duration,
+) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let deps = Deps {
+        db: world.db.clone(),
+        reserved: Reserved::shared(&world.db),
+        bus: world.bus.clone(),
+        settings: world.settings.clone(),
+        pulse: Arc::default(),
+    };
+    let shutdown = CancellationToken::new();
+    let serving = api::serve_within(deps, listener, shutdown.clone(), api::Bounds { head, body });
+    (address, shutdown, tokio::spawn(serving))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_half_sent_requests_keep_nobody_out() {
+    let world = bounded(100).await;
+    let (address, shutdown, server) = serve(&world, BOUND, BOUND).await;
+    let mut half = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // One that was closed already takes no more.
+        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n").await;
+        half.push(stream);
+    }
+    let mut whole = TcpStream::connect(address).await.unwrap();
+    whole
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut said = String::new();
+    let answered = whole.read_to_string(&mut said);
+    tokio::time::timeout(BOUND / 3, answered)
+        .await
+        .expect("it is answered")
+        .unwrap();
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    shutdown.cancel();
+    server.await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_or_begins_with_blanks_alone_is_refused_in_time() {
+    let world = World::start().await.unwrap();
+    api::register_token(&world.db, "admin", ADMIN, Role::Admin)
+        .await
+        .unwrap();
+    let (address, shutdown, server) = serve(&world, BOUND, Duration::from_millis(300)).await;
+    let blanks = " ".repeat(1 << 20);
+    for (length, sent, expected) in [
+        (100, "{", "HTTP/1.1 408"),
+        (1 << 20, blanks.as_str(), "HTTP/1.1 400"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!(
+            "POST /api/v1/features HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {ADMIN}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        let answered = stream.read_to_string(&mut said);
+        tokio::time::timeout(BOUND, answered)
+            .await
+            .expect("it is answered")
+            .unwrap();
+        assert!(said.starts_with(expected), "{said}");
     }
     shutdown.cancel();
     server.await.unwrap();

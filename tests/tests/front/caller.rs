@@ -29,7 +29,9 @@ impl Api {
             access::ensure(&mut conn, name, &hash, role).await.unwrap();
         }
         drop(conn);
-        api::register_token(&world.db, "admin", ADMIN).await.unwrap();
+        api::register_token(&world.db, "admin", ADMIN, Role::Admin)
+            .await
+            .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shutdown = CancellationToken::new();

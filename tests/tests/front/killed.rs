@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use ralph_coordinator::api;
+use ralph_coordinator::store::access::Role;
 use ralph_tests::harness::{Fault, World, binary};
 use serde_json::{Value, json};
 
@@ -18,7 +19,9 @@ async fn count(world: &World, what: &str) -> i64 {
 #[tokio::test]
 async fn what_was_done_before_the_answer_is_not_done_again() {
     let world = World::calm().await.unwrap();
-    api::register_token(&world.db, "admin", ADMIN).await.unwrap();
+    api::register_token(&world.db, "admin", ADMIN, Role::Admin)
+        .await
+        .unwrap();
     let [point] = ralph_coordinator::faults::REQUEST_POINTS else {
         panic!("another point has no test")
     };

@@ -316,3 +316,46 @@ fn a_conversation_about_a_feature_is_with_the_agent_that_up_was_given() {
     up.signal(Signal::SIGTERM);
     until_blocking("`up` to stop", || up.try_wait().is_some());
 }
+
+#[test]
+fn up_in_the_background_tells_what_it_has_in_force_until_down_stops_it() {
+    let machine = Machine::new();
+    let command = |args: &[&str]| {
+        let mut command = machine.command(args);
+        // A list of folders, to some programs.
+        command.env("RALPH_DATA", machine.at("a,b"));
+        command
+    };
+    let mut up = command(&["up", "--detach", "--workers", "0"]);
+    up.env("RALPH_LEASE_MS", "21000")
+        .env("RALPH_NOTIFY_SECRET", "nobody-sees-this");
+    let up = up.output().unwrap();
+    let said = String::from_utf8_lossy(&up.stderr);
+    assert!(
+        up.status.success() && said.contains("`ralph-coordinator down` stops it"),
+        "{said}"
+    );
+
+    let config = |args: &[&str]| {
+        let output = command(&[&["config", "--output", "json"], args].concat())
+            .output()
+            .unwrap();
+        let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let items = page["items"].as_array().unwrap().clone();
+        let value = |key: &str| items.iter().find(|item| item["key"] == key).unwrap()["value"].clone();
+        [value("lease_ms"), value("notify.secret")]
+    };
+    assert_eq!(config(&[]), [Value::from(21_000), Value::from("(hidden)")]);
+    assert_eq!(config(&["--local"]), [Value::from(20_000), Value::Null]);
+
+    for stops in [true, false] {
+        let down = command(&["down"]).output().unwrap();
+        let said = String::from_utf8_lossy(&down.stderr);
+        assert!(
+            down.status.success() && said.contains("nothing runs") != stops,
+            "{said}"
+        );
+        let status = command(&["status"]).output().unwrap();
+        assert!(!status.status.success());
+    }
+}

@@ -22,6 +22,7 @@ mod edits;
 mod feature_edits;
 mod fenced;
 mod figures;
+mod forgotten;
 mod found;
 mod gates;
 mod glance;

@@ -167,6 +167,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
         ("hook", "hook create deploy --feature g"),
         ("hook_list", "hook list"),
         ("setting_list", "config"),
+        ("setting_list", "config --local"),
         ("finding_list", "doctor"),
         ("set_up", "init"),
     ] {

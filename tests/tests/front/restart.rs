@@ -5,6 +5,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use ralph_coordinator::api;
+use ralph_coordinator::store::access::Role;
 use ralph_tests::harness::{Spawned, WorkerOptions, World, binary, until};
 use serde_json::{Value, json};
 
@@ -76,7 +77,9 @@ fn open(gate: &Path) {
 #[tokio::test]
 async fn those_who_watch_go_on_when_the_coordinator_is_started_again() {
     let world = World::calm().await.unwrap();
-    api::register_token(&world.db, "admin", ADMIN).await.unwrap();
+    api::register_token(&world.db, "admin", ADMIN, Role::Admin)
+        .await
+        .unwrap();
     let mut first = world.coordinator_process("first", None).unwrap();
     let at = address(&first).await;
     let url = format!("http://{at}");

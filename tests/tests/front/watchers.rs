@@ -2,6 +2,7 @@
 
 use futures::future::try_join_all;
 use ralph_coordinator::api;
+use ralph_coordinator::store::access::Role;
 use ralph_tests::harness::World;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -48,7 +49,9 @@ async fn watch(at: &str, token: &str) -> std::io::Result<BufReader<TcpStream>> {
 async fn five_hundred_watchers_cost_less_than_a_hundred_megabytes() {
     let world = World::calm().await.unwrap();
     for token in TOKENS {
-        api::register_token(&world.db, token, token).await.unwrap();
+        api::register_token(&world.db, token, token, Role::Admin)
+            .await
+            .unwrap();
     }
     let coordinator = world.coordinator_process("watched", None).unwrap();
     let at = address(&coordinator).await;

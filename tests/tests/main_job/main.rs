@@ -32,6 +32,8 @@ mod settled;
 mod side_by_side;
 mod soak;
 mod symlinks;
+mod tls;
+mod tls_servers;
 mod traces;
 mod unreadable;
 mod verdicts;

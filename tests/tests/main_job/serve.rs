@@ -1,9 +1,13 @@
 //! `serve` and `up` on servers that are shared, of another release, or not there.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use ralph_coordinator::embedded::Role;
-use ralph_tests::harness::{Spawned, World, binary};
+use ralph_coordinator::services::{self, Deps, Reserved};
+use ralph_coordinator::store;
+use ralph_tests::harness::{Spawned, WorkerOptions, World, binary, until};
+use tokio_util::sync::CancellationToken;
 
 /// The coordinator's program on the servers of this world.
 fn command(world: &World, args: &[&str]) -> Command {
@@ -52,29 +56,138 @@ async fn a_database_of_a_later_release_is_left_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_that_cannot_be_used_is_named_with_what_to_do() {
+async fn a_server_that_refuses_ends_the_start_with_what_to_do() {
     let world = World::calm().await.unwrap();
-    let url = world.nats_url(Role::Coordinator).unwrap();
-    let at = ralph_shared::broker::addresses(&url);
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    for (name, url, expected) in [
-        ("wrong", format!("nats://somebody:wrong@{at}"), at.clone()),
-        ("away", format!("nats://{closed}"), closed.to_string()),
+    let at = ralph_shared::broker::addresses(&world.nats_url(Role::Coordinator).unwrap());
+    let database = world.postgres.as_ref().unwrap().url();
+    for (name, variable, value, expected) in [
+        (
+            "broker",
+            "NATS_URL",
+            format!("nats://somebody:wrong@{at}"),
+            format!("NATS at {at} refused the connection: it refused the user or the password"),
+        ),
+        (
+            "password",
+            "DATABASE_URL",
+            database.replacen("ralph:", "ralph:not-", 1),
+            "password authentication failed".to_owned(),
+        ),
+        (
+            "database",
+            "DATABASE_URL",
+            database.replacen("/ralph?", "/no_such_database?", 1),
+            "database \"no_such_database\" does not exist".to_owned(),
+        ),
+        (
+            "certificate",
+            "NATS_CA",
+            "no-such-file".to_owned(),
+            "NATS_CA names a file that can't be used".to_owned(),
+        ),
     ] {
         let mut serve = command(&world, &["serve"]);
-        serve.env("NATS_URL", url);
+        serve.env(variable, value);
         let said = refuses(&world, name, serve).await;
         assert!(
-            said.contains(&format!("NATS at {expected}")) && said.contains("NATS_URL"),
+            said.contains(&expected) && said.contains(variable),
             "{name}: {said}"
         );
-        assert!(!said.contains("somebody:wrong"), "{said}");
-        let refused = said.contains("refused the user or the password");
-        assert_eq!(refused, name == "wrong", "{said}");
+        assert!(
+            !said.contains("somebody:wrong") && !said.contains("not-"),
+            "{said}"
+        );
     }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_away_are_waited_for_until_they_come_or_it_is_told_to_stop() {
+    let world = World::calm().await.unwrap();
+    let free = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let health = free();
+    let nats = ralph_shared::broker::addresses(&world.nats_url(Role::Coordinator).unwrap());
+    let (database_front, broker_front) = (free(), free());
+    let mut serve = command(&world, &["serve"]);
+    serve
+        .env("RALPH_HEALTH_LISTEN", health.to_string())
+        .env("DATABASE_URL", format!("postgres://ralph@{database_front}/ralph"));
+    let mut stopped = Spawned::start(&mut serve, &world.dir().join("stopped")).unwrap();
+    until("it says what it waits for", async || {
+        let said = stopped.output();
+        let waits = format!(
+            "waiting for Postgres: Postgres at {database_front} can't be reached: connection refused"
+        );
+        said.contains(&waits).then_some(()).ok_or(said)
+    })
+    .await;
+    ralph_shared::tls::install();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = async |path: &str| {
+        let answer = http.get(format!("http://{health}{path}")).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    assert_eq!(get("/healthz").await.0, 200);
+    let (status, said) = get("/readyz").await;
+    assert!(status == 503 && said.contains("it waits for Postgres"), "{said}");
+    stopped.signal(nix::sys::signal::Signal::SIGTERM);
+    assert!(stopped.wait().await.success(), "{}", stopped.output());
+
+    let mut serve = command(&world, &["serve"]);
+    let url = world.nats_url(Role::Coordinator).unwrap();
+    serve
+        .env("RALPH_HEALTH_LISTEN", health.to_string())
+        .env("NATS_URL", url.replace(&nats, &broker_front.to_string()));
+    let comes = Spawned::start(&mut serve, &world.dir().join("comes")).unwrap();
+    until("it waits for the broker", async || {
+        let said = comes.output();
+        said.contains(&format!("waiting for NATS at {broker_front}"))
+            .then_some(())
+            .ok_or(said)
+    })
+    .await;
+    let listener = tokio::net::TcpListener::bind(broker_front).await.unwrap();
+    let front = tokio::spawn(async move {
+        loop {
+            let (mut outer, _) = listener.accept().await.unwrap();
+            let mut inner = tokio::net::TcpStream::connect(&nats).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut outer, &mut inner).await });
+        }
+    });
+    until("it is ready", async || get("/readyz").await.0 == 200).await;
+    drop(comes);
+    front.abort();
+    world.stop().await;
+}
+
+/// What the API and the other loops hold takes nothing from heartbeats.
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_are_answered_while_all_other_connections_are_taken() {
+    let world = World::start().await.unwrap();
+    let url = world.postgres.as_ref().unwrap().url();
+    let (db, first) = (
+        store::connect(&url, 1).await.unwrap(),
+        store::connect(&url, 2).await.unwrap(),
+    );
+    let held = db.acquire().await.unwrap();
+    let deps = Deps {
+        db,
+        reserved: Reserved::shared(&first),
+        bus: world.bus.clone(),
+        settings: world.settings.clone(),
+        pulse: Arc::default(),
+    };
+    let shutdown = CancellationToken::new();
+    let loops = tokio::spawn(services::serve(deps, shutdown.clone()));
+    let _worker = world.worker(&WorkerOptions::named("w")).unwrap();
+    let beats = "select count(*) = 1 from workers where $1 <> incarnation and seen_at > started_at + interval '1 second'";
+    world.until(beats, uuid::Uuid::nil()).await.unwrap();
+    drop(held);
+    shutdown.cancel();
+    loops.await.unwrap();
     world.stop().await;
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::file::{LARGE_BYTES, read_text};
 use ralph_shared::wire::Ended;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -34,10 +35,7 @@ const INTERRUPTED: u8 = 130;
 pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     let (spec, _tmp) = args.session()?;
     let instructions = match &args.instructions {
-        Some(file) => Some(
-            std::fs::read_to_string(file)
-                .with_context(|| format!("failed to read the instructions {}", file.display()))?,
-        ),
+        Some(file) => Some(read_text(file, LARGE_BYTES).context("there are no instructions")?),
         None => None,
     };
     let secrets = own_secrets()

@@ -75,14 +75,10 @@ pub struct RunArgs {
     /// Folder for mirrors, workspaces and unsettled reports
     #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]
     pub data: PathBuf,
-    /// Address of NATS; one with a login only in NATS_URL, where agents don't see it
-    #[arg(
-        long,
-        env = "NATS_URL",
-        default_value = "nats://127.0.0.1:4222",
-        hide_env_values = true
-    )]
-    pub nats: String,
+    /// Address of NATS; one with a login only in NATS_URL, where agents don't see it [default: nats://127.0.0.1:4222] [env:
+    /// NATS_URL or NATS_URL_FILE]
+    #[arg(long)]
+    pub nats: Option<String>,
     /// Prefix of all subjects
     #[arg(long, env = "RALPH_SUBJECT_PREFIX", default_value = "ralph")]
     pub subject_prefix: String,

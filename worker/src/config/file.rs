@@ -274,7 +274,7 @@ fn found() -> anyhow::Result<Option<PathBuf>> {
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    trust::read(path).with_context(|| format!("failed to read {}", path.display()))
+    Ok(trust::read(path)?)
 }
 
 /// Folders of which whoever may write one could say what this machine's configuration is: where it is looked for, and where it lies.

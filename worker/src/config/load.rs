@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use ralph_shared::broker;
 use ralph_shared::machine::dir_pool;
 use ralph_shared::subjects::{Subjects, is_label};
 
@@ -48,12 +49,13 @@ impl Config {
         if args.slots == 0 {
             bail!("a worker needs at least one slot (--slots)");
         }
-        if holds_login(&args.nats) && std::env::var("NATS_URL").as_ref() != Ok(&args.nats) {
+        if args.nats.as_deref().is_some_and(holds_login) {
             bail!(
                 "--nats holds a login, which every process of this machine can read in the process table, agents too: \
                  give the address in NATS_URL instead"
             );
         }
+        let nats_url = args.nats.map_or_else(broker::url, Ok)?;
         let mut machine = Machine::load(args.machine)?;
         if machine.sandbox.mode != SandboxMode::None && is_for_tools(&std::path::absolute(&args.data)?) {
             bail!(
@@ -82,7 +84,7 @@ impl Config {
             pools,
             machine,
             data: args.data,
-            nats_url: args.nats,
+            nats_url,
             subjects: Subjects::new(&args.subject_prefix).map_err(anyhow::Error::msg)?,
             drain: Duration::from_secs(args.drain_seconds),
         })
@@ -125,7 +127,7 @@ mod tests {
                 dirs: Vec::new(),
                 machine: MachineArgs::default(),
                 data: "d".into(),
-                nats: "n".into(),
+                nats: None,
                 subject_prefix: "ralph".into(),
                 drain_seconds: 1,
             };
@@ -135,7 +137,7 @@ mod tests {
         assert!(refused(|a| a.name = Some("A b".into())).contains("--name"));
         assert!(refused(|a| a.pools = vec!["x.y".into()]).contains("--pool"));
         assert!(refused(|a| a.slots = 0).contains("--slots"));
-        assert!(refused(|a| a.nats = "nats://a:1,nats://w:secret@b:1".into()).contains("NATS_URL"));
+        assert!(refused(|a| a.nats = Some("nats://a:1,nats://w:secret@b:1".into())).contains("NATS_URL"));
         assert!(refused(|a| a.data = "/opt/ralph".into()).contains("--data"));
         assert!(refused(|a| a.dirs = vec!["/no/such".into()]).contains("no folder /no/such"));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use ralph_shared::file;
 use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
 use super::agent::agent;
@@ -13,9 +14,6 @@ use super::{rules, stock};
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::AgentCommand;
 use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, is_author};
-
-/// Begins a value that stands in a file.
-const FILE: &str = "file:";
 
 /// What this machine has for sessions.
 #[derive(Debug, Clone)]
@@ -90,7 +88,7 @@ impl Machine {
         let network = file
             .workspace
             .sandbox_network
-            .map(|network| value(network)?.parse().map_err(anyhow::Error::msg));
+            .map(|network| file::value(&network)?.parse().map_err(anyhow::Error::msg));
         let network = network.transpose().context("in [workspace]")?;
         let sandbox = Sandbox {
             mode: args.sandbox.or(said).unwrap_or_default(),
@@ -207,23 +205,14 @@ pub(super) fn values(
     table
         .into_iter()
         .map(|(key, text)| {
-            let is_secret = text.starts_with(FILE);
-            let value = value(text)?;
+            let is_secret = text.starts_with(file::PREFIX);
+            let value = file::value(&text)?;
             if is_secret {
                 secrets.push(value.clone());
             }
             Ok((key, value))
         })
         .collect()
-}
-
-fn value(text: String) -> anyhow::Result<String> {
-    match text.strip_prefix(FILE) {
-        None => Ok(text),
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("failed to read {path}"))
-            .map(|text| text.trim_end().to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use ralph_shared::environment;
 use ralph_shared::wire::EndReason;
 use tokio::sync::watch;
 
@@ -17,8 +18,8 @@ pub struct DoctorArgs {
     /// The agents of this machine.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Address of NATS, to see whether it answers
-    #[arg(long, env = "NATS_URL", hide_env_values = true)]
+    /// Address of NATS, to see whether it answers [env: NATS_URL or NATS_URL_FILE]
+    #[arg(long)]
     pub nats: Option<String>,
     /// Repository whose setup, and the gate, are tried in a clone
     #[arg(long, value_name = "PATH")]
@@ -62,8 +63,12 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
     if found.iter().all(|part| part.status != Status::Missing) {
         found.push(inside(&machine.sandbox).await);
     }
-    if let Some(url) = &args.nats {
-        found.push(parts::nats(url).await);
+    let named = match &args.nats {
+        Some(url) => Some(url.clone()),
+        None => environment::value("NATS_URL")?,
+    };
+    if let Some(url) = named {
+        found.push(parts::nats(&url).await);
     }
     if let Some(repo) = &args.repo {
         let mut told = end.clone();

@@ -179,6 +179,9 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
 pub async fn nats(url: &str) -> Part {
     let shown = without_login(url);
     let reach = async {
+        if let Some(refused) = broker::refusal(url, "ralph-worker doctor").await {
+            return Err(refused.to_string());
+        }
         let client = broker::connect(url, "ralph-worker doctor")
             .await
             .map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! The feature's branch is brought into another one, or handed over to the user's own command (DESIGN 6).
 
+use ralph_shared::environment;
 use ralph_shared::wire::{Decided, EndReason, IntegrationEnd, MergeHow};
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -18,8 +19,6 @@ use crate::session::RedactedTail;
 const OUTPUT_BYTES: usize = 16 << 10;
 /// What such a command is told of the feature. Characters; a variable has its limit.
 const SUMMARY_CHARS: usize = 20_000;
-/// Variables of the worker's that are none of that command's business.
-const OWN_VARIABLES: &[&str] = &["NATS_URL", "DATABASE_URL"];
 
 impl Operation<'_> {
     /// The next head of `branch`, with the feature's branch in it.
@@ -175,7 +174,7 @@ impl Operation<'_> {
         }
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(site.folders.tree());
-        for name in OWN_VARIABLES {
+        for name in environment::secrets() {
             command.env_remove(name);
         }
         let summary: String = self.order.body.chars().take(SUMMARY_CHARS).collect();

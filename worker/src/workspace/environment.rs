@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ralph_shared::environment::is_secret;
 use ralph_shared::requires::OLDEST_GIT;
 
 use super::bulk::BulkLimits;
@@ -189,7 +190,7 @@ const REPLACED: &[&str] = &[
 fn inherited() -> Vec<(OsString, OsString)> {
     let kept = |name: &OsStr| {
         let name = name.to_string_lossy();
-        !name.starts_with("GIT_")
+        !is_secret(&name) && !name.starts_with("GIT_")
             || KEPT.contains(&&*name)
             || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };

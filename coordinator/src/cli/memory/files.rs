@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use ralph_shared::file::{LARGE_BYTES, read_text};
 use time::OffsetDateTime;
 
 use super::{RepoArgs, lines};
@@ -221,13 +222,13 @@ fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
     files.sort();
     let mut lines = Vec::new();
     for file in files {
-        let text = match std::fs::read_to_string(&file) {
+        let text = match read_text(&file, LARGE_BYTES) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
                 eprintln!("{} is passed over: {error}", file.display());
                 continue;
             }
-            Err(error) => return Err(error).with_context(|| format!("failed to read {}", file.display())),
+            Err(error) => return Err(error.into()),
         };
         match KnowledgeFile::parse(&text) {
             Ok(knowledge) => lines.push(ImportLine {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use ralph_shared::file;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -15,7 +15,7 @@ use crate::cli::start::Usage;
 /// # Errors
 /// When it can't be read, or a line is something else: then its number is said.
 pub fn read<T: DeserializeOwned>(path: &Path, shape: &str) -> anyhow::Result<Vec<T>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let text = file::read_text(path, file::LARGE_BYTES)?;
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())

@@ -1,9 +1,7 @@
 //! `memory add | edit | prune | restore | purge | revoke`
 
-use std::io::Read as _;
-
-use anyhow::Context as _;
 use clap::Args;
+use ralph_shared::file;
 
 use super::look::tell;
 use super::{EntryKindArg, RepoArgs};
@@ -175,11 +173,7 @@ fn given(text: String) -> anyhow::Result<String> {
     if text != "-" {
         return Ok(text);
     }
-    let mut read = String::new();
-    std::io::stdin()
-        .read_to_string(&mut read)
-        .context("failed to read standard input")?;
-    let read = read.trim().to_owned();
+    let read = file::read_stdin(file::LARGE_BYTES)?.trim().to_owned();
     if read.is_empty() {
         return Err(Usage("standard input is empty; write the entry's text to it".to_owned()).into());
     }

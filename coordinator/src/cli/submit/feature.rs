@@ -1,12 +1,11 @@
 //! `submit feature NAME`
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
+use ralph_shared::file;
 use ralph_shared::wire::MergeHow;
 
 use super::checked::CheckedGraph;
@@ -250,20 +249,12 @@ async fn dry_run(
 }
 
 fn read_graph(path: &Path) -> anyhow::Result<GraphText> {
-    if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("failed to read the tasks from standard input")?;
-        return Ok(GraphText {
-            source: "standard input".to_owned(),
-            text,
-        });
-    }
-    Ok(GraphText {
-        source: path.display().to_string(),
-        text: read_text(path)?,
-    })
+    let source = match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    };
+    let text = read_text(path)?;
+    Ok(GraphText { source, text })
 }
 
 /// The text that was written beside the project for this feature (SPEC 2.1). It is sent to whoever may read the feature, and to models:
@@ -288,6 +279,5 @@ fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Usage(format!("failed to read {}: {error}", path.display())).into())
+    file::read_text_or_stdin(path, file::LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
 }

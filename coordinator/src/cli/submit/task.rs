@@ -1,11 +1,10 @@
 //! `submit task TITLE`
 
-use std::io::Read as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use ralph_shared::file;
 
 use super::repo::{self, RepoFlags};
 use super::{RunFlags, accepted};
@@ -79,13 +78,7 @@ pub struct TaskArgs {
 /// Submits it.
 pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCode> {
     let description = match args.description.as_deref() {
-        Some("-") => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context("failed to read the description from standard input")?;
-            text
-        }
+        Some("-") => file::read_stdin(file::LARGE_BYTES)?,
         text => text.unwrap_or_default().to_owned(),
     };
     if args.title.trim().is_empty() {

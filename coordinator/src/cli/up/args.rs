@@ -14,6 +14,7 @@ use crate::cli::duration::Span;
 #[command(after_help = "Examples:
   ralph-coordinator up
   ralph-coordinator up --workers 4 --agent claude
+  ralph-coordinator up --detach
   ralph-coordinator up --data /srv/ralph --listen 127.0.0.1:8080")]
 pub struct UpArgs {
     /// How many workers
@@ -35,4 +36,7 @@ pub struct UpArgs {
     /// How long running sessions may go on once everything is to stop; then they are ended, and what they did is kept
     #[arg(long, env = "RALPH_DRAIN_TIMEOUT", default_value = "10s", value_name = "TIME")]
     pub drain_timeout: Span,
+    /// Return once everything runs, and let it run on; `ralph-coordinator down` stops it
+    #[arg(long)]
+    pub detach: bool,
 }

@@ -1,5 +1,6 @@
 //! The coordinator and the workers as children. Passwords go to them by their environment, never by arguments.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +20,18 @@ const WORKER_GRACE: Duration = Duration::from_secs(60);
 /// The exit status of a worker that was told to drain: it isn't started again.
 const DRAINED: i32 = 10;
 
+/// What is meant for this process, or is set for each child anew; the same goes for the names of their files.
+const OURS_ALONE: [&str; 8] = [
+    "DATABASE_URL",
+    "NATS_URL",
+    "RALPH_WORKER_NATS_URL",
+    "RALPH_TOKEN",
+    "RALPH_URL",
+    "RALPH_DATA",
+    "RALPH_AGENT",
+    "RALPH_HEALTH_LISTEN",
+];
+
 /// A child that runs.
 #[derive(Debug)]
 pub struct Child {
@@ -36,7 +49,7 @@ pub fn coordinator(
     listen: SocketAddr,
     token_file: &Path,
 ) -> Child {
-    let spec = ours("coordinator", &programs.coordinator, data)
+    let spec = ours("coordinator", &programs.coordinator, data, servers)
         .args(["serve"])
         .env("DATABASE_URL", &servers.database_url)
         .env("NATS_URL", &servers.nats_url)
@@ -63,7 +76,7 @@ pub fn worker(
     data.folder("workers")?;
     let folder = data.folder(format!("workers/{name}"))?;
     let drain = args.drain_timeout.0;
-    let mut spec = ours(name, &programs.worker, data)
+    let mut spec = ours(name, &programs.worker, data, servers)
         .args(["run", "--name", name, "--slots", &args.slots.to_string()])
         .args(["--data".into(), folder.into_os_string()])
         .env("NATS_URL", &servers.worker_nats_url)
@@ -92,23 +105,22 @@ fn here(data: &DataDir) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     let root = data.root().canonicalize().ok()?;
     let chosen = std::env::var_os("RALPH_DIRS").is_some_and(|dirs| !dirs.is_empty());
-    (!chosen && here.parent().is_some() && !root.starts_with(&here)).then_some(here)
+    // The worker takes a list, with commas between.
+    let is_one = !here.as_os_str().as_encoded_bytes().contains(&b',');
+    (!chosen && is_one && here.parent().is_some() && !root.starts_with(&here)).then_some(here)
 }
 
 /// One of our programs with our environment, but for what is not meant for every child.
-fn ours(name: &str, program: &Path, data: &DataDir) -> ChildSpec {
-    const OURS_ALONE: [&str; 7] = [
-        "DATABASE_URL",
-        "NATS_URL",
-        "RALPH_WORKER_NATS_URL",
-        "RALPH_TOKEN",
-        "RALPH_URL",
-        "RALPH_DATA",
-        "RALPH_AGENT",
-    ];
+fn ours(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildSpec {
+    let meant = |key: &OsStr| {
+        let key = key.to_string_lossy();
+        let key = key.strip_suffix("_FILE").unwrap_or(&key);
+        let of_another_broker = servers.has_private_nats() && key.starts_with("NATS_");
+        !OURS_ALONE.contains(&key) && !of_another_broker
+    };
     let mut spec = ChildSpec::new(name, program, data.log(name)).clear_env();
     for (key, value) in std::env::vars_os() {
-        if !OURS_ALONE.iter().any(|ours| key == *ours) {
+        if meant(&key) {
             spec = spec.env(key, value);
         }
     }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::args::UpArgs;
 use super::children::{self, Child};
+use super::detach::detach;
 use super::programs::Programs;
 use super::servers::Servers;
 use super::steps::{Steps, tell};
@@ -43,6 +44,9 @@ pub async fn up(globals: &Globals, args: UpArgs) -> anyhow::Result<ExitCode> {
         .unwrap_or_else(|| PathBuf::from(DEFAULT_NAME));
     // Asks once, at the terminal, before the children would refuse the file.
     Config::find()?;
+    if args.detach {
+        return detach(&mut signals).await;
+    }
     refuse_tracked(&folder).await?;
     let data = DataDir::open(&folder)?;
     // What a killed `up` left would lead commands astray.

@@ -11,6 +11,7 @@
 
 mod args;
 mod children;
+mod detach;
 mod machine;
 mod programs;
 mod servers;

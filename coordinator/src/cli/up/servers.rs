@@ -1,6 +1,7 @@
 //! Postgres and NATS: private ones, or those that the environment names.
 
 use anyhow::Context as _;
+use ralph_shared::environment::value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +28,7 @@ impl Servers {
     /// # Errors
     /// When a server isn't found or doesn't start; the message says what to do.
     pub async fn start(data: &DataDir, steps: &Steps) -> anyhow::Result<Self> {
-        let named = |name: &str| std::env::var(name).ok().filter(|url| !url.is_empty());
-        let (database_url, nats_url) = (named("DATABASE_URL"), named("NATS_URL"));
+        let (database_url, nats_url) = (value("DATABASE_URL")?, value("NATS_URL")?);
         let places = Places::from_env();
         let postgres = match &database_url {
             Some(_) => None,
@@ -64,7 +64,7 @@ impl Servers {
                 .or(database_url)
                 .unwrap_or_default(),
             nats_url: url_for(Role::Coordinator).unwrap_or_default(),
-            worker_nats_url: named("RALPH_WORKER_NATS_URL")
+            worker_nats_url: value("RALPH_WORKER_NATS_URL")?
                 .or_else(|| url_for(Role::Worker))
                 .unwrap_or_default(),
             postgres,
@@ -86,9 +86,9 @@ impl Servers {
     }
 
     async fn migrate(&self) -> anyhow::Result<((), String)> {
-        let db = store::connect(&self.database_url, 1)
-            .await
-            .context("failed to connect to Postgres; is DATABASE_URL right?")?;
+        let server = store::Server::find(&self.database_url).await?;
+        server.warn_of_plain_text();
+        let db = store::connect_with(&server, 1);
         let pending = store::pending_migrations(&db).await?;
         store::migrate(&db)
             .await
@@ -100,6 +100,11 @@ impl Servers {
             format!("{pending} migrations applied")
         };
         Ok(((), detail))
+    }
+
+    /// Whether the broker is a private one.
+    pub fn has_private_nats(&self) -> bool {
+        self.nats.is_some()
     }
 
     /// The private ones, to be told of when they die.

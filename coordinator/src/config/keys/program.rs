@@ -43,12 +43,35 @@ pub(super) const KEYS: &[Key] = &[
     .flag("token-file"),
     key(
         "db_connections",
-        Toml("16"),
+        Toml("20"),
         Coordinator,
-        "Connections to Postgres, at most; from 10 on claims and reports have some of their own",
+        "Connections to Postgres, at most; some are kept for heartbeats, claims and reports",
     )
     .var("RALPH_DB_CONNECTIONS")
     .flag("db-connections"),
+    key(
+        "read_token_file",
+        Words("none"),
+        Coordinator,
+        "File with a token that may only look",
+    )
+    .var("RALPH_READ_TOKEN_FILE")
+    .flag("read-token-file"),
+    key(
+        "health_listen",
+        Words("nowhere"),
+        Coordinator,
+        "Where /healthz and /readyz are answered as well, apart from the API",
+    )
+    .var("RALPH_HEALTH_LISTEN")
+    .flag("health-listen"),
+    key(
+        "ca_file",
+        Words("none"),
+        Program,
+        "File with certificates of private authorities, for every connection",
+    )
+    .var("RALPH_CA_FILE"),
     key(
         "subject_prefix",
         Toml("'ralph'"),
@@ -73,6 +96,47 @@ pub(super) const KEYS: &[Key] = &[
     )
     .var("NATS_URL")
     .secret(),
+    key("nats_user", Words("that of the address"), Program, "User of NATS").var("NATS_USER"),
+    key(
+        "nats_password",
+        Words("that of the address"),
+        Program,
+        "Password of NATS",
+    )
+    .var("NATS_PASSWORD")
+    .secret(),
+    key("nats_token", Words("none"), Program, "Token of NATS")
+        .var("NATS_TOKEN")
+        .secret(),
+    key(
+        "nats_creds",
+        Words("none"),
+        Program,
+        "File with credentials for NATS",
+    )
+    .var("NATS_CREDS"),
+    key(
+        "nats_nkey",
+        Words("none"),
+        Program,
+        "File with the seed of a user of NATS",
+    )
+    .var("NATS_NKEY"),
+    key(
+        "nats_ca",
+        Words("ca_file, else the system's"),
+        Program,
+        "File with the certificates that NATS is verified by",
+    )
+    .var("NATS_CA"),
+    key(
+        "nats_cert",
+        Words("none"),
+        Program,
+        "File with the client certificate for NATS",
+    )
+    .var("NATS_CERT"),
+    key("nats_key", Words("none"), Program, "File with its key").var("NATS_KEY"),
     key(
         "heartbeat_ms",
         Toml("5000"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use ralph_shared::environment;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use time::OffsetDateTime;
@@ -13,23 +14,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::flow::Notify;
+use crate::http;
 use crate::store::notice::Notice;
 
 /// Longest time that an address may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time that a command may run.
 const RUN_WITHIN: Duration = Duration::from_secs(30);
-
-/// Variables of the coordinator's that are nobody else's.
-const SECRETS: [&str; 7] = [
-    "DATABASE_URL",
-    "PGPASSWORD",
-    "NATS_URL",
-    "RALPH_WORKER_NATS_URL",
-    "RALPH_NOTIFY_SECRET",
-    "RALPH_EMBEDDINGS_KEY",
-    "RALPH_TOKEN",
-];
 
 /// What a receiver gets.
 pub(super) fn message(notice: &Notice) -> Value {
@@ -67,8 +58,7 @@ impl Deliverer {
     /// # Errors
     /// When HTTP can't be set up.
     pub(super) fn new(notify: Notify) -> anyhow::Result<Self> {
-        ralph_shared::tls::install();
-        let http = reqwest::Client::builder()
+        let http = http::builder()?
             .timeout(ANSWER_WITHIN)
             .redirect(reqwest::redirect::Policy::none())
             .build()
@@ -125,7 +115,7 @@ impl Deliverer {
             return Ok(());
         };
         let mut command = Command::new(program);
-        for name in SECRETS {
+        for name in environment::secrets() {
             command.env_remove(name);
         }
         let mut child = command
