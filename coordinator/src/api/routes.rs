@@ -11,8 +11,8 @@ use super::app::App;
 use super::openapi::SECURITY;
 use super::{
     access, caller, changes, costs, deps, described, feature_edit, features, follow, health, hooks, inbox,
-    locate, memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts, tokens,
-    transcript,
+    locate, memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts,
+    tokens, transcript,
 };
 use crate::store::access::Role;
 

@@ -17,7 +17,7 @@ use super::once::NewId;
 use super::problem::Problem;
 use super::repository::{self, Repository};
 use super::request::Body;
-use super::{agents, given, locate, memory};
+use super::{agents, given, locate};
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;

@@ -92,7 +92,7 @@ pub async fn forget(State(app): State<App>, At(name): At<String>) -> Result<Json
     let lease_ms = app.deps.settings.lease_ms();
     let mut conn = app.db().await?;
     if store::worker::forget(&mut conn, &name, lease_ms).await? {
-        return Ok(Json(Done { count: 1 }));
+        return Ok(Json(Done { count: 1, run: None }));
     }
     let workers = view::workers(&mut conn, lease_ms).await?;
     Err(match workers.iter().any(|worker| worker.name == name) {

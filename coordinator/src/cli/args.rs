@@ -8,8 +8,8 @@ use ralph_shared::environment::{EnvironmentError, value};
 
 use super::output::Format;
 use super::{
-    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
-    schema, serve, spent, status, submit, task, token, up, worker,
+    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run,
+    schedule, schema, serve, spent, status, submit, task, token, up, worker,
 };
 
 /// Runs many coding agents on one task graph.

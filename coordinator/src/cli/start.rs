@@ -9,8 +9,8 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
-    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run, schedule,
-    schema, serve, spent, status, submit, task, token, up, worker,
+    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run,
+    schedule, schema, serve, spent, status, submit, task, token, up, worker,
 };
 use crate::domain::states::RunOutcome;
 

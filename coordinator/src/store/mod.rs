@@ -66,7 +66,7 @@ mod server;
 
 pub use commit::{begin_claims, begin_unflushed, flush};
 pub use connect::{
-    SchemaError, connect, connect_lazy, connect_with, migrate, pending_migrations, ping,
-    retry_serialization, server_version,
+    SchemaError, connect, connect_lazy, connect_with, migrate, pending_migrations, ping, retry_serialization,
+    server_version,
 };
 pub use server::{ConnectError, Server};

@@ -10,7 +10,7 @@ pub async fn feature_of(client: &Client, task: &str) -> Option<String> {
         return Some(feature.to_owned());
     }
     let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await.ok()?;
-    Some(detail.feature_name)
+    Some(detail.task.feature_name)
 }
 
 /// Says what to do next, after something was done: where the look-up fails, nothing is said.
