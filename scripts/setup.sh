@@ -26,6 +26,8 @@ done
 # Only where everything is tested: systems start a server that they install. It needn't be in the PATH.
 if [ -n "${CI:-}" ]; then
     (PATH=$PATH:/usr/sbin:/usr/local/sbin && have sshd) || missing="$missing sshd"
+    # The wheel's Postgres was built without TLS.
+    (PATH=$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)/usr/libexec/postgresql && have postgres) || missing="$missing postgresql"
 fi
 if [ -z "$missing$need_postgres$need_nats" ]; then
     say "nothing to do, the servers are here: $servers"
@@ -40,6 +42,9 @@ for tool in $missing; do
     # Only its own tests need it.
     git-lfs) packages git-lfs git-lfs git-lfs git-lfs || say "$tool could not be installed: its tests are left out" ;;
     sshd) packages openssh-server openssh-server openssh-server openssh ;;
+    postgresql)
+        packages postgresql postgresql-server postgresql postgresql || say "$tool could not be installed: the tests of TLS to it are left out"
+        ;;
     *) packages "$tool" "$tool" "$tool" "$tool" ;;
     esac || fail "$tool could not be installed: install it and run this again"
 done

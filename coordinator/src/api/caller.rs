@@ -22,6 +22,7 @@ use super::app::App;
 use super::locate;
 use super::once::NewId;
 use super::problem::Problem;
+use super::request::whole;
 use super::routes;
 use crate::flow::steer::By;
 use crate::store;
@@ -207,9 +208,8 @@ async fn values(request: &mut Request) -> Result<Map<String, Value>, Problem> {
     if length(request.headers()).is_none_or(|length| length > MAX_READ) {
         return Ok(Map::new());
     }
-    let bytes = axum::body::to_bytes(std::mem::take(request.body_mut()), MAX_READ)
-        .await
-        .map_err(|_| Problem::too_large(MAX_READ))?;
+    let body = std::mem::take(request.body_mut());
+    let bytes = whole(request.extensions(), body, MAX_READ).await?;
     let values = serde_json::from_slice(&bytes).unwrap_or_default();
     *request.body_mut() = Body::from(bytes);
     Ok(values)

@@ -42,15 +42,15 @@ pub(super) fn check_repo(repo: &RepoRef, allowed: &Repositories) -> Result<(), P
     }
     if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {
         return Err(Problem::invalid(format!(
-            "`{}` is no address that git could take",
+            "`repo.address`: `{}` is no address that git could take",
             public(&repo.address)
         )));
     }
     allowed
         .check(&repo.address)
-        .map_err(|error| Problem::refused(error.to_string()))?;
+        .map_err(|error| Problem::refused(format!("`repo.address`: {error}")))?;
     if let Some(name) = &repo.branch {
-        branch::check(name).map_err(|error| Problem::refused(error.to_string()))?;
+        branch::check(name).map_err(|error| Problem::refused(format!("`repo.branch`: {error}")))?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) fn waiting(
         let result = steps::result(step);
         match is_given {
             true if !waits.steps.contains(&step) => waits.steps.push(step),
-            false if !written.contains(&step) && !(draft && written.is_empty()) => {
+            false if !(written.contains(&step) || draft && written.is_empty()) => {
                 return Err(Problem::refused(format!(
                     "there is no {result} to approve: what is given comes after it, so none is written; leave `{result}` out of \
                      what is approved, or give it as well"

@@ -21,7 +21,7 @@ const MOST_EVENTS: i64 = 10_000;
     get,
     path = "/inbox",
     operation_id = "show_inbox",
-    tag = "system",
+    tag = "features",
     responses((status = 200, body = InboxView))
 )]
 pub async fn show(State(app): State<App>) -> Result<Json<InboxView>, Problem> {
@@ -48,7 +48,7 @@ pub struct LogQuery {
     get,
     path = "/log",
     operation_id = "show_events",
-    tag = "system",
+    tag = "features",
     params(LogQuery),
     responses((status = 200, body = Page<EventView>))
 )]

@@ -47,6 +47,8 @@ const BOUNDS: Bounds = Bounds {
     body: Duration::from_secs(60),
 };
 /// Pause after the system refused a connection for want of something.
+/// How long a connection may be silent where others wait for its place.
+const SILENCE: Duration = Duration::from_millis(500);
 const WANT: Duration = Duration::from_secs(1);
 /// Shortest time between two words in the log that connections wait.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
@@ -93,7 +95,9 @@ pub(super) async fn answer(
         }
         // A connection for which there is no place stays in the system's queue.
         let next = async {
-            places.free().await;
+            while tokio::time::timeout(SILENCE, places.free()).await.is_err() {
+                unheard.close_older(SILENCE);
+            }
             listener.accept().await
         };
         let accepted = tokio::select! {

@@ -1,20 +1,19 @@
-//! Connections over which no whole request came yet. Each address has a few of them, and when it opens more, its oldest is closed: so
-//! whoever opens thousands and sends half a request over each takes no place from others, and a new request is always heard.
+//! Connections over which no whole request came yet. Where all places are taken, those of the address that has most of them are closed
+//! after a moment: so whoever opens thousands and sends half a request over each takes no place from others.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// Of one address, at most.
-const OF_ONE_ADDRESS: usize = 64;
-/// Of all addresses.
-const OF_ALL: usize = 256;
+/// Its address, since when, and what closes it.
+type Open = (IpAddr, Instant, CancellationToken);
 
 /// All of them, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Unheard(Arc<Mutex<VecDeque<(IpAddr, CancellationToken)>>>);
+pub struct Unheard(Arc<Mutex<VecDeque<Open>>>);
 
 /// One of them, until its first request came or it ended.
 #[derive(Debug)]
@@ -24,28 +23,35 @@ pub struct Silent {
 }
 
 impl Unheard {
-    /// Takes a new connection in, and closes the oldest one of those that are too many.
+    /// Takes a new connection in.
     pub fn opened(&self, from: IpAddr) -> Silent {
         let closed = CancellationToken::new();
-        let mut all = self.lock();
-        let of_one = all.iter().filter(|(address, _)| *address == from).count();
-        let oldest = if of_one >= OF_ONE_ADDRESS {
-            all.iter().position(|(address, _)| *address == from)
-        } else {
-            (all.len() >= OF_ALL).then_some(0)
-        };
-        if let Some((_, oldest)) = oldest.and_then(|at| all.remove(at)) {
-            oldest.cancel();
-        }
-        all.push_back((from, closed.clone()));
-        drop(all);
+        self.lock().push_back((from, Instant::now(), closed.clone()));
         Silent {
             all: self.clone(),
             closed,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(IpAddr, CancellationToken)>> {
+    /// Closes those of the address that has most of them, where they are older than this.
+    pub fn close_older(&self, than: Duration) {
+        let mut all = self.lock();
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for (address, ..) in all.iter() {
+            *counts.entry(*address).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let Some((most, _)) = most else { return };
+        all.retain(|(address, since, closed)| {
+            let goes = *address == most && since.elapsed() >= than;
+            if goes {
+                closed.cancel();
+            }
+            !goes
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Open>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,7 +64,7 @@ impl Silent {
 
     /// A request came: the connection is closed for others no more.
     pub fn heard(&self) {
-        self.all.lock().retain(|(_, closed)| *closed != self.closed);
+        self.all.lock().retain(|(_, _, closed)| *closed != self.closed);
     }
 }
 
@@ -79,26 +85,18 @@ mod tests {
     }
 
     #[test]
-    fn of_one_address_the_oldest_are_closed() {
+    fn those_of_the_address_that_has_most_are_closed() {
         let all = Unheard::default();
+        all.close_older(Duration::ZERO);
         let other = all.opened(IpAddr::from([10, 0, 0, 2]));
-        let mut silent: Vec<Silent> = (0..OF_ONE_ADDRESS + 3).map(|_| all.opened(ONE)).collect();
-        assert!(silent[..3].iter().all(|one| one.closed.is_cancelled()));
-        assert_eq!(open(&silent), OF_ONE_ADDRESS);
+        let silent: Vec<Silent> = (0..5).map(|_| all.opened(ONE)).collect();
+        silent[0].heard();
+        all.close_older(Duration::from_secs(60));
+        assert_eq!(open(&silent), 5, "they are new");
+        all.close_older(Duration::ZERO);
+        assert_eq!(open(&silent), 1, "one that was heard stays");
         assert!(!other.closed.is_cancelled());
-        silent[3].heard();
-        silent.push(all.opened(ONE));
-        assert_eq!(open(&silent), OF_ONE_ADDRESS + 1, "one that was heard stays");
         drop((silent, other));
         assert!(all.lock().is_empty());
-    }
-
-    #[test]
-    fn of_all_addresses_the_oldest_are_closed() {
-        let all = Unheard::default();
-        let address = |n: usize| IpAddr::from((n as u128).to_be_bytes());
-        let silent: Vec<Silent> = (0..OF_ALL + 5).map(|n| all.opened(address(n))).collect();
-        assert_eq!(open(&silent), OF_ALL);
-        assert!(silent[..5].iter().all(|one| one.closed.is_cancelled()));
     }
 }

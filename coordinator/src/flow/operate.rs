@@ -69,13 +69,13 @@ async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Resul
     Ok(Ok(Held { features, branches }))
 }
 
-/// The same, unless a task of it does the same already, or it would not be done now but with some later run.
+/// The same, unless a task of it does the same already.
 async fn hold_for(
     conn: &mut PgConnection,
     feature: FeatureId,
     is_same: impl Fn(&GitOperation) -> bool,
 ) -> sqlx::Result<Result<Held, Operated>> {
-    let mut held = match hold(conn, feature).await? {
+    let held = match hold(conn, feature).await? {
         Ok(held) => held,
         Err(refused) => return Ok(Err(refused)),
     };
@@ -83,15 +83,10 @@ async fn hold_for(
     if let Some((task, _)) = open.iter().find(|(_, open)| is_same(open)) {
         return Ok(Err(Operated::Refused(does_that_already(*task))));
     }
-    let progress = store::operation::progress(conn, feature).await?;
-    let why = held.feature(feature).and_then(|locked| not_now(locked, progress));
-    Ok(match why {
-        Some(why) => Err(Operated::Refused(why)),
-        None => Ok(held),
-    })
+    Ok(Ok(held))
 }
 
-/// Why branches can't be changed now: a task for it would be left, and change them with some later run that nobody starts for that.
+/// Why a feature can't be merged now: a task for it would be left, and merge it with some later run that nobody starts for that.
 fn not_now(held: &Locked, progress: Progress) -> Option<String> {
     let name = &held.name;
     match held.state {
@@ -185,7 +180,11 @@ pub async fn merge(
         let why = "nothing of this feature has landed yet".to_owned();
         return Ok((Operated::Refused(why), Signals::default()));
     };
-    let Progress { open, stuck, total } = store::operation::progress(&mut tx, feature).await?;
+    let progress = store::operation::progress(&mut tx, feature).await?;
+    if let Some(why) = held.feature(feature).and_then(|locked| not_now(locked, progress)) {
+        return Ok((Operated::Refused(why), Signals::default()));
+    }
+    let Progress { open, stuck, total } = progress;
     if !partial && open + stuck > 0 {
         let why = format!(
             "{} of {total} tasks of the feature are not done; `--partial` (`partial` in the API) merges what has landed so far",

@@ -241,7 +241,7 @@ fn assigned(
             }).collect::<Vec<_>>(),
             more_prerequisites => task.more_prerequisites,
             conflict => task.conflict.as_ref().map(|conflict| context! {
-                paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| code(path)).collect::<Vec<_>>(),
+                paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| listed(path)).collect::<Vec<_>>(),
                 more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),
                 others => conflict.others.iter().take(OTHERS).map(|other| context! {
                     id => other.id.as_str(),
@@ -258,7 +258,7 @@ fn assigned(
             spec_file => file(SPEC_FILE),
             plan_file => file(PLAN_FILE),
             judged => judged.map(attempt),
-            dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| code(path)).collect::<Vec<_>>(),
+            dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| listed(path)).collect::<Vec<_>>(),
             dir => task.dir.as_deref().map(|dir| line(dir, usize::MAX)),
             said => task.said.as_deref().map(|text| item(text, SAID_CHARS)),
             gate => match kind {
@@ -271,9 +271,14 @@ fn assigned(
     )
 }
 
-/// A path between backticks.
-fn code(path: &str) -> String {
-    line(path, LINE_CHARS).replace('`', "'")
+/// A path at the beginning of a list entry, which makes no heading.
+fn listed(path: &str) -> String {
+    let path = line(path, LINE_CHARS);
+    if path.starts_with('#') {
+        format!("\\{path}")
+    } else {
+        path
+    }
 }
 
 /// What the verifier is told of the attempt that it judges.
@@ -296,7 +301,7 @@ fn attempt(judged: &Judged) -> Value {
 fn test_change(change: &TestChange) -> Value {
     let lines: Vec<String> = change.lines.iter().map(|text| line(text, LINE_CHARS)).collect();
     context! {
-        path => code(&change.path),
+        path => listed(&change.path),
         what => change.kind.as_str(),
         sign => match change.kind {
             TestChangeKind::Configuration

@@ -170,11 +170,11 @@ fn is_quoted(before: &str, is_whole: bool) -> bool {
 /// Whether the sentence that ends this text doesn't state what follows.
 fn is_unmeant(before: &str) -> bool {
     let paragraph = before.rsplit("\n\n").next().unwrap_or_default();
-    let ends = paragraph.match_indices(['.', '!', '?', ';']).filter(|(at, end)| {
+    let mut ends = paragraph.match_indices(['.', '!', '?', ';']).filter(|(at, end)| {
         let after = paragraph[at + end.len()..].chars().next();
         after.is_none_or(char::is_whitespace)
     });
-    let sentence = ends.last().map_or(paragraph, |(at, _)| &paragraph[at..]);
+    let sentence = ends.next_back().map_or(paragraph, |(at, _)| &paragraph[at..]);
     let words = sentence.split(|sign: char| !sign.is_alphanumeric() && !matches!(sign, '\'' | '’' | '.'));
     let mut words = words.map(|word| word.trim_matches('.').to_lowercase());
     words.any(|word| {

@@ -79,9 +79,15 @@ impl Turn {
         let own = self.agent.environment.script.as_deref().unwrap_or_default();
         let description = self.session.assigned(assignment.description);
         // A prompt indents it and defuses its sigils; the script is what its author wrote.
+        let is_indented = |line: &str| line.trim().is_empty() || line.starts_with("    ");
+        let by = if description.lines().all(is_indented) {
+            "    "
+        } else {
+            ""
+        };
         let lines = description
             .lines()
-            .map(|line| line.strip_prefix("    ").unwrap_or(line));
+            .map(|line| line.strip_prefix(by).unwrap_or(line));
         let description = lines.collect::<Vec<_>>().join("\n");
         let description = description.replace('‹', "<").replace('∶', ":");
         let script = parse(&format!("{own}\n{description}")).map_err(|errors| {

@@ -102,7 +102,6 @@ async fn base_that_moved_is_taken_in_and_the_feature_fast_forwarded() {
     let merge = task(&stage, "merge-1").await["id"].as_str().unwrap().to_owned();
     let (status, answer) = stage.api.post(&format!("/tasks/{merge}/retry"), &json!({})).await;
     assert_eq!(status.as_u16(), 200, "{answer}");
-    stage.runs_on().await;
     stage.ends("complete").await;
     let head = stage.repository.head("ralph/f").unwrap();
     assert_eq!(stage.repository.head("main").unwrap(), head);

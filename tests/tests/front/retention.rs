@@ -155,8 +155,8 @@ async fn branches_of_attempts_go_when_nobody_needs_them() {
         .unwrap();
     let plan = prune(&stage, json!({"dry_run": true})).await;
     assert_eq!(names(&plan["staying"]), of(kept));
-    let (status, answer) = stage.api.post("/features/f/cancel", &json!({})).await;
-    assert_eq!(status.as_u16(), 200, "{answer}");
+    // The run went on with what was decided.
+    stage.ends("complete").await;
     // Nothing of it may go, so no worker is asked to look.
     let (asked, _) = retention::sweep(&stage.world.db, &stage.world.settings)
         .await

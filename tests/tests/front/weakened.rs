@@ -89,7 +89,7 @@ async fn a_person_sees_what_they_go_by_before_they_approve() {
         "changed   2 files, +1 -1 lines: README.md, tests/sum.sh",
         "A test is gone.",
         "look at   tests/sum.sh: test file deleted",
-        &format!("task approve {id}"),
+        "task approve f/a",
     ] {
         assert!(shown.contains(words), "`{words}` in {shown}");
     }

@@ -128,7 +128,7 @@ async fn nothing_grows_in_a_worker_over_many_sessions() {
         // By name: what was listed may be gone when it is looked at.
         let work = |entry: &String| {
             let report = entry.contains("/spool/") && entry.ends_with(".json");
-            let folders = ["/live/", "/workspaces/", "/records/"];
+            let folders = ["/live/", "/workspaces/", "/records/", "/transcripts/"];
             report || folders.iter().any(|folder| entry.contains(folder))
         };
         held.children.is_empty() && held.left.is_empty() && !held.entries.iter().any(work)

@@ -274,9 +274,9 @@ async fn report_that_cannot_be_read_waits_or_ends_its_attempt_but_never_vanishes
     })
     .await;
     ends_as_error(&world, "wrong-kind", "not of its kind", |stub, claimed| {
-        let end = IntegrationEnd::Merged {
-            commit: "0".repeat(40),
-            empty: false,
+        let end = IntegrationEnd::GateFailed {
+            command: "make test".to_owned(),
+            output: String::new(),
         };
         let finished = Finished::Integration(IntegrationReport { end });
         let report = Report {

@@ -82,6 +82,14 @@ async fn a_late_push_outlives_its_worker_until_it_is_known() {
     std::fs::create_dir_all(&noted).unwrap();
     let file = noted.join(format!("{}.json", claimed.dispatch.0));
     std::fs::write(&file, serde_json::to_vec(&late).unwrap()).unwrap();
+    // The stub's own data folder: nobody else inherits what it held.
+    let own = uuid::Uuid::now_v7().to_string();
+    std::fs::write(world.dir().join("w1/identity"), &own).unwrap();
+    sqlx::query("update worker_lives set data_id = $1")
+        .bind(&own)
+        .execute(&world.db)
+        .await
+        .unwrap();
     // As if it had been silent for a lease: its name is free for the same worker's next life.
     sqlx::query("delete from workers")
         .execute(&world.db)

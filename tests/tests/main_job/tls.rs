@@ -22,7 +22,10 @@ async fn each_sslmode_does_at_a_postgres_that_takes_only_tls_what_libpq_does() {
     let (own, other) = (world.dir().join("own"), world.dir().join("other"));
     files(&Authority::new().unwrap(), &own, &["localhost", CERTAIN]);
     files(&Authority::new().unwrap(), &other, &["localhost"]);
-    let postgres = TlsPostgres::start(world.dir(), &own).await;
+    let Some(postgres) = TlsPostgres::start(world.dir(), &own).await else {
+        world.stop().await;
+        return;
+    };
     let port = postgres.port;
     let root = |folder: &Path| format!("&sslrootcert={}", folder.join("ca.pem").display());
     let (right, wrong) = (root(&own), root(&other));
@@ -103,7 +106,10 @@ async fn coordinator_and_worker_work_over_tls_alone_with_secrets_from_files() {
     let dir = world.dir();
     let own = dir.join("own");
     files(&Authority::new().unwrap(), &own, &["localhost", "client"]);
-    let postgres = TlsPostgres::start(dir, &own).await;
+    let Some(postgres) = TlsPostgres::start(dir, &own).await else {
+        world.stop().await;
+        return;
+    };
     let at = |name: &str| own.join(name).display().to_string();
     let verifying = format!(
         "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: true }}\n\

@@ -75,6 +75,7 @@ async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
             // That it failed, and how, is known.
             let same_feature = of.feature == failed.feature;
             assert!(!same_feature || prompt.contains("test_failure"), "{prompt}");
+            scene::says(&pool, &of, &format!("<task-done>{}</task-done>", of.task)).await;
             others += 1;
         }
     }

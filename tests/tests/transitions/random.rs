@@ -428,7 +428,7 @@ impl<'a> History<'a> {
                         };
                         return self.pool.integration(of, merged);
                     }
-                    let text = format!("<task-done>{}</task-done><verify-pass/>", of.task);
+                    let text = format!("<task-done>{}</task-done>\n<verify-pass/>", of.task);
                     self.pool.session(
                         of,
                         Ended::Turn {

@@ -61,7 +61,7 @@ impl<'a> Scene<'a> {
             };
             self.pool.integration(of, merged)
         } else {
-            let text = format!("<task-done>{}</task-done><verify-pass/>", of.task);
+            let text = format!("<task-done>{}</task-done>\n<verify-pass/>", of.task);
             self.pool.session(of, turn(), &text, 1)
         };
         self.pool.report(vec![report]).await;
@@ -70,7 +70,7 @@ impl<'a> Scene<'a> {
     /// The agent says that it failed.
     pub async fn fails(&self, of: &Assignment) {
         let text = format!(
-            "<task-failed>{}</task-failed><verify-fail>no</verify-fail>",
+            "<task-failed>{}</task-failed>\n<verify-fail>no</verify-fail>",
             of.task
         );
         self.pool

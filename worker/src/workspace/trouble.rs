@@ -57,10 +57,6 @@ const WORDS: &[(&str, Trouble)] = &[
     ("git-lfs: not found", Trouble::NoLfs),
     ("git-lfs: command not found", Trouble::NoLfs),
     ("'lfs' is not a git command", Trouble::NoLfs),
-    ("clean filter", Trouble::Filter),
-    ("smudge filter", Trouble::Filter),
-    ("external filter", Trouble::Filter),
-    ("filter process", Trouble::Filter),
     ("refusing to merge unrelated histories", Trouble::Shallow),
     ("shallow update not allowed", Trouble::Shallow),
     ("remote host identification has changed", Trouble::HostKeyChanged),
@@ -126,6 +122,11 @@ const WORDS: &[(&str, Trouble)] = &[
     ("unable to access 'http", Trouble::Unreachable),
     ("could not read from remote repository", Trouble::Unreachable),
     ("remote rejected", Trouble::Declined),
+    // A filter that fails may say why, and that counts.
+    ("clean filter", Trouble::Filter),
+    ("smudge filter", Trouble::Filter),
+    ("external filter", Trouble::Filter),
+    ("filter process", Trouble::Filter),
 ];
 
 impl Trouble {

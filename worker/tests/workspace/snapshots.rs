@@ -353,7 +353,7 @@ async fn work_that_can_not_be_stored_leaves_nothing_half_written_and_is_tried_on
         let error = workspace.finish(&CommitMessage::default()).await.push_error;
         assert!(
             error.as_ref().is_some_and(|error| error.contains(said)),
-            "{error:?}"
+            "{filter}: {error:?}"
         );
         let called = fs::read_to_string(&calls).unwrap();
         assert_eq!(called.lines().count(), 1, "{filter}");

@@ -225,7 +225,7 @@ mod tests {
         let narrow = shown(78);
         assert_eq!(
             narrow,
-            format!("a-name-of-twenty-nin running: 2 need you {counts}  12.34 USD")
+            format!("a-name-of-tw running: 2 need you {counts}  12.34 USD")
         );
         assert!(Span::raw(narrow).width() <= 78);
     }

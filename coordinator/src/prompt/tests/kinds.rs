@@ -260,7 +260,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
     );
     let body = &verify.prompt.body;
     assert!(
-        body.contains("change nothing") && body.contains("- `new.txt`") && !body.contains("git show"),
+        body.contains("change nothing") && body.contains("- new.txt") && !body.contains("git show"),
         "{body}"
     );
 }

@@ -79,11 +79,12 @@ pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::
                     when 'spec' then texts.spec is not null
                     when 'plan' then texts.plan is not null
                     when 'build' then texts.proposed_graph is not null
-                    else exists (
-                      select
+                    else coalesce((
+                      select true
                       from dispatches d
                       where d.task_id = t.id and d.kind in ('work', 'review') and d.commit is not null and d.pushed_ref is not null
-                    )
+                      limit 1
+                    ), false)
                   end as "has_result!"
            from (
              select task_id

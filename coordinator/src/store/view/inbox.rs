@@ -321,7 +321,6 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
                 format!("ralph-coordinator task feedback {task}"),
             ],
             task: Some(task),
-            ..InboxItem::empty()
         }
     });
     Ok(items.collect())

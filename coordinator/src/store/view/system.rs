@@ -233,9 +233,30 @@ async fn full_keys(conn: &mut PgConnection) -> sqlx::Result<Vec<FullKey>> {
 /// The tasks of the queue whose time comes first, and those that could begin first.
 async fn queued(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<QueuedTask>> {
     let ids = sqlx::query_scalar!(
-        r#"(select task_id as "id!" from ready_tasks where not_before > now() order by not_before, task_id limit $1)
+        r#"with running as materialized (select id from features where state = 'running')
+           (select q.task_id as "id!"
+            from running f
+            cross join lateral (
+              select task_id, not_before
+              from ready_tasks
+              where feature_id = f.id and not_before > now()
+              order by not_before, task_id
+              limit $1
+            ) q
+            order by q.not_before, q.task_id
+            limit $1)
            union all
-           (select task_id from ready_tasks where not_before <= now() order by due, task_id limit $1)"#,
+           (select q.task_id
+            from running f
+            cross join lateral (
+              select task_id, due
+              from ready_tasks
+              where feature_id = f.id and not_before <= now()
+              order by due, task_id
+              limit $1
+            ) q
+            order by q.due, q.task_id
+            limit $1)"#,
         FIRST_QUEUED,
     )
     .fetch_all(&mut *conn)

@@ -150,12 +150,17 @@ pub async fn of(
 /// Where those of these tasks stand that could begin now, without the slots.
 async fn places(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<HashMap<Uuid, Place>> {
     let rows = sqlx::query!(
-        r#"with counted as (
+        r#"with running as materialized (select id from features where state = 'running'), counted as (
              select q.task_id, p.pool, row_number() over (partition by p.pool order by q.due, q.task_id) as position,
                     count(*) over (partition by p.pool) as n
              from (select distinct pool from ready_tasks where task_id = any($1)) p
+             cross join running f
              cross join lateral (
-               select task_id, due from ready_tasks where pool = p.pool and not_before <= now() order by due, task_id limit $2
+               select task_id, due
+               from ready_tasks
+               where feature_id = f.id and pool = p.pool and not_before <= now()
+               order by due, task_id
+               limit $2
              ) q
            )
            select task_id as "task!", pool as "pool!", position as "position!", n as "n!" from counted where task_id = any($1)"#,
