@@ -11,7 +11,7 @@
 //! | [`document`] | how what commands print for programs says what it is |
 //! | [`environment`] | variables, which may stand in files |
 //! | [`faults`] | points at which a test may kill or stop a process |
-//! | [`file`] | how every file that a person names is read |
+//! | [`mod@file`] | how every file that a person names is read |
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`machine`] | which machine this is |
