@@ -50,7 +50,7 @@ pub struct LogQuery {
     operation_id = "show_events",
     tag = "features",
     params(LogQuery),
-    responses((status = 200, body = Page<EventView>))
+    responses((status = 200, body = Page<EventView>), (status = 404))
 )]
 pub async fn log(
     State(app): State<App>,
