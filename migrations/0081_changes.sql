@@ -19,3 +19,5 @@ create table changes (
 );
 
 create index changes_of_feature on changes (feature_id, id) where feature_id is not null;
+-- What happened since some time.
+create index changes_at on changes (at);

@@ -122,7 +122,14 @@ pub async fn noted(
             None => made_of(&mut conn, operation, made.id, &values).await?,
         };
         let verb = verb(operation, &object.kind, &params);
-        store::change::note(&mut conn, caller.name(), &verb, &object, told(&values).as_deref()).await
+        store::change::note(
+            &mut conn,
+            caller.name(),
+            &verb,
+            &object,
+            shown(&values).as_deref(),
+        )
+        .await
     };
     if let Err(error) = noted.await {
         tracing::warn!(%error, actor = caller.name(), operation, "a change could not be noted");
@@ -220,12 +227,12 @@ fn length(headers: &HeaderMap) -> Option<usize> {
 }
 
 /// The values that were given, in a line.
-fn told(values: &Map<String, Value>) -> Option<String> {
+fn shown(values: &Map<String, Value>) -> Option<String> {
     let noted = values.iter().filter(|(field, value)| {
         let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
         !NOT_NOTED.contains(&field.as_str()) && !empty
     });
-    let told: Vec<String> = noted
+    let shown: Vec<String> = noted
         .map(|(field, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let cut: String = value.chars().take(VALUE_CHARS).collect();
@@ -233,7 +240,7 @@ fn told(values: &Map<String, Value>) -> Option<String> {
             format!("{field}: {cut}{dots}")
         })
         .collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 #[cfg(test)]
@@ -278,14 +285,14 @@ mod tests {
             "name": "f", "why": null, "run": {}, "text": "long",
             "repo": {"address": "https://me:secret@host/x"}, "reason": "x".repeat(300),
         });
-        let told = told(body.as_object().unwrap()).unwrap();
+        let shown = shown(body.as_object().unwrap()).unwrap();
         assert!(
-            told.contains("name: f") && told.contains('…') && told.len() < 300,
-            "{told}"
+            shown.contains("name: f") && shown.contains('…') && shown.len() < 300,
+            "{shown}"
         );
         assert!(
-            !told.contains("secret") && !told.contains("long") && !told.contains("run"),
-            "{told}"
+            !shown.contains("secret") && !shown.contains("long") && !shown.contains("run"),
+            "{shown}"
         );
     }
 }

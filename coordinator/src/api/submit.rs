@@ -225,7 +225,7 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
             .await?
             .pop()
     {
-        let accepted = told(app, feature, 1, Some(made)).await?;
+        let accepted = accepted(app, feature, 1, Some(made)).await?;
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     let parent = match &request.parent {
@@ -262,7 +262,7 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
             app.deps.bus.emit(signals).await;
             store::flush(db).await?;
             let made = single(app, &[id]).await?;
-            let mut accepted = told(app, feature, 1, made).await?;
+            let mut accepted = accepted(app, feature, 1, made).await?;
             accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
             Ok((StatusCode::CREATED, Json(accepted)))
         }
@@ -289,7 +289,7 @@ async fn store_submission(
             app.deps.bus.emit(signals).await;
             store::flush(db).await?;
             let made = single(app, &ids).await?;
-            let mut accepted = told(app, submission.feature.id, tasks, made).await?;
+            let mut accepted = accepted(app, submission.feature.id, tasks, made).await?;
             accepted.warnings.extend(nobody_there(app, submission).await?);
             let (Start::Now(settings) | Start::Later(settings)) = &submission.start;
             let named = settings
@@ -336,7 +336,7 @@ async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem>
     drop(conn);
     let total = usize::try_from(made.tasks.total).unwrap_or_default();
     let single = first.filter(|_| total == 1);
-    Ok(Some(told(app, feature, total, single).await?))
+    Ok(Some(accepted(app, feature, total, single).await?))
 }
 
 /// The task that was submitted, if it was one.
@@ -346,7 +346,7 @@ async fn single(app: &App, ids: &[TaskId]) -> Result<Option<TaskView>, Problem> 
     Ok(view::tasks(&mut *app.db().await?, &[id.0], lease_ms).await?.pop())
 }
 
-async fn told(
+async fn accepted(
     app: &App,
     feature: FeatureId,
     tasks: usize,

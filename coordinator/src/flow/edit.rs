@@ -133,7 +133,6 @@ pub async fn feature(
         let why = words_of_feature(edit);
         changed = store::edit::tasks_of_feature(&mut tx, id, edit, by.actor, &why).await?;
     }
-    store::feature_log::add(&mut tx, id, by.actor, "edit", None).await?;
     if by.resumes {
         resume::after_raise(&mut tx, id, &mut signals).await?;
     }

@@ -212,7 +212,6 @@ pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steer
     }
     let run = held.current_run;
     let why = "a person stopped the run";
-    store::feature_log::add(&mut tx, id, by.actor, "stop", None).await?;
     end(&mut tx, held, RunOutcome::Interrupted, why, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     by.note(&mut tx, 1).await?;

@@ -19,7 +19,6 @@ pub mod door;
 pub mod earlier;
 pub mod edit;
 pub mod feature;
-pub mod feature_log;
 pub mod figures;
 pub mod gate;
 pub mod hold;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId};
 use ralph_shared::wire::EndReason;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 
 use super::super::{Signals, cascade, finish, integrate, submit};
 use super::command::{By, Steered};
@@ -66,7 +66,6 @@ pub async fn feature_by(
             if run.is_none() {
                 return Ok((refused(FeatureVerb::Run), None, signals));
             }
-            log(&mut tx, id, command, by).await?;
             by.note(&mut tx, 1).await?;
             tx.commit().await?;
             return Ok((Steered::Done(1), run, signals));
@@ -78,7 +77,6 @@ pub async fn feature_by(
             };
             return Ok(match started {
                 Ok(run) => {
-                    log(&mut tx, id, command, by).await?;
                     by.note(&mut tx, 1).await?;
                     tx.commit().await?;
                     (Steered::Done(1), Some(run), signals)
@@ -124,29 +122,7 @@ pub async fn feature_by(
         FeatureCommand::Resume => return Ok((refused(FeatureVerb::Resume), None, signals)),
         FeatureCommand::Cancel => return Ok((refused(FeatureVerb::Cancel), None, signals)),
     }
-    log(&mut tx, id, command, by).await?;
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((Steered::Done(1), run, signals))
-}
-
-/// Notes what a person did; what a program begins by itself isn't theirs.
-async fn log(
-    conn: &mut PgConnection,
-    id: FeatureId,
-    command: &FeatureCommand,
-    by: By<'_>,
-) -> sqlx::Result<()> {
-    let what = match command {
-        FeatureCommand::Run(_) => "run",
-        FeatureCommand::Build(_) => "build",
-        FeatureCommand::Review(_) => "review",
-        FeatureCommand::Pause => "pause",
-        FeatureCommand::Resume => "resume",
-        FeatureCommand::Cancel => "cancel",
-    };
-    match by.actor {
-        "" => Ok(()),
-        actor => store::feature_log::add(conn, id, actor, what, None).await,
-    }
 }

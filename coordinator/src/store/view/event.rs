@@ -104,9 +104,9 @@ pub async fn events(
              join tasks t on t.id = l.task_id
              where l.at >= $2
              union all
-             select l.at, 'person', l.feature_id, null, null, l.what, concat_ws(': ', l.actor, l.why), null
-             from feature_logs l
-             where l.at >= $2
+             select c.at, 'person', c.feature_id, null, null, c.verb, concat_ws(': ', c.actor, c.why), null
+             from changes c
+             where c.at >= $2 and c.kind = 'feature'
              union all
              select n.at, 'notice', n.feature_id, n.task_id, n.run_id, n.event::text, n.reason, null
              from notices n
