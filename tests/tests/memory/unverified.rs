@@ -89,3 +89,25 @@ async fn text_of_failed_attempts_is_shown_to_their_own_task_only() {
     assert!(found(&prompt, &marks).len() >= 2, "{prompt}");
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_of_a_skipped_task_does_not_reach_what_waited_for_it() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    let graph = "- {key: a, title: Boil}\n- {key: b, title: Pour, after: [a]}\n";
+    scene::submit(&world, "kettle", graph).await;
+    let (poison, marks) = poisoned();
+    let of = scene::does(&pool, &poison).await;
+    // As if a person had taken it back and gone on without it.
+    sqlx::query("update tasks set state = 'skipped' where id = $1")
+        .bind(of.task.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let prompt = scene::prompt(&scene::claims(&pool).await);
+    assert!(prompt.contains("skipped by a person"), "{prompt}");
+    let (_, prerequisites) = prompt.split_once("### Completed Prerequisites").unwrap();
+    let prerequisites = prerequisites.split("\n## ").next().unwrap();
+    assert_eq!(found(prerequisites, &marks), Vec::<&String>::new(), "{prompt}");
+    world.stop().await;
+}
