@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use ralph_coordinator::domain::adaptive::{self, HOUR_USD, MOST_FAILURES, Outcomes, PERSON};
 use ralph_coordinator::domain::failure::Failure;
-use ralph_coordinator::domain::retry::{self, Next, Trouble};
-use ralph_coordinator::domain::strategy::{Facts, Strategy, Tiers, choose};
+use ralph_coordinator::domain::failure::retry::{self, Next, Trouble};
+use ralph_coordinator::domain::routing::adaptive::{self, HOUR_USD, MOST_FAILURES, Outcomes, PERSON};
+use ralph_coordinator::domain::routing::strategy::{Facts, Strategy, Tiers, choose};
 use ralph_shared::ids::TaskId;
 use ralph_shared::sigil::Difficulty;
 use rand::rngs::StdRng;

@@ -16,9 +16,9 @@ use ralph_shared::ids::{DispatchId, FeatureId, RunId};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{Control, Ticket, TranscriptBatch, WRITES};
 
-use crate::domain::excerpt::{Excerpt, Gathered};
+use crate::domain::text::excerpt::{Excerpt, Gathered};
 use crate::faults;
-use crate::store::transcript::Holder;
+use crate::store::dispatch::transcript::Holder;
 use crate::tracer::Tracer;
 use crate::waiting::Waiting;
 

@@ -10,7 +10,7 @@ use async_nats::Message;
 use ralph_shared::wire::ClaimRequest;
 use tokio::sync::Notify;
 
-use crate::domain::fairness::Left;
+use crate::domain::scheduling::fairness::Left;
 
 /// The longest that a claim waits, whatever it asks for: a worker that went away meanwhile may be given work yet.
 const MAX_WAIT: Duration = Duration::from_secs(5);

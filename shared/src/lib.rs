@@ -17,8 +17,8 @@
 //! | [`machine`] | which machine this is |
 //! | [`nearest`] | files that are found by walking up, and whose they have to be |
 //! | [`plain`] | text without what would steer a terminal |
-//! | [`prices`] | what models cost by their tokens |
-//! | [`presets`] | what is known of agents by name: how each is started, installed and logged in |
+//! | [`crate::agents::prices`] | what models cost by their tokens |
+//! | [`crate::agents::presets`] | what is known of agents by name: how each is started, installed and logged in |
 //! | [`repositories`] | which repositories may be named by who submits work |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
@@ -28,6 +28,7 @@
 //! | [`logging`] | how every binary sets up its log |
 
 pub mod address;
+pub mod agents;
 pub mod at_length;
 pub mod attempts;
 pub mod branch;
@@ -44,10 +45,7 @@ pub mod logging;
 pub mod machine;
 pub mod nearest;
 pub mod plain;
-pub mod presets;
-pub mod prices;
 pub mod repositories;
-pub mod requires;
 pub mod sigil;
 pub mod subjects;
 pub mod tls;

@@ -4,18 +4,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use clap_complete::{CompleteEnv, Shell};
+use ralph_shared::agents::requires::DRAINED_STATUS;
 use ralph_shared::command_line::{registration, without_empty_variables};
 use ralph_shared::logging::{self, LogFormat};
-use ralph_shared::requires::DRAINED_STATUS;
 use ralph_worker::chat::{self, ChatArgs};
+use ralph_worker::color::Paint;
 use ralph_worker::config::{Config, RunArgs};
 use ralph_worker::doctor::{self, DoctorArgs, Output, Status};
 use ralph_worker::home;
-use ralph_worker::life;
-use ralph_worker::paint::Paint;
+use ralph_worker::instance;
 use ralph_worker::sandbox::Sandbox;
 use ralph_worker::session;
-use ralph_worker::stop;
+use ralph_worker::signals;
 use ralph_worker::workspace::free_dir;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -138,7 +138,7 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(killed, "processes of running sessions are killed");
         std::process::exit(130);
     });
-    let drained_by_order = life::run(config, shutdown).await?;
+    let drained_by_order = instance::run(config, shutdown).await?;
     // Whoever starts workers again tells by what it knows one that shall stay away.
     let status: Option<u8> = std::env::var(DRAINED_STATUS)
         .ok()
@@ -170,7 +170,7 @@ async fn examine(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         doctor::try_all(port)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let end = stop::on(&[
+    let end = signals::on(&[
         SignalKind::interrupt(),
         SignalKind::terminate(),
         SignalKind::hangup(),

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use ralph_coordinator::flow::claim::Opened;
-use ralph_coordinator::flow::{Settings, context};
+use ralph_coordinator::flow::{Settings, assignment::context};
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgPool;

@@ -1,8 +1,8 @@
 //! Fills a database with what a repository's memory holds after years.
 
 use ralph_coordinator::domain::recall::{Kind as EntryKind, Scope, analyse};
-use ralph_coordinator::flow::library;
-use ralph_coordinator::store::recall::{self, NewDoc};
+use ralph_coordinator::flow::memory::library;
+use ralph_coordinator::store::memory::index::{self, NewDoc};
 use ralph_shared::ids::{RunId, TaskId};
 use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
@@ -312,7 +312,7 @@ async fn learned(db: &PgPool, text: &mut Text, kind: EntryKind, entries: usize) 
 
 /// Indexes entries, and notes their keys for the index of words, which is made as a whole.
 async fn index(db: &PgPool, docs: &[NewDoc]) -> anyhow::Result<()> {
-    recall::insert(&mut *db.acquire().await?, docs).await?;
+    index::insert(&mut *db.acquire().await?, docs).await?;
     let keys = docs.iter().map(|doc| {
         let keys = doc.words.keys(Scope::new(&doc.repo_id, doc.kind));
         format!(

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use ralph_coordinator::domain::door::NO_AGENT;
-use ralph_coordinator::domain::offer::Offer;
-use ralph_coordinator::store::{claimable, ready};
+use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
+use ralph_coordinator::domain::scheduling::capability::Offer;
+use ralph_coordinator::store::queue::{features, ready};
 use sqlx::PgPool;
 
 use crate::figures::{Figures, Target, median};
@@ -70,7 +70,7 @@ async fn selection(db: &PgPool) -> anyhow::Result<f64> {
     };
     let mut tx = db.begin().await?;
     let began = Instant::now();
-    let features = claimable::claimable(&mut tx, &offer).await?;
+    let features = features::claimable(&mut tx, &offer).await?;
     let shares: Vec<_> = features.iter().take(1).map(|f| (f.feature, 1)).collect();
     let taken = ready::take(&mut tx, &offer, &shares, false).await?;
     let took = began.elapsed().as_secs_f64() * 1e6;

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 
-use super::app::App;
-use super::locate;
-use super::problem::Problem;
-use super::request::At;
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::At;
 use crate::store;
 use crate::store::view::{LogEntry, Page};
 
@@ -24,7 +24,7 @@ const MAX_ROWS: i64 = 10_000;
 pub async fn of_feature(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, &id).await?;
-    let log = store::change::list(&mut conn, Some(id), MAX_ROWS).await?;
+    let log = store::changes::list(&mut conn, Some(id), MAX_ROWS).await?;
     Ok(Json(Page::whole(log)))
 }
 
@@ -38,6 +38,6 @@ pub async fn of_feature(State(app): State<App>, At(id): At<String>) -> Result<Js
     responses((status = 200, body = Page<LogEntry>))
 )]
 pub async fn all(State(app): State<App>) -> Result<Json<Page<LogEntry>>, Problem> {
-    let log = store::change::list(&mut *app.db().await?, None, MAX_ROWS).await?;
+    let log = store::changes::list(&mut *app.db().await?, None, MAX_ROWS).await?;
     Ok(Json(Page::whole(log)))
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::app::App;
-use super::locate;
-use super::problem::Problem;
-use super::request::{Asked, At, Body};
-use crate::domain::estimate::{self, Estimate};
-use crate::domain::levels::{Key, Level};
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At, Body};
+use crate::domain::budget::estimate::{self, Estimate};
+use crate::domain::budget::levels::{Key, Level};
 use crate::store::budget::Tasks;
 use crate::store::costs::{By, CostRow};
 use crate::store::view::BudgetView;
@@ -142,12 +142,12 @@ pub async fn set_budget(
     let cost_usd = wish.cost_usd.map(|usd| Some(usd).filter(|usd| *usd > 0.0));
     let tokens = wish.tokens.map(|n| Some(n).filter(|n| *n > 0));
     store::budget::set(&mut *app.db().await?, &key, cost_usd, tokens).await?;
-    let signals = flow::limits::tick(&app.deps.db, &app.deps.settings).await?;
+    let signals = flow::finish::limits::tick(&app.deps.db, &app.deps.settings).await?;
     app.deps.bus.emit(signals).await;
     if level == Level::Feature && wish.resume.unwrap_or(true) {
         let db = &app.deps.db;
         let feature = key.1.parse().ok().map(FeatureId);
-        let raised = || flow::resume::of_raised_budget(db, feature);
+        let raised = || flow::finish::resume::of_raised_budget(db, feature);
         app.deps.bus.emit(store::retry_serialization(raised).await?).await;
     }
     budgets(State(app)).await

@@ -14,7 +14,7 @@ use ralph_shared::ids::FeatureId;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::app::App;
+use crate::api::http::app::App;
 use crate::store::view::{self, Progress};
 
 /// How often a watched feature is read when nothing signals.

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::app::App;
 use super::body::Following;
-use super::locate;
-use super::problem::Problem;
-use super::request::{Asked, At};
 use super::transcript::{SessionQuery, kept, no_such_session, numbered};
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At};
 use crate::bus::TranscriptReader;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
@@ -182,7 +182,7 @@ impl Follower {
     ) -> Result<(), Problem> {
         let bus = &self.app.deps.bus;
         let mut conn = self.app.db().await?;
-        let Some(holder) = store::transcript::holder(&mut conn, position.dispatch).await? else {
+        let Some(holder) = store::dispatch::transcript::holder(&mut conn, position.dispatch).await? else {
             return Ok(());
         };
         drop(conn);

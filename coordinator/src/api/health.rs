@@ -12,10 +12,10 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::app::App;
-use super::places::Places;
-use super::problem::Problem;
-use super::server::answer;
+use crate::api::http::app::App;
+use crate::api::http::connections::Places;
+use crate::api::http::problem::Problem;
+use crate::api::http::server::answer;
 use crate::services::Deps;
 use crate::store;
 

@@ -12,15 +12,15 @@ use ralph_shared::wire::sha256_hex;
 use sha2::Sha256;
 use uuid::Uuid;
 
-use super::access::bearer;
-use super::app::App;
 use super::body::{CreateHook, CreatedHook, Done, Hooked};
-use super::locate;
-use super::problem::Problem;
-use super::request::{At, Body, whole};
-use crate::flow::hook::{self, Fired};
+use crate::api::http::access::bearer;
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{At, Body, whole};
+use crate::flow::submit::hook::{self, Fired};
 use crate::store;
-use crate::store::hook::HookView;
+use crate::store::feature::hook::HookView;
 use crate::store::view::Page;
 
 /// 256 bits.
@@ -41,7 +41,7 @@ const DELIVERY: [&str; 3] = ["x-github-delivery", "ralph-delivery", "idempotency
     responses((status = 200, body = Page<HookView>))
 )]
 pub async fn list(State(app): State<App>) -> Result<Json<Page<HookView>>, Problem> {
-    let hooks = store::hook::list(&mut *app.db().await?).await?;
+    let hooks = store::feature::hook::list(&mut *app.db().await?).await?;
     Ok(Json(Page::whole(hooks)))
 }
 
@@ -68,7 +68,7 @@ pub async fn create(
     let feature = locate::feature(&mut conn, &request.feature).await?;
     let random: [u8; SECRET_BYTES] = rand::random();
     let secret = hex(&random);
-    if !store::hook::create(&mut conn, &name, feature, &secret).await? {
+    if !store::feature::hook::create(&mut conn, &name, feature, &secret).await? {
         return Err(Problem::conflict(format!(
             "a hook `{name}` stands already; remove it first, or choose another name"
         )));
@@ -86,7 +86,7 @@ pub async fn create(
     responses((status = 200, body = Done))
 )]
 pub async fn remove(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
-    match store::hook::remove(&mut *app.db().await?, &name).await? {
+    match store::feature::hook::remove(&mut *app.db().await?, &name).await? {
         true => Ok(Json(Done::of(1))),
         false => Err(Problem::not_found(
             "there is no such hook; `hook list` shows those that there are",
@@ -111,7 +111,7 @@ pub async fn fire(
 ) -> Result<Json<Hooked>, Problem> {
     let (parts, body) = request.into_parts();
     let body = whole(&parts.extensions, body, MAX_HOOK_BYTES).await?;
-    let secret = store::hook::secret(&mut *app.db().await?, &name).await?;
+    let secret = store::feature::hook::secret(&mut *app.db().await?, &name).await?;
     // What names no hook takes as long.
     let key = secret.as_deref().unwrap_or("none");
     if !proves(&parts.headers, &body, key) || secret.is_none() {

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::app::App;
-use super::locate;
-use super::problem::Problem;
-use super::request::Asked;
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::Asked;
 use crate::store::view::{self, EventView, InboxView, Page};
 
 /// Events of an answer, where nobody chose, and at most.

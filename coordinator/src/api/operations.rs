@@ -6,16 +6,16 @@ use ralph_shared::branch;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgPool;
 
-use super::app::App;
 use super::body::{Merging, Operating, Reverting, RunWish};
-use super::caller::Caller;
-use super::locate;
-use super::once::NewId;
-use super::problem::Problem;
-use super::request::{At, Body};
+use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
+use crate::api::http::idempotency::NewId;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{At, Body};
 use crate::flow::Signals;
-use crate::flow::operate::{self, MergeWish, Operated, RevertWish};
-use crate::flow::steer::{self, FeatureCommand, Steered};
+use crate::flow::control::{self, FeatureCommand, Steered};
+use crate::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
 use crate::store;
 use crate::store::view;
 
@@ -34,7 +34,8 @@ pub async fn update(State(app): State<App>, caller: Caller, new: NewId, At(id): 
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
-            store::retry_serialization(|| operate::update(db, templates, feature, id, caller.name())).await?
+            store::retry_serialization(|| operations::update(db, templates, feature, id, caller.name()))
+                .await?
         }
     };
     begun(&app, feature, wanted).await
@@ -70,7 +71,7 @@ pub async fn merge(
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
-            store::retry_serialization(|| operate::merge(db, feature, id, asked, caller.name())).await?
+            store::retry_serialization(|| operations::merge(db, feature, id, asked, caller.name())).await?
         }
     };
     begun(&app, feature, wanted).await
@@ -110,7 +111,7 @@ pub async fn revert(
         Some(made) => made,
         None => {
             let first = TaskId(new.id);
-            let revert = || operate::revert(db, templates, task, first, how, why, caller.name());
+            let revert = || operations::revert(db, templates, task, first, how, why, caller.name());
             store::retry_serialization(revert).await?
         }
     };
@@ -122,7 +123,7 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
     if !new.again {
         return Ok(None);
     }
-    let made = operate::made_before(db, TaskId(new.id)).await?;
+    let made = operations::made_before(db, TaskId(new.id)).await?;
     Ok(made.map(|tasks| (Operated::Accepted(tasks), Signals::default())))
 }
 
@@ -140,7 +141,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     app.deps.bus.emit(signals).await;
     let mut conn = app.db().await?;
     let wish = super::features::as_before(&mut conn, feature, RunWish::default()).await?;
-    let alone = store::operation::progress(&mut conn, feature).await?.open == 0;
+    let alone = store::git::operation::progress(&mut conn, feature).await?.open == 0;
     let total = view::features(&mut conn, &[feature.0])
         .await?
         .first()
@@ -164,7 +165,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     let command = FeatureCommand::Run(Box::new(settings));
     let db = &app.deps.db;
     let (steered, run, signals) =
-        store::retry_serialization(|| steer::feature(db, feature, &command)).await?;
+        store::retry_serialization(|| control::feature(db, feature, &command)).await?;
     if matches!(steered, Steered::Done(_)) {
         app.deps.bus.emit(signals).await;
     }

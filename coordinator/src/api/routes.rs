@@ -7,12 +7,18 @@ use utoipa::openapi::{OpenApi, SecurityRequirement};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::App;
 use super::openapi::SECURITY;
 use super::{
-    access, caller, changes, costs, deps, described, feature_edit, features, follow, health, hooks, inbox,
-    locate, memory, metrics, once, operations, restore, retention, schedules, submit, system, tasks, texts,
-    tokens, transcript,
+    changes, costs, features, follow, health, hooks, inbox, memory, metrics, operations, schedules, submit,
+    system, tasks, tokens, transcript,
+};
+use crate::api::http::app::App;
+use crate::api::{
+    features::{edit, retention, texts},
+    http::{access, caller, idempotency, locate},
+    memory::restore,
+    openapi::routes,
+    tasks::dependencies,
 };
 use crate::store::access::Role;
 
@@ -26,12 +32,12 @@ pub fn all(app: &App) -> axum::Router<App> {
     let submits = submits()
         .route_layer(from_fn_with_state(app.clone(), caller::noted))
         .route_layer(from_fn(locate::within))
-        .route_layer(from_fn_with_state(app.clone(), once::once))
+        .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
         .route_layer(from_fn_with_state(app.clone(), caller::noted))
         .route_layer(from_fn(locate::within))
-        .route_layer(from_fn_with_state(app.clone(), once::once))
+        .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
     assemble(reads, submits, administers, figures).split_for_parts().0
 }
@@ -102,7 +108,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(features::build))
         .routes(routes!(features::review))
         .routes(routes!(texts::store))
-        .routes(routes!(feature_edit::edit))
+        .routes(routes!(edit::edit))
         .routes(routes!(schedules::set, schedules::pause, schedules::remove))
         .routes(routes!(features::pause))
         .routes(routes!(features::resume))
@@ -114,8 +120,8 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(submit::task))
         .routes(routes!(tasks::edit))
         .routes(routes!(operations::revert))
-        .routes(routes!(deps::add))
-        .routes(routes!(deps::remove))
+        .routes(routes!(dependencies::add))
+        .routes(routes!(dependencies::remove))
         .routes(routes!(tasks::command))
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))
@@ -148,8 +154,8 @@ fn open() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
-        .routes(routes!(described::document))
-        .routes(routes!(described::page))
+        .routes(routes!(routes::document))
+        .routes(routes!(routes::page))
         .routes(routes!(hooks::fire))
 }
 

@@ -6,14 +6,14 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::app::App;
 use super::body::{Done, PauseSchedule, SetSchedule};
-use super::locate;
-use super::problem::Problem;
-use super::request::{At, Body};
-use crate::domain::schedule::{Timetable, zone_of};
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{At, Body};
+use crate::domain::scheduling::schedule::{Timetable, zone_of};
 use crate::store;
-use crate::store::schedule::{NewSchedule, ScheduleView};
+use crate::store::feature::schedule::{NewSchedule, ScheduleView};
 use crate::store::view::Page;
 
 /// What begins by itself, at most 1,000; what fires next comes first.
@@ -25,7 +25,7 @@ use crate::store::view::Page;
     responses((status = 200, body = Page<ScheduleView>))
 )]
 pub async fn list(State(app): State<App>) -> Result<Json<Page<ScheduleView>>, Problem> {
-    let schedules = store::schedule::list(&mut *app.db().await?, None).await?;
+    let schedules = store::feature::schedule::list(&mut *app.db().await?, None).await?;
     Ok(Json(Page::whole(schedules)))
 }
 
@@ -46,8 +46,10 @@ pub async fn set(
     let new = checked(body)?;
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &id).await?;
-    store::schedule::set(&mut conn, feature, &new).await?;
-    let set = store::schedule::list(&mut conn, Some(feature)).await?.pop();
+    store::feature::schedule::set(&mut conn, feature, &new).await?;
+    let set = store::feature::schedule::list(&mut conn, Some(feature))
+        .await?
+        .pop();
     set.map(Json)
         .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
 }
@@ -94,7 +96,7 @@ pub async fn pause(
 ) -> Result<Json<Done>, Problem> {
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &id).await?;
-    let changed = store::schedule::pause(&mut conn, feature, body.paused).await?;
+    let changed = store::feature::schedule::pause(&mut conn, feature, body.paused).await?;
     one(changed)
 }
 
@@ -109,7 +111,7 @@ pub async fn pause(
 pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &id).await?;
-    one(store::schedule::remove(&mut conn, feature).await?)
+    one(store::feature::schedule::remove(&mut conn, feature).await?)
 }
 
 fn one(found: bool) -> Result<Json<Done>, Problem> {

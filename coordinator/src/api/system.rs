@@ -5,11 +5,11 @@ use axum::extract::State;
 use ralph_shared::wire::Control;
 use serde::Deserialize;
 
-use super::app::App;
 use super::body::Done;
-use super::locate;
-use super::problem::Problem;
-use super::request::{Asked, At, PageQuery};
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At, PageQuery};
 use crate::bus::Signals;
 use crate::config::Setting;
 use crate::domain::graph::nearest;

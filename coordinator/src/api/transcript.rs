@@ -12,14 +12,14 @@ use ralph_shared::wire::{TranscriptBatch, TranscriptEntry};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::app::App;
 use super::body::{PromptSent, SectionView, Transcript};
-use super::locate;
-use super::problem::Problem;
-use super::request::{Asked, At};
-use crate::flow::recorded;
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At};
+use crate::flow::maintenance::transcripts;
 use crate::store;
-use crate::store::transcript::Holder;
+use crate::store::dispatch::transcript::Holder;
 use crate::store::view::{self, TranscriptOf};
 
 /// What is read of the beginning of a transcript that isn't kept yet, and as much of its end. Bytes.
@@ -81,10 +81,10 @@ pub async fn prompt(
 ) -> Result<Json<PromptSent>, Problem> {
     let (of, dispatch) = find(&app, &id, &query).await?;
     let mut conn = app.db().await?;
-    let sent = store::prompt::read(&mut conn, dispatch).await?;
+    let sent = store::dispatch::prompt::read(&mut conn, dispatch).await?;
     let (frame, body) =
         sent.ok_or_else(|| Problem::not_found(format!("the prompt of {} is no longer kept", of.dispatch)))?;
-    let sections = store::prompt::sections(&mut conn, dispatch).await?;
+    let sections = store::dispatch::prompt::sections(&mut conn, dispatch).await?;
     let (items, _) = view::uses(&mut conn, dispatch).await?;
     Ok(Json(PromptSent {
         of,
@@ -141,7 +141,7 @@ async fn told(conn: &mut PgConnection, dispatch: DispatchId) -> Result<(Transcri
 
 /// What is known of a transcript.
 async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>, Problem> {
-    Ok(recorded::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
+    Ok(transcripts::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
 }
 
 /// The entries of some messages, by number; a message that can't be read, or that doesn't come from its holder, is left out.
@@ -157,5 +157,5 @@ pub(super) fn numbered(bodies: Vec<Bytes>, holder: &Holder) -> BTreeMap<u64, Tra
 
 /// The entries that Postgres keeps, by number.
 pub(super) async fn kept(app: &App, dispatch: DispatchId) -> Result<BTreeMap<u64, TranscriptEntry>, Problem> {
-    Ok(recorded::kept(&mut *app.db().await?, dispatch).await?)
+    Ok(transcripts::kept(&mut *app.db().await?, dispatch).await?)
 }

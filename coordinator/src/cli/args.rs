@@ -6,10 +6,15 @@ use clap::{Args, Parser, Subcommand};
 use ralph_shared::command_line::without_empty_variables;
 use ralph_shared::environment::{EnvironmentError, value};
 
-use super::output::Format;
 use super::{
-    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run,
-    schedule, schema, serve, spent, status, submit, task, token, up, worker,
+    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
+};
+use crate::cli::terminal::output::Format;
+use crate::cli::{
+    cost::commands,
+    logs::activity,
+    reference::{completions, man, schema},
+    server::{config, doctor, down, init, serve, up},
 };
 
 /// Runs many coding agents on one task graph.
@@ -103,8 +108,8 @@ pub enum Command {
     Task(task::TaskCommand),
     #[command(subcommand)]
     Run(run::RunCommand),
-    Cost(spent::CostArgs),
-    Budget(spent::BudgetArgs),
+    Cost(commands::CostArgs),
+    Budget(commands::BudgetArgs),
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
     #[command(subcommand)]
@@ -117,7 +122,7 @@ pub enum Command {
     Memory(memory::MemoryCommand),
     Logs(logs::LogsArgs),
     Inbox(inbox::InboxArgs),
-    Log(log::LogArgs),
+    Log(activity::LogArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),
     Config(Box<config::ConfigArgs>),

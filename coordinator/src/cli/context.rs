@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::output::{self, Format};
-use super::pager;
-use super::paint::tame;
 use crate::api::body::{PromptNext, PromptSent};
+use crate::cli::terminal::color::tame;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::pager;
 use crate::prompt::Prompt;
 
 /// Print the prompt that an agent was sent for a task, or would be sent now

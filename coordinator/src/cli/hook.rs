@@ -6,11 +6,11 @@ use clap::Subcommand;
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::local_time::ago;
-use super::output::{self, Format};
-use super::table::Table;
 use crate::api::body::{CreateHook, CreatedHook, Done};
-use crate::store::hook::HookView;
+use crate::cli::terminal::local_time::ago;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::table::Table;
+use crate::store::feature::hook::HookView;
 use crate::store::view::Page;
 
 /// Make, list and remove hooks: addresses that others send requests to, each of which makes and runs a copy of a feature

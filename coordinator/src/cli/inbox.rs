@@ -6,11 +6,11 @@ use clap::Args;
 
 use super::args::Globals;
 use super::client::Client;
-use super::counted::counted;
-use super::local_time::when;
-use super::output;
-use super::paint::{Paint, Tone, tame};
-use super::task_page::indented;
+use crate::cli::task::page::indented;
+use crate::cli::terminal::color::{Paint, Tone, tame};
+use crate::cli::terminal::local_time::when;
+use crate::cli::terminal::output;
+use crate::cli::terminal::plural::counted;
 use crate::store::view::{InboxItem, InboxView};
 
 /// Show all that waits for you, with the commands that decide

@@ -1,74 +1,31 @@
-//! The command line (SPEC 9.1), a file a noun. Everything but `serve`, `up`, `migrate` and `doctor` talks to the HTTP API.
+//! The command line (SPEC 9.1), a file a noun. Everything but `crate::cli::server::serve`, `crate::cli::server::up`, `migrate` and `crate::cli::server::doctor` talks to the HTTP API.
 //!
 //! Standard output is for results, standard error for progress and messages. Exit codes are those of SPEC 3.5: 0, 1 for a
 //! failure, 2 for wrong usage, and the outcome's code where a command waited for a run.
 
-mod agents;
 mod args;
-mod branch;
-mod checked_out;
 mod client;
-mod completions;
-mod condition;
-mod config;
-mod confirm;
 mod context;
-mod cost;
-mod counted;
-mod diff;
-mod doctor;
-mod documents;
-mod down;
-mod duration;
-mod editor;
-mod endpoint;
-mod estimate;
+pub mod cost;
 mod feature;
-mod feature_chat;
-mod feature_edit;
-mod feature_page;
-mod feature_text;
 mod git;
-mod go_on;
 mod hook;
 mod inbox;
-mod init;
-mod inside;
-mod local_time;
-mod log;
 mod logs;
-mod man;
 mod memory;
-mod moment;
-mod output;
-mod pager;
-mod paint;
-mod precedence;
-mod prune;
-mod reach;
-mod replace;
-mod review;
+pub mod reference;
 mod run;
 mod schedule;
-mod schema;
 mod screen;
-mod serve;
-mod spent;
-mod sse;
+pub mod server;
 mod start;
 mod status;
 mod submit;
-mod table;
 mod task;
-mod task_deps;
-mod task_edit;
-mod task_page;
-mod task_tree;
+pub mod terminal;
 mod token;
-mod transcript;
-mod up;
 mod wait;
 mod worker;
 
-pub use completions::answer as answer_shell;
+pub use crate::cli::reference::completions::answer as answer_shell;
 pub use start::main;

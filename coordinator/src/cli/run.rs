@@ -6,11 +6,11 @@ use clap::Subcommand;
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::cost;
-use super::duration::show_ms;
-use super::local_time::ago;
-use super::output;
-use super::table::Table;
+use crate::cli::cost::format;
+use crate::cli::terminal::duration::show_ms;
+use crate::cli::terminal::local_time::ago;
+use crate::cli::terminal::output;
+use crate::cli::terminal::table::Table;
 use crate::store::view::{Page, RunView};
 
 /// Look at runs
@@ -89,7 +89,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
                 limits.iterations.map(|n| n.to_string()),
             ),
             of(
-                cost::spent_by(run),
+                format::spent_by(run),
                 limits.cost_usd.map(|usd| format!("{usd:.2}")),
             ),
             of(show_ms(run.elapsed_ms), limits.time_ms.map(show_ms)),

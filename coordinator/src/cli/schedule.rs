@@ -7,14 +7,14 @@ use jiff::tz::TimeZone;
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::local_time::{ago, when};
-use super::moment::Moment;
-use super::output::{self, Format};
 use super::start::Usage;
-use super::table::Table;
 use crate::api::body::{Done, PauseSchedule, SetSchedule};
-use crate::domain::schedule::{Missed, Timetable, zone_of};
-use crate::store::schedule::ScheduleView;
+use crate::cli::terminal::local_time::{ago, when};
+use crate::cli::terminal::moment::Moment;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::table::Table;
+use crate::domain::scheduling::schedule::{Missed, Timetable, zone_of};
+use crate::store::feature::schedule::ScheduleView;
 use crate::store::view::Page;
 
 /// Look at what begins by itself, pause it and take it away; `submit feature` and `feature run` set it with --at and --every

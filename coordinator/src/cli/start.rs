@@ -9,8 +9,13 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Left;
 use super::{
-    completions, config, context, doctor, down, feature, hook, inbox, init, log, logs, man, memory, run,
-    schedule, schema, serve, spent, status, submit, task, token, up, worker,
+    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
+};
+use crate::cli::{
+    cost::commands,
+    logs::activity,
+    reference::{completions, man, schema},
+    server::{config, doctor, down, init, serve, up},
 };
 use crate::domain::states::RunOutcome;
 
@@ -78,8 +83,8 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Feature(command) => feature::run(globals, command).await,
         Command::Task(command) => task::run(globals, command).await,
         Command::Run(command) => run::run(globals, command).await,
-        Command::Cost(args) => spent::cost(globals, args).await,
-        Command::Budget(args) => spent::budget(globals, args).await,
+        Command::Cost(args) => commands::cost(globals, args).await,
+        Command::Budget(args) => commands::budget(globals, args).await,
         Command::Worker(command) => worker::run(globals, command).await,
         Command::Token(command) => token::run(globals, command).await,
         Command::Schedule(command) => schedule::run(globals, command).await,
@@ -87,7 +92,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Memory(command) => memory::run(globals, command).await,
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Inbox(args) => inbox::run(globals, args).await,
-        Command::Log(args) => log::run(globals, args).await,
+        Command::Log(args) => activity::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
         Command::Config(args) => config::run(globals, *args).await,

@@ -9,13 +9,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Globals;
 use super::client::{ApiError, Client};
-use super::duration::show_ms;
-use super::output::{self, Format};
-use super::pager;
-use super::paint::{self, tame};
-use super::table::{Table, folded};
-use super::{condition, feature_page, screen, worker};
-use crate::domain::waits;
+use super::{screen, worker};
+use crate::cli::terminal::color::{self, tame};
+use crate::cli::terminal::duration::show_ms;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::pager;
+use crate::cli::terminal::table::{Table, folded};
+use crate::cli::{feature::page, terminal::condition};
+use crate::domain::status::why_waiting;
 use crate::store::view::{SessionView, SystemView};
 
 /// How often `--watch` looks.
@@ -44,7 +45,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !paint::is_dumb();
+    let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !color::is_dumb();
     if globals.output != Format::Json && is_screen {
         return screen::watch(&client).await;
     }
@@ -74,7 +75,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
 }
 
 fn page(status: &SystemView, wide: bool) -> String {
-    let mut text = feature_page::at_a_glance(status, wide);
+    let mut text = page::at_a_glance(status, wide);
     if !status.sessions.is_empty() {
         text.push('\n');
         text.push_str(&sessions(&status.sessions).to_string());
@@ -102,7 +103,7 @@ fn page(status: &SystemView, wide: bool) -> String {
         }
     }
     for full in &status.full_keys {
-        let words = waits::full(&full.key, full.sessions, full.limit);
+        let words = why_waiting::full(&full.key, full.sessions, full.limit);
         text.push_str(&tame(&format!("{words}: further tasks wait\n")));
     }
     text.push('\n');

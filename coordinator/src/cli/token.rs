@@ -6,11 +6,11 @@ use clap::{Subcommand, ValueEnum};
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::duration::Span;
-use super::local_time::ago;
-use super::output::{self, Format};
-use super::table::Table;
 use crate::api::body::{CreateToken, CreatedToken, Done};
+use crate::cli::terminal::duration::Span;
+use crate::cli::terminal::local_time::ago;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::table::Table;
 use crate::store::access::{Role, TokenView};
 use crate::store::view::Page;
 

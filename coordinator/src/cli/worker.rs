@@ -7,12 +7,12 @@ use ralph_shared::subjects::{Subjects, is_label};
 
 use super::args::Globals;
 use super::client::{Client, escape};
-use super::local_time::ago;
-use super::output::{self, Format};
-use super::paint::tame;
 use super::start::Usage;
-use super::table::Table;
 use crate::api::body::{Done, Steer};
+use crate::cli::terminal::color::tame;
+use crate::cli::terminal::local_time::ago;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::table::Table;
 use crate::embedded::user_of_worker;
 use crate::store::view::{Page, WorkerView};
 

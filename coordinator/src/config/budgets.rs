@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::domain::levels::{Level, Limit};
+use crate::domain::budget::levels::{Level, Limit};
 
 /// `[budgets]`: `LEVEL_cost` in USD, `LEVEL_tokens` in and out.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -42,7 +42,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use crate::config::Config;
-    use crate::domain::levels::{Level, Limit};
+    use crate::domain::budget::levels::{Level, Limit};
 
     #[test]
     fn budgets_are_more_than_nothing() {

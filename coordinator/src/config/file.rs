@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::agents::prices::Prices;
 use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::nearest::nearest;
-use ralph_shared::prices::Prices;
 use ralph_shared::trust::{self, Consents};
 use ralph_shared::wire::MergeHow;
 use ralph_shared::{environment, file};
 use serde::Deserialize;
 
+use crate::domain::routing::strategy::{Tier, Tiers};
 use crate::domain::run::Ceilings;
-use crate::domain::strategy::{Tier, Tiers};
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::file::chosen;
 use super::sections::SectionsTable;
-use crate::domain::lifecycle::{Bounds, Distill};
+use crate::domain::recall::lifecycle::{Bounds, Distill};
 use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
 use crate::prompt::Templates;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
 
-use super::signature::signature;
+use crate::domain::failure::signature::signature;
 
 /// So many tasks in a row whose gate fails the same way: the base is tried again before the last of them counts.
 pub const SAME_FAILURES: usize = 3;
@@ -214,7 +214,7 @@ mod tests {
     fn a_check_that_could_not_be_done_is_done_again_and_one_that_failed_asks_a_person() {
         use ralph_shared::wire::{EndReason, IntegrationEnd};
 
-        use crate::domain::judge::{self, Step};
+        use crate::domain::outcome::{self, Step};
         use crate::domain::states::Outcome;
         let failed = |retry, away| IntegrationEnd::Failed {
             message: "no".to_owned(),
@@ -235,7 +235,7 @@ mod tests {
             (failed(false, false), Outcome::Error, Step::Retry, true),
             (told, Outcome::Interrupted, Step::Retry, false),
         ] {
-            let judged = judge::check(&end);
+            let judged = outcome::check(&end);
             assert_eq!(
                 (judged.outcome, judged.step, judged.is_away()),
                 (outcome, step, away),

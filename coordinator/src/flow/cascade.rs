@@ -75,7 +75,7 @@ pub async fn freed(
         below.clone_from(&frontier);
     }
     let delays = vec![0; ready.len()];
-    let pools = store::ready::enqueue(conn, &ready, &delays).await?;
+    let pools = store::queue::ready::enqueue(conn, &ready, &delays).await?;
     let freed = Freed {
         any: !ready.is_empty(),
         any_queued: !pools.is_empty(),
@@ -130,7 +130,7 @@ pub async fn closed(
 ) -> sqlx::Result<()> {
     while !closing.is_empty() {
         let mut parents = Vec::new();
-        for (closed, is_parent) in store::deps::close(conn, &closing).await? {
+        for (closed, is_parent) in store::task::dependencies::close(conn, &closing).await? {
             if closed.was == TaskState::Pending {
                 moved(features, closed.feature, TaskState::Pending, TaskState::Blocked);
             }
@@ -138,7 +138,7 @@ pub async fn closed(
                 parents.push(closed.id.0);
             }
         }
-        closing = store::deps::children_of(conn, &parents).await?;
+        closing = store::task::dependencies::children_of(conn, &parents).await?;
     }
     Ok(())
 }
@@ -231,7 +231,7 @@ pub async fn forgiven(
         };
         released.retain(|id| !begun(id));
         let delays = vec![0; released.len()];
-        signals.got_work(store::ready::enqueue(conn, &released, &delays).await?);
+        signals.got_work(store::queue::ready::enqueue(conn, &released, &delays).await?);
     }
     Ok(())
 }

@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ralph_shared::agents::prices::Prices;
 use ralph_shared::attempts::AttemptPlace;
-use ralph_shared::prices::Prices;
 use ralph_shared::repositories::Repositories;
 
-use super::aged::KeptDays;
 use crate::config::Setting;
 use crate::domain::budget::FirstShare;
-use crate::domain::fairness::Turns;
-use crate::domain::levels::{Level, Limit};
-use crate::domain::lifecycle::Bounds;
+use crate::domain::budget::levels::{Level, Limit};
+use crate::domain::recall::lifecycle::Bounds;
+use crate::domain::routing::strategy::Tiers;
 use crate::domain::run::Ceilings;
-use crate::domain::strategy::Tiers;
+use crate::domain::scheduling::fairness::Turns;
 use crate::embedder::Embedder;
+use crate::flow::maintenance::expired::KeptDays;
 use crate::prompt::{Budgets, Templates};
+use crate::store::memory::postings::Tail;
 use crate::store::notice::Event;
-use crate::store::postings::Tail;
 use crate::tracer::Tracer;
 
 /// How long the branches of attempts of features that ended stay at the remote, where nothing else is said.

@@ -4,15 +4,15 @@
 //! once) around a body (this dispatch's own). The sections that hold memory keep their [`Budgets`] to the character for
 //! any input, and what stands in them is data: sigils are defused, headings and fences can't be forged (SPEC 6.2, 6.8).
 //!
-//! Left to others: what is worth remembering ([`crate::domain::recall`]) and reading it ([`crate::flow::context`]).
+//! Left to others: what is worth remembering ([`crate::domain::recall`]) and reading it ([`crate::flow::assignment::context`]).
 
-mod again;
 #[cfg(test)]
 mod assigned_tests;
 mod budget;
 mod chat;
 pub mod own_tasks;
 mod render;
+mod retry;
 mod sections;
 mod templates;
 #[cfg(test)]
@@ -20,7 +20,7 @@ mod tests;
 mod text;
 mod values;
 
-pub use again::{after_exit, again, of_a_conflict, too_deep, unfinished};
+pub use crate::prompt::retry::{after_exit, again, of_a_conflict, too_deep, unfinished};
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};

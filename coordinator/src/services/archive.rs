@@ -11,7 +11,7 @@ use ralph_shared::ids::DispatchId;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
-use crate::domain::excerpt::Excerpt;
+use crate::domain::text::excerpt::Excerpt;
 use crate::store;
 
 /// Pause between rounds.
@@ -36,7 +36,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         }
         let ids: Vec<uuid::Uuid> = streamed.iter().map(|d| d.0).collect();
         let mut conn = deps.db.acquire().await?;
-        let settled = store::transcript::settled(&mut conn, &ids).await?;
+        let settled = store::dispatch::transcript::settled(&mut conn, &ids).await?;
         drop(conn);
         for dispatch in settled.into_iter().take(MAX_ROUND) {
             if shutdown.is_cancelled() {
@@ -48,7 +48,8 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 }
 
 async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
-    let Some(holder) = store::transcript::holder(&mut *deps.db.acquire().await?, dispatch).await? else {
+    let Some(holder) = store::dispatch::transcript::holder(&mut *deps.db.acquire().await?, dispatch).await?
+    else {
         return deps.bus.forget_transcript(dispatch).await;
     };
     let excerpt = Excerpt::new(HEAD_BYTES, TAIL_BYTES);
@@ -68,7 +69,7 @@ async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
     let entries = i32::try_from(entries).unwrap_or(i32::MAX);
     // Where nothing of it comes from its worker, that may still send it.
     if seen > 0 {
-        store::transcript::keep(&mut conn, dispatch, &body, entries, seen).await?;
+        store::dispatch::transcript::keep(&mut conn, dispatch, &body, entries, seen).await?;
     }
     drop(conn);
     deps.bus.forget_transcript(dispatch).await

@@ -8,22 +8,22 @@
 //! | `reports` | reports are taken in batches and settled |
 //! | `incoming` | a report is read, with what its text was cut into |
 //! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, what is old, memory and its bounds, embeddings |
-//! | `unread` | of reports that can't be read yet, one copy is kept |
+//! | `dead_letters` | of reports that can't be read yet, one copy is kept |
 //! | `notices` | people outside are told that a run ended or that they are needed |
 //! | `traces` | a collector is told of what ended, where there is one |
 //! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
-//! | `pulse` | whether the loops that everything waits for move |
+//! | `heartbeats` | whether the loops that everything waits for move |
 
 mod archive;
 mod claims;
+mod dead_letters;
+mod heartbeats;
 mod incoming;
 mod notices;
-mod pulse;
 mod reports;
 mod requests;
 mod ticks;
 mod traces;
-mod unread;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::bus::Bus;
 use crate::flow::Settings;
 use crate::store;
 
-pub use pulse::Pulse;
+pub use crate::services::heartbeats::Pulse;
 
 /// What every service works with.
 #[derive(Debug, Clone)]

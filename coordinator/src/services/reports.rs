@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Deps;
 use super::incoming::{self, Read};
-use super::unread::Unread;
 use crate::faults;
 use crate::flow::Signals;
 use crate::flow::apply::{self, Fate, Incoming, Sender};
+use crate::services::dead_letters::Unread;
 use crate::store;
 
 /// Reports of one transaction.

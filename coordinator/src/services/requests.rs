@@ -132,7 +132,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
     match kind {
         Kind::Hello => {
             if let Some(hello) = read::<Hello>(message) {
-                let answered = flow::hello::hello(db, settings, &hello).await?;
+                let answered = flow::workers::hello::hello(db, settings, &hello).await?;
                 if matches!(answered, HelloAnswer::Welcome { .. })
                     && tokio::time::timeout(CONSUMERS, ensure_consumers(bus, &hello.pools))
                         .await
@@ -148,7 +148,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                 answer(
                     bus,
                     message,
-                    &flow::heartbeat::heartbeat(db, settings, &beat).await?,
+                    &flow::workers::heartbeat::heartbeat(db, settings, &beat).await?,
                 )
                 .await;
             }
@@ -174,7 +174,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                 answer(
                     bus,
                     message,
-                    &flow::retention::next(db, &deps.settings, &request).await?,
+                    &flow::maintenance::retention::next(db, &deps.settings, &request).await?,
                 )
                 .await;
             }
@@ -196,7 +196,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
 
 async fn check(deps: &Deps, request: &CheckRequest) -> sqlx::Result<CheckAnswer> {
     if let Some(found) = &request.survey {
-        let renewed = flow::check::renew(&deps.db, &deps.settings, request, found).await?;
+        let renewed = flow::apply::graph_check::renew(&deps.db, &deps.settings, request, found).await?;
         return Ok(renewed.map_or(CheckAnswer::Fine, |prompt| CheckAnswer::Again { prompt }));
     }
     let text = match &request.text {
@@ -209,7 +209,7 @@ async fn check(deps: &Deps, request: &CheckRequest) -> sqlx::Result<CheckAnswer>
             }
         }
     };
-    let again = flow::check::check(&deps.db, &deps.settings, request, &text).await?;
+    let again = flow::apply::graph_check::check(&deps.db, &deps.settings, request, &text).await?;
     Ok(match again {
         Some(prompt) => CheckAnswer::Again {
             prompt: Text::Inline(prompt),

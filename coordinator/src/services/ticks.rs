@@ -9,7 +9,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
-use crate::flow::embed::Embedded;
+use crate::flow::memory::embed_entries::Embedded;
 use crate::{flow, store};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Resul
     let mut seconds = every(SECOND);
     let mut pools = BTreeSet::new();
     while tick(&mut seconds, shutdown).await {
-        flow::ready::top_up(&deps.db, &deps.bus, &deps.settings, &mut pools).await?;
+        flow::claim::tickets::top_up(&deps.db, &deps.bus, &deps.settings, &mut pools).await?;
         deps.pulse.beat(TICKETS);
     }
     Ok(())
@@ -108,7 +108,9 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         }
         let only_ended = Instant::now() < patient_until;
         let before = (database_time, gap_ms);
-        match flow::rescue::rescue_after(&deps.db, deps.settings.lease_ms(), only_ended, before).await {
+        match flow::workers::rescue::rescue_after(&deps.db, deps.settings.lease_ms(), only_ended, before)
+            .await
+        {
             Ok((now, (_, signals))) => {
                 if connected {
                     last_good = Instant::now();
@@ -135,7 +137,7 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
         // It holds a feature for which reports wait: over connections that have planned it.
         let (_, signals) = flow::finish::tick(&deps.reserved.reports).await?;
         deps.bus.emit(signals).await;
-        let signals = flow::limits::tick(&deps.db, &deps.settings).await?;
+        let signals = flow::finish::limits::tick(&deps.db, &deps.settings).await?;
         deps.bus.emit(signals).await;
         deps.pulse.beat(RUNS);
     }
@@ -146,7 +148,7 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
 pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
-        let (_, signals) = flow::schedule::tick(&deps.db).await?;
+        let (_, signals) = flow::submit::schedule::tick(&deps.db).await?;
         deps.bus.emit(signals).await;
     }
     Ok(())
@@ -156,7 +158,7 @@ pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
 pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(RECOUNT);
     while tick(&mut rounds, shutdown).await {
-        let (_, signals) = flow::recount::tick(&deps.db).await?;
+        let (_, signals) = flow::maintenance::recount::tick(&deps.db).await?;
         deps.bus.emit(signals).await;
     }
     Ok(())
@@ -166,7 +168,7 @@ pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Resul
 pub async fn health(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(HEALTH);
     while tick(&mut rounds, shutdown).await {
-        flow::health::tick(&deps.db, deps.settings.lease_ms()).await?;
+        flow::workers::health::tick(&deps.db, deps.settings.lease_ms()).await?;
     }
     Ok(())
 }
@@ -174,7 +176,7 @@ pub async fn health(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
 /// Has plans made anew for tables that have grown.
 pub async fn plans(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
-    let mut sizes = store::plans::Sizes::default();
+    let mut sizes = store::database::plans::Sizes::default();
     while tick(&mut seconds, shutdown).await {
         sizes.follow(&mut *deps.db.acquire().await?).await?;
     }
@@ -190,7 +192,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         store::blob::prune(&mut conn, BLOB_HOURS).await?;
         store::idempotency::prune(&mut conn).await?;
         store::notice::prune(&mut conn, NOTICE_DAYS).await?;
-        store::hook::prune(&mut conn, DELIVERY_DAYS).await?;
+        store::feature::hook::prune(&mut conn, DELIVERY_DAYS).await?;
         store::worker::forget_gone(&mut conn, WORKER_DAYS, DRAINED_MINUTES).await?;
     }
     Ok(())
@@ -204,8 +206,8 @@ pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Re
         && tick(&mut rounds, shutdown).await
     {
         let all = async {
-            while flow::embed::tick(&deps.db, embedder).await? != Embedded::default() {}
-            flow::nearness::calibrate(&mut *deps.db.acquire().await?, embedder).await?;
+            while flow::memory::embed_entries::tick(&deps.db, embedder).await? != Embedded::default() {}
+            flow::memory::similarity::calibrate(&mut *deps.db.acquire().await?, embedder).await?;
             anyhow::Ok(())
         };
         tokio::select! {
@@ -222,11 +224,11 @@ pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Re
 pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(BOUNDS);
     while deps.settings.memory && tick(&mut rounds, shutdown).await {
-        if let Err(error) = flow::lifecycle::tick(&deps.db, &deps.settings.bounds).await {
+        if let Err(error) = flow::memory::lifecycle::tick(&deps.db, &deps.settings.bounds).await {
             tracing::warn!(%error, "the memory could not be kept within its bounds");
         }
         if let Some(distill) = deps.settings.bounds.distill {
-            match flow::distill::begin(&deps.db, distill).await {
+            match flow::memory::distill::begin(&deps.db, distill).await {
                 Ok((_, signals)) => deps.bus.emit(signals).await,
                 Err(error) => tracing::warn!(%error, "no session could be begun that merges learnings"),
             }
@@ -240,8 +242,8 @@ pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
 pub async fn aged(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(AGED);
     while tick(&mut rounds, shutdown).await {
-        let removed = flow::aged::tick(&deps.db, &deps.settings.kept).await?;
-        if removed != flow::aged::Removed::default() {
+        let removed = flow::maintenance::expired::tick(&deps.db, &deps.settings.kept).await?;
+        if removed != flow::maintenance::expired::Removed::default() {
             tracing::info!(?removed, "what was old is removed");
         }
     }
@@ -252,7 +254,7 @@ pub async fn aged(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
 pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(RETENTION);
     while tick(&mut rounds, shutdown).await {
-        let (features, signals) = flow::retention::sweep(&deps.db, &deps.settings).await?;
+        let (features, signals) = flow::maintenance::retention::sweep(&deps.db, &deps.settings).await?;
         if features > 0 {
             tracing::info!(features, "branches of old attempts are to go");
         }
@@ -267,10 +269,10 @@ pub async fn memory(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     let mut looked: Option<Instant> = None;
     while deps.settings.memory && tick(&mut rounds, shutdown).await {
         if looked.is_none_or(|at| at.elapsed() >= QUARANTINE) {
-            flow::upkeep::tick(&deps.db).await?;
+            flow::memory::upkeep::tick(&deps.db).await?;
             looked = Some(Instant::now());
         } else {
-            flow::upkeep::tick_often(&deps.db).await?;
+            flow::memory::upkeep::tick_often(&deps.db).await?;
         }
     }
     shutdown.cancelled().await;

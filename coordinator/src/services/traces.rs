@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Deps;
 use crate::domain::trace::{self, Span};
-use crate::flow::recorded;
+use crate::flow::maintenance::transcripts;
 use crate::store;
 use crate::tracer::{Ended, Tracer};
 
@@ -124,8 +124,8 @@ async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
     let ids: Vec<Uuid> = ended.dispatches.iter().map(|id| id.0).collect();
     let runs: Vec<Uuid> = ended.runs.iter().map(|id| id.0).collect();
     let mut conn = deps.db.acquire().await?;
-    let facts = store::trace::dispatches(&mut conn, &ids).await?;
-    let runs = store::trace::runs(&mut conn, &runs).await?;
+    let facts = store::dispatch::trace::dispatches(&mut conn, &ids).await?;
+    let runs = store::dispatch::trace::runs(&mut conn, &runs).await?;
     drop(conn);
     let mut facts: HashMap<_, _> = facts.into_iter().map(|facts| (facts.dispatch, facts)).collect();
     let mut spans: Vec<Span> = runs.iter().map(trace::of_run).collect();
@@ -150,7 +150,7 @@ async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
 
 /// What a session showed, as far as it can be read now: without it a trace lacks what the agent did.
 async fn transcript(deps: &Deps, dispatch: DispatchId) -> Vec<ralph_shared::wire::TranscriptEntry> {
-    recorded::entries(&deps.bus, &deps.db, dispatch, HALF_BYTES)
+    transcripts::entries(&deps.bus, &deps.db, dispatch, HALF_BYTES)
         .await
         .unwrap_or_else(|error| {
             tracing::debug!(%dispatch, error = format!("{error:#}"), "a trace lacks its session");

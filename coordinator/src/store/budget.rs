@@ -6,7 +6,7 @@ use ralph_shared::ids::{DispatchId, FeatureId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::levels::{Key, Level, Levels, Limit, Told, Used};
+use crate::domain::budget::levels::{Key, Level, Levels, Limit, Told, Used};
 
 /// Tasks whose use is of interest.
 #[derive(Debug, Clone, Copy)]

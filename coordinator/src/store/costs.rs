@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::domain::estimate::Before;
+use crate::domain::budget::estimate::Before;
 
 /// What costs are added up by.
 #[derive(

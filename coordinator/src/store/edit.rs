@@ -4,7 +4,7 @@ use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::precedence::Precedence;
+use crate::store::feature::priority::Precedence;
 
 /// What is to change of a task; `None` stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit)
     )
     .execute(&mut *conn)
     .await?;
-    super::precedence::set(conn, id, &edit.precedence).await
+    crate::store::feature::priority::set(conn, id, &edit.precedence).await
 }
 
 /// Tells sessions of a feature that the caller holds another description: those of its tasks, and its steps that nobody works on,
@@ -245,7 +245,7 @@ pub async fn delete_task(
         .await?;
     for &dispatch in &dispatches {
         // Prompts of other tasks lie in one row with its own.
-        super::prompt::forget(conn, DispatchId(dispatch), None).await?;
+        crate::store::dispatch::prompt::forget(conn, DispatchId(dispatch), None).await?;
     }
     sqlx::query!(
         "update features f

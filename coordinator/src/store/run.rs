@@ -6,9 +6,9 @@ use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{InFlight, Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
-use crate::domain::strategy::Strategy;
 
 /// Opens a run of a feature that stands. One that begins with its feature is written with it, see [`super::feature::insert`].
 pub async fn insert(

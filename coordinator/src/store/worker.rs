@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::failure::Failure;
-use crate::domain::health::Ended;
+use crate::domain::failure::worker_health::Ended;
 
 /// A worker that said hello.
 #[derive(Debug, Clone)]

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::git::GitOperationOrder;
-use super::survey::SurveyOrder;
 use super::text::Text;
 use super::usage::Share;
+use crate::agents::prices::Prices;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
-use crate::prices::Prices;
+use crate::wire::repo_scan::SurveyOrder;
 
 /// Where in its folder a session finds the texts that were too long for its prompt; nothing in there is committed (SPEC 8).
 pub const CONTEXT_DIR: &str = ".ralph/context";

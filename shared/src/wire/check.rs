@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::survey::Survey;
 use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
+use crate::wire::repo_scan::Survey;
 
 /// "Can what this session said be used?" Or, with a survey: "Does its prompt still hold?"
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::control::EndReason;
-use super::door::ClosedDoor;
 use super::transcript::KeptTranscript;
 use super::usage::{Granted, Used};
 use crate::ids::{DispatchId, Incarnation};
+use crate::wire::availability::ClosedDoor;
 
 /// Sent every few seconds. A dispatch stays in it, and so leased, until its report is settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,28 +5,34 @@
 //! releases understand each other.
 
 mod assignment;
+mod availability;
 mod blob;
 mod change;
 mod check;
 mod claim;
 mod control;
 mod decide;
-mod door;
 mod git;
 mod heartbeat;
 mod hello;
-mod left;
+mod leftovers;
+mod orphan;
 mod prune;
+mod repo_scan;
 mod report;
 mod rule;
-mod stray;
-mod survey;
 mod text;
 mod ticket;
 mod transcript;
 mod usage;
 mod version;
 
+pub use crate::wire::availability::{ClosedDoor, Concerns, Door};
+pub use crate::wire::leftovers::{Left, LeftFile};
+pub use crate::wire::orphan::{STRAYS, Stray, stray_refs};
+pub use crate::wire::repo_scan::{
+    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
+};
 pub use assignment::{
     Access, Assignment, CONTEXT_DIR, Decided, DirOrder, GitOrder, IntegrateOrder, Landed, ModelChoice,
     Repository, SessionLimits, SessionOrder, Work, WorkspaceOrder,
@@ -37,21 +43,15 @@ pub use check::{CheckAnswer, CheckRequest};
 pub use claim::{ClaimAnswer, ClaimRequest};
 pub use control::{Control, EndReason};
 pub use decide::{DecideAnswer, DecideRequest};
-pub use door::{ClosedDoor, Concerns, Door};
 pub use git::{GitOperation, GitOperationOrder, MergeHow, NoMerge};
 pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
-pub use left::{Left, LeftFile};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
     AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
     Snapshot,
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
-pub use stray::{STRAYS, Stray, stray_refs};
-pub use survey::{
-    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
-};
 pub use text::{MAX_TEXT_BYTES, PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
 pub use transcript::{KeptTranscript, TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate};

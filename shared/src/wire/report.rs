@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::control::EndReason;
-use super::door::Door;
-use super::left::Left;
-use super::stray::Stray;
 use super::text::Text;
 use super::usage::Usage;
 use crate::ids::{DispatchId, Incarnation};
+use crate::wire::availability::Door;
+use crate::wire::leftovers::Left;
+use crate::wire::orphan::Stray;
 
 /// The report of one dispatch. Sent again, byte for byte, until it is settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use ralph_shared::wire::{
     Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer,
     READS, Report, SessionReport, Settlement, Text, Usage, WRITES,
 };
-use ralph_worker::link::Link;
+use ralph_worker::coordinator::Link;
 
 use super::world::World;
 

@@ -5,7 +5,7 @@ use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate, WRITES};
 use ralph_tests::harness::WorkerOptions;
-use ralph_worker::link::Link;
+use ralph_worker::coordinator::Link;
 use serde_json::json;
 
 use crate::stage::Stage;

@@ -126,8 +126,8 @@ async fn counters_that_a_recount_does_not_give_are_told_and_put_right() {
             .unwrap()
     };
     assert_eq!(counts().await, (2, 1));
-    assert_eq!(flow::recount::tick(&world.db).await.unwrap().0, 1);
+    assert_eq!(flow::maintenance::recount::tick(&world.db).await.unwrap().0, 1);
     assert_eq!(counts().await, (1, 1));
-    assert_eq!(flow::recount::tick(&world.db).await.unwrap().0, 0);
+    assert_eq!(flow::maintenance::recount::tick(&world.db).await.unwrap().0, 0);
     world.stop().await;
 }

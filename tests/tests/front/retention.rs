@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use ralph_coordinator::domain::states::TaskState;
-use ralph_coordinator::flow::retention;
+use ralph_coordinator::flow::maintenance::retention;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_shared::prices::{Price, Prices};
+use ralph_shared::agents::prices::{Price, Prices};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 
 use super::scene::Scene;

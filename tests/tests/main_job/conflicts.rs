@@ -68,7 +68,10 @@ async fn attempt_after_a_conflict_gets_both_sides_and_lands() {
     .await
     .unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    let (_, prompt) = store::prompt::read(&mut conn, second).await.unwrap().unwrap();
+    let (_, prompt) = store::dispatch::prompt::read(&mut conn, second)
+        .await
+        .unwrap()
+        .unwrap();
     let told = [
         "### Conflict",
         "- a.txt\n",

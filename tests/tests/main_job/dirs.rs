@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::steer::{self, TaskCommand};
+use ralph_coordinator::flow::control::{self, TaskCommand};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary};
 
 use super::scene::Scene;
@@ -185,12 +185,12 @@ async fn a_folder_that_a_dead_worker_left_waits_for_it_or_for_a_person() {
         freed.status.success() && said.contains("is free; it was held by session"),
         "{said}"
     );
-    let (steered, _) = steer::task(&world.db, scene.tasks[0], TaskCommand::Retry, "test", None)
+    let (steered, _) = control::task(&world.db, scene.tasks[0], TaskCommand::Retry, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, steer::Steered::Done(1));
-    let run = steer::FeatureCommand::Run(Box::new(FeatureOptions::default().run));
-    let (_, run, signals) = steer::feature(&world.db, scene.feature, &run).await.unwrap();
+    assert_eq!(steered, control::Steered::Done(1));
+    let run = control::FeatureCommand::Run(Box::new(FeatureOptions::default().run));
+    let (_, run, signals) = control::feature(&world.db, scene.feature, &run).await.unwrap();
     world.bus.emit(signals).await;
     assert_eq!(world.ended(run.unwrap()).await.unwrap(), RunOutcome::Complete);
     std::fs::write(&gate, "").unwrap();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ralph_coordinator::domain::door::NO_AGENT;
-use ralph_coordinator::domain::offer::Offer;
+use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
+use ralph_coordinator::domain::scheduling::capability::Offer;
 use ralph_coordinator::flow::{Signals, claim, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
@@ -22,13 +22,13 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
     let (feature, task) = (scene.feature, scene.tasks[0]);
     let features = BTreeSet::from([feature]);
     let mut tx = world.db.begin().await.unwrap();
-    store::ready::withdraw(&mut tx, &[task.0]).await.unwrap();
+    store::queue::ready::withdraw(&mut tx, &[task.0]).await.unwrap();
     sqlx::query("update tasks set state = 'in_progress', next_kind = 'integrate', attempt = 1 where id = $1")
         .bind(task.0)
         .execute(&mut *tx)
         .await
         .unwrap();
-    store::integration::queue(
+    store::git::integration::queue(
         &mut tx,
         feature,
         task,
@@ -51,11 +51,11 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
         pools: vec!["turn".to_owned()],
         agents: vec![NO_AGENT.to_owned()],
     };
-    let taken = store::ready::take(&mut claiming, &offer, &[(feature, 1)], true)
+    let taken = store::queue::ready::take(&mut claiming, &offer, &[(feature, 1)], true)
         .await
         .unwrap();
     assert_eq!(taken.len(), 1);
-    store::integration::give_turn(&mut claiming, &[task.0], &[DispatchId::new().0])
+    store::git::integration::give_turn(&mut claiming, &[task.0], &[DispatchId::new().0])
         .await
         .unwrap();
     let mut promoting = world.db.begin().await.unwrap();
@@ -94,7 +94,7 @@ async fn prompts_are_kept_however_a_batch_comes_again() {
     }
     let mut conn = world.db.acquire().await.unwrap();
     for one in &claims {
-        let kept = store::prompt::read(&mut conn, one.claim).await.unwrap();
+        let kept = store::dispatch::prompt::read(&mut conn, one.claim).await.unwrap();
         assert!(kept.is_some(), "the prompt of {}", one.claim);
     }
     drop(conn);

@@ -2,7 +2,7 @@
 //! published straight to the subject.
 
 use nix::unistd::getpid;
-use ralph_coordinator::flow::steer::{self, TaskCommand};
+use ralph_coordinator::flow::control::{self, TaskCommand};
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Assignment, Finished, IntegrationEnd, IntegrationReport, Report, Settlement, Text};
 use ralph_tests::harness::{FeatureOptions, Stub, World};
@@ -118,10 +118,10 @@ async fn of_an_older_dispatch(world: &World) {
 async fn after_a_person_took_the_task(world: &World) {
     let (stub, scene) = scene(world, "taken", 2).await;
     let claimed = stub.claim().await.unwrap();
-    let (steered, _) = steer::task(&world.db, claimed.task, TaskCommand::Cancel, "test", None)
+    let (steered, _) = control::task(&world.db, claimed.task, TaskCommand::Cancel, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, steer::Steered::Done(1));
+    assert_eq!(steered, control::Steered::Done(1));
     assert_eq!(
         stub.settled(&[], claimed.dispatch).await.unwrap(),
         None,

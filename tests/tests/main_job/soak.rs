@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use nix::sys::signal::Signal;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::steer::{self, FeatureCommand, TaskCommand};
+use ralph_coordinator::flow::control::{self, FeatureCommand, TaskCommand};
 use ralph_coordinator::store;
 use ralph_git_server::{GitServer, Login};
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
@@ -123,11 +123,11 @@ async fn completes(world: &World, feature: FeatureId, mut run: RunId, settings: 
                 .unwrap();
                 asked += waiting.len();
                 for task in waiting {
-                    let again = steer::task(&world.db, TaskId(task), TaskCommand::Retry, "a test", None);
+                    let again = control::task(&world.db, TaskId(task), TaskCommand::Retry, "a test", None);
                     world.bus.emit(again.await.unwrap().1).await;
                 }
                 let command = FeatureCommand::Run(Box::new(settings.run.clone()));
-                let (steered, next, signals) = steer::feature(&world.db, feature, &command).await.unwrap();
+                let (steered, next, signals) = control::feature(&world.db, feature, &command).await.unwrap();
                 run = next.unwrap_or_else(|| panic!("{steered:?}"));
                 world.bus.emit(signals).await;
             }

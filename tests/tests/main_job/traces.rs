@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::steer::Steered;
+use ralph_coordinator::flow::control::Steered;
 use ralph_coordinator::flow::{Settings, edit};
 use ralph_coordinator::tracer::Tracer;
 use ralph_tests::harness::{FeatureOptions, Repository, Stub, WorkerOptions, World, until};

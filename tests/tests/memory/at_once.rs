@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::apply::Fate;
-use ralph_coordinator::flow::upkeep;
+use ralph_coordinator::flow::memory::upkeep;
 use ralph_coordinator::store;
 use ralph_shared::wire::Ended;
 use ralph_tests::harness::World;
@@ -110,7 +110,7 @@ async fn two_coordinators_keep_the_memory_in_order_once() {
         .fetch_all(&mut *conn)
         .await
         .unwrap();
-    let entries = store::recall::indexed(&mut conn, &ids).await.unwrap();
+    let entries = store::memory::index::indexed(&mut conn, &ids).await.unwrap();
     drop(conn);
     let keys: usize = entries.iter().map(|entry| entry.keys.len()).sum();
     assert_eq!(
@@ -131,7 +131,7 @@ async fn a_report_holds_the_memory_before_it_touches_what_stands_there() {
     let again = scene::claims(&pool).await;
     // As whoever follows the repository or purges: it holds the memory, and then changes an entry.
     let mut holds = world.db.begin().await.unwrap();
-    store::library::lock(&mut holds, &[""]).await.unwrap();
+    store::memory::library::lock(&mut holds, &[""]).await.unwrap();
     sqlx::raw_sql("set local lock_timeout = '200ms'")
         .execute(&mut *holds)
         .await

@@ -1,12 +1,12 @@
 //! The memory stays within its bounds by hiding what is worth least, and says why.
 
-use ralph_coordinator::domain::lifecycle::Bounds;
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, ImportLine, Restored};
-use ralph_coordinator::flow::lifecycle::{self, Pruned};
-use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::domain::recall::lifecycle::Bounds;
+use ralph_coordinator::flow::memory::embedding::Meaning;
+use ralph_coordinator::flow::memory::library::{self, ImportLine, Restored};
+use ralph_coordinator::flow::memory::lifecycle::{self, Pruned};
 use ralph_coordinator::store;
-use ralph_coordinator::store::library::{Given, Origin};
+use ralph_coordinator::store::memory::library::{Given, Origin};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -109,7 +109,7 @@ async fn what_is_unused_or_too_much_is_hidden() {
     assert_eq!(live(&world).await, ["e1", "e5", "by hand"]);
 
     let mut conn = world.db.acquire().await.unwrap();
-    let fates = store::upkeep::fates(&mut conn, Some("")).await.unwrap();
+    let fates = store::memory::upkeep::fates(&mut conn, Some("")).await.unwrap();
     let expected = [
         ("live", 2),
         ("pruned_full", 1),
@@ -171,7 +171,7 @@ async fn what_is_used_while_upkeep_looks_is_not_hidden() {
     .await;
     // Somebody is at this memory: upkeep has seen its entries, and waits.
     let mut holds = world.db.begin().await.unwrap();
-    store::library::lock(&mut holds, &[""]).await.unwrap();
+    store::memory::library::lock(&mut holds, &[""]).await.unwrap();
     let db = world.db.clone();
     let ticking = tokio::spawn(async move { lifecycle::tick(&db, &Bounds::default()).await.unwrap() });
     somebody_waits(&world).await;

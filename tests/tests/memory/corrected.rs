@@ -1,9 +1,9 @@
 //! What people bring back and change stands beside nothing that says the same.
 
-use ralph_coordinator::domain::lifecycle::Stays;
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, Edit, Edited, Restored};
-use ralph_coordinator::store::library::{Given, Origin};
+use ralph_coordinator::domain::recall::lifecycle::Stays;
+use ralph_coordinator::flow::memory::library::{self, Edit, Edited, Restored};
+use ralph_coordinator::store::memory::library::{Given, Origin};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
 use uuid::Uuid;

@@ -2,8 +2,13 @@
 
 use ralph_coordinator::domain::recall::Kind;
 
-use ralph_coordinator::flow::steer::Steered;
-use ralph_coordinator::flow::{claim, distill, edit, finish, library, remove};
+use ralph_coordinator::flow::control::Steered;
+use ralph_coordinator::flow::{
+    claim,
+    edit::{self, remove},
+    finish,
+    memory::{distill, library},
+};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Assignment, ClaimAnswer, EndReason, Ended, Text, Work, sha256_hex};
@@ -106,7 +111,9 @@ async fn what_a_deleted_task_learned_stays_without_it() {
 
 async fn prompt_of(world: &World, of: &Assignment) -> Option<(String, String)> {
     let mut conn = world.db.acquire().await.unwrap();
-    store::prompt::read(&mut conn, of.dispatch).await.unwrap()
+    store::dispatch::prompt::read(&mut conn, of.dispatch)
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +262,7 @@ async fn of_a_prompt_that_is_sent_anew_the_parts_stay() {
             .unwrap();
     }
     let [before, anew] = ["before", "anew"].map(|text| sha256_hex(text.as_bytes()));
-    store::prompt::forget(&mut conn, dispatch, Some(&anew))
+    store::dispatch::prompt::forget(&mut conn, dispatch, Some(&anew))
         .await
         .unwrap();
     assert!(store::blob::text(&mut conn, &before).await.unwrap().is_err());
@@ -283,8 +290,13 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
         .unwrap();
     // A purge that has looked for prompts, and isn't committed yet.
     let mut purge = world.db.begin().await.unwrap();
-    store::uses::hold_back_prompts(&mut purge).await.unwrap();
-    assert_eq!(store::library::purge(&mut purge, &[entry]).await.unwrap(), (1, 0));
+    store::memory::exposures::hold_back_prompts(&mut purge)
+        .await
+        .unwrap();
+    assert_eq!(
+        store::memory::library::purge(&mut purge, &[entry]).await.unwrap(),
+        (1, 0)
+    );
     let (db, sent) = (world.db.clone(), answered.sent);
     let keeping = tokio::spawn(async move { sent.keep(&db).await.unwrap() });
     somebody_waits(&world).await;

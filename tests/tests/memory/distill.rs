@@ -1,11 +1,14 @@
 //! Learnings that say nearly the same are merged by a session; what it made goes with what it was made from.
 
-use ralph_coordinator::domain::lifecycle::Distill;
 use ralph_coordinator::domain::recall::Kind;
+use ralph_coordinator::domain::recall::lifecycle::Distill;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::library::Revoked;
-use ralph_coordinator::flow::meaning::Meaning;
-use ralph_coordinator::flow::{Settings, distill, library};
+use ralph_coordinator::flow::memory::embedding::Meaning;
+use ralph_coordinator::flow::memory::library::Revoked;
+use ralph_coordinator::flow::{
+    Settings,
+    memory::{distill, library},
+};
 use ralph_coordinator::prompt::Templates;
 use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};

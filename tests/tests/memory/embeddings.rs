@@ -6,9 +6,9 @@ use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::embedder::Embedder;
 use ralph_coordinator::flow::Settings;
-use ralph_coordinator::flow::embed::{self, Embedded};
-use ralph_coordinator::flow::library::{self, ImportLine, QueryLine};
-use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::flow::memory::embed_entries::{self, Embedded};
+use ralph_coordinator::flow::memory::embedding::Meaning;
+use ralph_coordinator::flow::memory::library::{self, ImportLine, QueryLine};
 use ralph_coordinator::store;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
@@ -92,7 +92,10 @@ async fn vectors_help_to_order_and_nothing_depends_on_them() {
         ["newer", "older"],
         "no entry has a vector yet"
     );
-    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(2));
+    assert_eq!(
+        embed_entries::settle(&world.db, &embedder).await.unwrap(),
+        made(2)
+    );
     assert_eq!(shown(&world, None).await, ["newer", "older"]);
     assert_eq!(shown(&world, Some(&embedder)).await, ["older", "newer"]);
 
@@ -141,10 +144,10 @@ async fn entries_get_their_vectors_once_whoever_dies() {
     model.set(mode::HELD);
     let first = tokio::spawn({
         let (db, one) = (world.db.clone(), one.clone());
-        async move { embed::settle(&db, &one).await.unwrap() }
+        async move { embed_entries::settle(&db, &one).await.unwrap() }
     });
     model.holds_one().await;
-    assert_eq!(embed::settle(&world.db, &other).await.unwrap(), made(0));
+    assert_eq!(embed_entries::settle(&world.db, &other).await.unwrap(), made(0));
     assert_eq!(model.requests(), 1);
     model.let_one_go();
     assert_eq!(first.await.unwrap(), made(2));
@@ -156,7 +159,7 @@ async fn entries_get_their_vectors_once_whoever_dies() {
         .unwrap();
     let late = tokio::spawn({
         let (db, one) = (world.db.clone(), one.clone());
-        async move { embed::settle(&db, &one).await.unwrap() }
+        async move { embed_entries::settle(&db, &one).await.unwrap() }
     });
     model.holds_one().await;
     model.set(mode::GOOD);
@@ -164,10 +167,10 @@ async fn entries_get_their_vectors_once_whoever_dies() {
         .execute(&world.db)
         .await
         .unwrap();
-    assert_eq!(embed::settle(&world.db, &other).await.unwrap(), made(1));
+    assert_eq!(embed_entries::settle(&world.db, &other).await.unwrap(), made(1));
     model.let_one_go();
     assert_eq!(late.await.unwrap(), made(0));
-    assert_eq!(embed::settle(&world.db, &one).await.unwrap(), made(0));
+    assert_eq!(embed_entries::settle(&world.db, &one).await.unwrap(), made(0));
     assert_eq!(vectors(&world, "runs").await, 3);
 
     // Another model, or other dimensions, start anew; and the first one again, too.
@@ -177,16 +180,22 @@ async fn entries_get_their_vectors_once_whoever_dies() {
         (model.embedder_of("walks", Some(64)), "walks"),
         (model.embedder("runs"), "runs"),
     ] {
-        assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(3));
+        assert_eq!(
+            embed_entries::settle(&world.db, &embedder).await.unwrap(),
+            made(3)
+        );
         assert_eq!((model.answered().len(), vectors(&world, name).await), (3, 3));
-        assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
+        assert_eq!(
+            embed_entries::settle(&world.db, &embedder).await.unwrap(),
+            made(0)
+        );
     }
     // An entry that goes takes its vector along.
     let all: Vec<Uuid> = sqlx::query_scalar("select entry from memory_entries")
         .fetch_all(&world.db)
         .await
         .unwrap();
-    store::recall::remove(&mut world.db.acquire().await.unwrap(), &all)
+    store::memory::index::remove(&mut world.db.acquire().await.unwrap(), &all)
         .await
         .unwrap();
     assert_eq!(vectors(&world, "runs").await, 0);
@@ -211,9 +220,12 @@ async fn an_entry_that_the_model_refuses_keeps_no_other() {
         .await
         .unwrap();
     let all = Embedded { made: 2, refused: 1 };
-    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), all);
+    assert_eq!(embed_entries::settle(&world.db, &embedder).await.unwrap(), all);
     let requests = model.requests();
-    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
+    assert_eq!(
+        embed_entries::settle(&world.db, &embedder).await.unwrap(),
+        made(0)
+    );
     assert_eq!(model.requests(), requests, "it isn't asked again");
     assert_eq!(embedder.trouble(), None);
     assert_eq!(shown(&world, Some(&embedder)).await, ["older", "newer"]);
@@ -231,18 +243,27 @@ async fn an_entry_that_was_passed_over_gets_its_vector_later() {
         .await
         .unwrap();
     let all = Embedded { made: 2, refused: 1 };
-    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), all);
+    assert_eq!(embed_entries::settle(&world.db, &embedder).await.unwrap(), all);
     sqlx::query("delete from memory_vectors where doc_id = (select min(doc_id) from memory_vectors)")
         .execute(&world.db)
         .await
         .unwrap();
     // The look was at its end, and begins anew.
-    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
-    assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(1));
+    assert_eq!(
+        embed_entries::settle(&world.db, &embedder).await.unwrap(),
+        made(0)
+    );
+    assert_eq!(
+        embed_entries::settle(&world.db, &embedder).await.unwrap(),
+        made(1)
+    );
     let requests = model.requests();
     // It goes round, and what was refused isn't asked for again.
     for _ in 0..3 {
-        assert_eq!(embed::settle(&world.db, &embedder).await.unwrap(), made(0));
+        assert_eq!(
+            embed_entries::settle(&world.db, &embedder).await.unwrap(),
+            made(0)
+        );
     }
     assert_eq!(model.requests(), requests);
     assert_eq!(vectors(&world, "runs").await, 3);
@@ -256,7 +277,7 @@ async fn a_claim_does_not_need_the_model() {
     let embedder = model.embedder("runs");
     let mut world = World::start_with(with(&embedder)).await.unwrap();
     learn_two(&world).await;
-    embed::settle(&world.db, &embedder).await.unwrap();
+    embed_entries::settle(&world.db, &embedder).await.unwrap();
     model.set(mode::SILENT);
     world.coordinator().await.unwrap();
     let worker = world.worker(&WorkerOptions::named("w1")).unwrap();

@@ -1,6 +1,6 @@
 //! The confidence below which a memory shows nothing.
 
-use ralph_coordinator::flow::{library, upkeep};
+use ralph_coordinator::flow::memory::{library, upkeep};
 use ralph_tests::harness::World;
 
 use super::unrelated;

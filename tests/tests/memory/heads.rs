@@ -1,8 +1,8 @@
 //! What workers find at the heads of one repository's features, told by hand.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, ImportLine};
-use ralph_coordinator::flow::survey::{self, Surveyed};
+use ralph_coordinator::flow::memory::library::{self, ImportLine};
+use ralph_coordinator::flow::memory::repo_scan::{self, Surveyed};
 use ralph_coordinator::store;
 use ralph_shared::ids::FeatureId;
 use ralph_shared::sigil::TAG_CHARS;
@@ -37,7 +37,7 @@ async fn finds(world: &World, feature: FeatureId, knowledge: KnowledgeFolder) ->
         knowledge: Some(knowledge),
         ..Survey::default()
     };
-    survey::take(&world.db, feature, &found).await.unwrap()
+    repo_scan::take(&world.db, feature, &found).await.unwrap()
 }
 
 async fn submit(world: &World, name: &str) -> FeatureId {
@@ -54,7 +54,9 @@ async fn is_over(world: &World, feature: FeatureId) {
 
 async fn order(world: &World, feature: FeatureId) -> SurveyOrder {
     let mut conn = world.db.acquire().await.unwrap();
-    let mut orders = store::survey::orders(&mut conn, &[feature.0]).await.unwrap();
+    let mut orders = store::memory::repo_scan::orders(&mut conn, &[feature.0])
+        .await
+        .unwrap();
     orders.remove(&feature.0).unwrap()
 }
 
@@ -180,7 +182,7 @@ async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last
         ..Survey::default()
     };
     for (feature, head) in [(first, "a"), (second, "b"), (first, "c")] {
-        survey::take(&world.db, feature, &at(head)).await.unwrap();
+        repo_scan::take(&world.db, feature, &at(head)).await.unwrap();
     }
     assert_eq!(order(&world, second).await.since.as_deref(), Some("b"));
     let third = submit(&world, "third").await;
@@ -315,7 +317,7 @@ async fn renames_are_followed_together_once() {
         ],
         ..Survey::default()
     };
-    let surveyed = survey::take(&world.db, feature, &found).await.unwrap();
+    let surveyed = repo_scan::take(&world.db, feature, &found).await.unwrap();
     assert_eq!(surveyed.renamed, 3);
     let paths: Vec<(String, String)> = sqlx::query_as(
         "select external_id, array_to_string(paths, ' ')

@@ -1,7 +1,7 @@
 //! What agents and people say comes to whom it is for, however the session went on.
 
-use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
-use ralph_coordinator::flow::{Settings, upkeep};
+use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::{Settings, memory::upkeep};
 use ralph_shared::wire::{Assignment, Door, Ended, Work};
 use ralph_tests::harness::World;
 
@@ -65,7 +65,7 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
     let failed = scene::fails(&pool, "It broke.").await;
     let open = "select count(*) from session_memory where kind = 'error' and resolved_at is null";
     assert_eq!(count(&world, open).await, 1);
-    let (steered, _) = steer::task(&world.db, failed.task, TaskCommand::Done, "test", None)
+    let (steered, _) = control::task(&world.db, failed.task, TaskCommand::Done, "test", None)
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(1));
@@ -89,7 +89,7 @@ async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
     };
     let report = pool.session(&of, door, "", 0);
     pool.report(vec![report]).await;
-    let steered = steer::feedback(&world.db, of.task, "test", "use the staging server")
+    let steered = control::feedback(&world.db, of.task, "test", "use the staging server")
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(1));
@@ -163,7 +163,7 @@ async fn what_a_person_says_is_heard_without_a_memory() {
     let pool = Pool::join(&world).await;
     scene::submit(&world, "wheel", "- {key: a, title: Look}").await;
     let failed = scene::fails(&pool, "It broke.").await;
-    steer::feedback(&world.db, failed.task, "test", "use the staging server")
+    control::feedback(&world.db, failed.task, "test", "use the staging server")
         .await
         .unwrap();
     let prompt = scene::prompt(&scene::claims(&pool).await);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, QueryLine};
-use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::flow::memory::embedding::Meaning;
+use ralph_coordinator::flow::memory::library::{self, QueryLine};
 use ralph_coordinator::store;
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
@@ -43,7 +43,7 @@ async fn merge(world: &World, most: i64) -> u64 {
     let mut done = 0;
     loop {
         let mut tx = world.db.begin().await.unwrap();
-        let now = store::postings::merge(&mut tx, most).await.unwrap();
+        let now = store::memory::postings::merge(&mut tx, most).await.unwrap();
         tx.commit().await.unwrap();
         done += now;
         if now == 0 {
@@ -60,7 +60,7 @@ async fn wrong_keys(world: &World) -> usize {
         .await
         .unwrap();
     let mut said: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-    for one in store::recall::indexed(&mut conn, &ids).await.unwrap() {
+    for one in store::memory::index::indexed(&mut conn, &ids).await.unwrap() {
         for key in one.keys {
             said.entry(key).or_default().push(one.posting.0);
         }
@@ -159,7 +159,7 @@ async fn what_leaves_the_index_is_counted_no_longer() {
         .unwrap();
     let before = answers(&world, now).await;
     let mut conn = world.db.acquire().await.unwrap();
-    store::recall::remove(&mut conn, &leaving).await.unwrap();
+    store::memory::index::remove(&mut conn, &leaving).await.unwrap();
     let gone: Vec<String> = sqlx::query_scalar("select external_id from learnings where id = any($1)")
         .bind(&leaving)
         .fetch_all(&world.db)
@@ -181,19 +181,19 @@ async fn what_leaves_the_index_is_counted_no_longer() {
     for (before, left) in [(UNMERGED, 195), (UNMERGED_TOGETHER, 190)] {
         run(&world, before).await;
         let all = entries(&world).await;
-        store::recall::remove(&mut conn, &all[..5]).await.unwrap();
+        store::memory::index::remove(&mut conn, &all[..5]).await.unwrap();
         assert_eq!(waiting(&world).await, (left, 0));
         merge(&world, 1_000).await;
         assert_eq!(wrong_keys(&world).await, 0);
     }
     run(&world, UNMERGED_TOGETHER).await;
-    store::recall::remove(&mut conn, &entries(&world).await[..1])
+    store::memory::index::remove(&mut conn, &entries(&world).await[..1])
         .await
         .unwrap();
     assert_eq!(merge(&world, 1_000).await, 189);
 
     // What nobody has any more leaves no key behind.
-    store::recall::remove(&mut conn, &entries(&world).await)
+    store::memory::index::remove(&mut conn, &entries(&world).await)
         .await
         .unwrap();
     merge(&world, 1_000).await;
@@ -216,11 +216,15 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
 
     // Its removal isn't committed: the others are merged, it when that is taken back.
     let mut leaves = world.db.begin().await.unwrap();
-    store::recall::remove(&mut leaves, &all[..2]).await.unwrap();
+    store::memory::index::remove(&mut leaves, &all[..2])
+        .await
+        .unwrap();
     assert_eq!(merge(&world, 100).await, 58);
     leaves.rollback().await.unwrap();
     let mut leaves = world.db.begin().await.unwrap();
-    store::recall::remove(&mut leaves, &all[..1]).await.unwrap();
+    store::memory::index::remove(&mut leaves, &all[..1])
+        .await
+        .unwrap();
     assert_eq!(merge(&world, 100).await, 1);
     leaves.commit().await.unwrap();
     assert_eq!((wrong_keys(&world).await, waiting(&world).await), (0, (0, 0)));
@@ -228,11 +232,14 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
     // It is being merged: its removal waits, and says then that it stands in blocks.
     run(&world, UNMERGED).await;
     let mut merging = world.db.begin().await.unwrap();
-    assert_eq!(store::postings::merge(&mut merging, 100).await.unwrap(), 59);
+    assert_eq!(
+        store::memory::postings::merge(&mut merging, 100).await.unwrap(),
+        59
+    );
     let db = world.db.clone();
     let entry = all[5];
     let removal = tokio::spawn(async move {
-        store::recall::remove(&mut db.acquire().await.unwrap(), &[entry])
+        store::memory::index::remove(&mut db.acquire().await.unwrap(), &[entry])
             .await
             .unwrap();
     });
@@ -246,7 +253,10 @@ async fn an_entry_that_leaves_while_it_is_merged_is_counted_right() {
     // Who merges dies: nothing is merged, and nothing is lost.
     run(&world, UNMERGED).await;
     let mut merging = world.db.begin().await.unwrap();
-    assert_eq!(store::postings::merge(&mut merging, 100).await.unwrap(), 58);
+    assert_eq!(
+        store::memory::postings::merge(&mut merging, 100).await.unwrap(),
+        58
+    );
     merging.rollback().await.unwrap();
     assert_eq!(merge(&world, 100).await, 58);
     assert_eq!(wrong_keys(&world).await, 0);
@@ -303,7 +313,7 @@ async fn coordinators_that_merge_at_once_merge_everything_once() {
         for entry in entries(&world).await.chunks(9).map(|chunk| chunk[0]) {
             // Whoever removes an entry holds its batch until it is gone.
             let mut tx = world.db.begin().await.unwrap();
-            store::recall::remove(&mut tx, &[entry]).await.unwrap();
+            store::memory::index::remove(&mut tx, &[entry]).await.unwrap();
             tx.commit().await.unwrap();
         }
     };

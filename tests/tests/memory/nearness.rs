@@ -2,9 +2,12 @@
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::embedder::Embedder;
-use ralph_coordinator::flow::library::{self, QueryLine};
-use ralph_coordinator::flow::meaning::Meaning;
-use ralph_coordinator::flow::{Settings, embed, nearness};
+use ralph_coordinator::flow::memory::embedding::Meaning;
+use ralph_coordinator::flow::memory::library::{self, QueryLine};
+use ralph_coordinator::flow::{
+    Settings,
+    memory::{embed_entries, similarity},
+};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
 
@@ -34,7 +37,7 @@ async fn answer(world: &World, embedder: Option<&Embedder>) -> (f64, f64) {
 }
 
 async fn calibrate(world: &World, embedder: &Embedder) -> usize {
-    nearness::calibrate(&mut world.db.acquire().await.unwrap(), embedder)
+    similarity::calibrate(&mut world.db.acquire().await.unwrap(), embedder)
         .await
         .unwrap()
 }
@@ -54,7 +57,7 @@ async fn vectors_decide_as_well_once_a_memory_was_asked_about_itself() {
         "its entries have no vectors yet"
     );
 
-    embed::settle(&world.db, &runs).await.unwrap();
+    embed_entries::settle(&world.db, &runs).await.unwrap();
     assert_eq!(answer(&world, Some(&runs)).await, by_words);
     let requests = model.requests();
     assert_eq!(calibrate(&world, &runs).await, 1);
@@ -69,7 +72,7 @@ async fn vectors_decide_as_well_once_a_memory_was_asked_about_itself() {
 
     // Another model knows nothing of it.
     assert_eq!(answer(&world, Some(&walks)).await, by_words);
-    embed::settle(&world.db, &walks).await.unwrap();
+    embed_entries::settle(&world.db, &walks).await.unwrap();
     assert_eq!(calibrate(&world, &walks).await, 1);
     assert_eq!(
         answer(&world, Some(&walks)).await,

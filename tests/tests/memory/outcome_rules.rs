@@ -1,7 +1,7 @@
 //! What counts as a failure, for the memory as for tasks (SPEC 3.3, 4.3), and who is told.
 
 use ralph_coordinator::flow::apply::Fate;
-use ralph_coordinator::flow::library::{self, ImportLine};
+use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::store::{self, view};
 use ralph_shared::wire::{Assignment, Ended, Finished, IntegrationEnd};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
@@ -230,7 +230,10 @@ async fn what_is_not_decided_keeps_nothing_from_being_weighed() {
     scene::says(&pool, &both[1], &says(&both[1], "failed")).await;
     let weigh = async || {
         let mut conn = world.db.acquire().await.unwrap();
-        store::uses::weigh(&mut conn, 1).await.unwrap().attempts
+        store::memory::exposures::weigh(&mut conn, 1)
+            .await
+            .unwrap()
+            .attempts
     };
     assert_eq!(weigh().await, 1);
     assert_eq!(outcomes(&world).await, [None, Some("failed".to_owned())]);

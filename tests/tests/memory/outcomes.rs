@@ -2,8 +2,8 @@
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::library::{self, ImportLine, Revoked};
-use ralph_coordinator::flow::upkeep;
+use ralph_coordinator::flow::memory::library::{self, ImportLine, Revoked};
+use ralph_coordinator::flow::memory::upkeep;
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
@@ -206,7 +206,7 @@ async fn prompts_with(world: &World, words: &str) -> usize {
         .unwrap();
     let mut found = 0;
     for dispatch in dispatches {
-        let prompt = store::prompt::read(&mut conn, dispatch).await.unwrap();
+        let prompt = store::dispatch::prompt::read(&mut conn, dispatch).await.unwrap();
         found += usize::from(prompt.is_some_and(|(_, body)| body.contains(words)));
     }
     found

@@ -1,8 +1,8 @@
 //! What one agent learned stops nobody, whatever it is.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, ImportLine};
-use ralph_coordinator::flow::upkeep;
+use ralph_coordinator::flow::memory::library::{self, ImportLine};
+use ralph_coordinator::flow::memory::upkeep;
 use ralph_tests::harness::World;
 use rand::prelude::*;
 use time::OffsetDateTime;

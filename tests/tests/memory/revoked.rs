@@ -1,10 +1,10 @@
 //! What is taken back is gone, what it had replaced comes back, and nothing that happens meanwhile saves it.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, Revoked};
-use ralph_coordinator::flow::rescue;
+use ralph_coordinator::flow::memory::library::{self, Revoked};
+use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store;
-use ralph_coordinator::store::library::{Given, Origin};
+use ralph_coordinator::store::memory::library::{Given, Origin};
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::World;
 use sqlx::PgConnection;
@@ -151,7 +151,7 @@ fn knowledge(title: &str, body: &str) -> Given {
 
 /// As a session that merges stands in the middle of its answer: it holds the memory, and has seen that its source is live.
 async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, Given) {
-    store::library::lock(conn, &[""]).await.unwrap();
+    store::memory::library::lock(conn, &[""]).await.unwrap();
     let from = sqlx::query_scalar("select id from knowledge where dispatch_id = $1")
         .bind(source.dispatch.0)
         .fetch_one(&mut *conn)
@@ -161,11 +161,11 @@ async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, Given
 }
 
 async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made: &Given) {
-    let stored = store::library::insert_given(conn, std::slice::from_ref(made))
+    let stored = store::memory::library::insert_given(conn, std::slice::from_ref(made))
         .await
         .unwrap();
     let of = (source.task, source.dispatch);
-    store::distill::supersede(conn, stored[0], of, &[], &[from])
+    store::memory::distill::supersede(conn, stored[0], of, &[], &[from])
         .await
         .unwrap();
     // It was made by another session than the source's.
@@ -237,8 +237,8 @@ async fn taking_back_waits_for_what_happens_to_the_feature() {
     let revoking = tokio::spawn(async move { library::revoke(&db, dispatch).await.unwrap() });
     let waits = "select exists (select from pg_locks where locktype = 'transactionid' and not granted) and $1::uuid is not null";
     world.until(waits, Uuid::nil()).await.unwrap();
-    store::library::lock(&mut report, &[""]).await.unwrap();
-    store::takeback::forget_words(&mut report, &[dispatch.0])
+    store::memory::library::lock(&mut report, &[""]).await.unwrap();
+    store::memory::retract::forget_words(&mut report, &[dispatch.0])
         .await
         .unwrap();
     report.commit().await.unwrap();

@@ -1,7 +1,7 @@
 //! A world without agents: what they would say is reported by hand, so that a test chooses what comes when.
 
 use ralph_coordinator::flow::apply::Fate;
-use ralph_coordinator::flow::upkeep;
+use ralph_coordinator::flow::memory::upkeep;
 use ralph_shared::wire::{Assignment, Ended, Finished, SessionReport, Work};
 use ralph_tests::harness::{FeatureOptions, World};
 

@@ -69,7 +69,10 @@ async fn knowledge_of_the_repository_is_told_from_the_first_session_on_and_follo
         .fetch_one(&mut *conn)
         .await
         .unwrap();
-    let (_, body) = store::prompt::read(&mut conn, dispatch).await.unwrap().unwrap();
+    let (_, body) = store::dispatch::prompt::read(&mut conn, dispatch)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(
         body.contains("At 100 degrees"),
         "what is kept is what was told: {body}"

@@ -1,6 +1,6 @@
 //! Who is told what: the whole prompts that claims are answered with.
 
-use ralph_coordinator::flow::library;
+use ralph_coordinator::flow::memory::library;
 use ralph_coordinator::prompt::Templates;
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
@@ -154,7 +154,7 @@ async fn prompts_with(world: &World, words: &str) -> usize {
         .unwrap();
     let mut found = 0;
     for dispatch in dispatches {
-        let prompt = store::prompt::read(&mut conn, dispatch).await.unwrap();
+        let prompt = store::dispatch::prompt::read(&mut conn, dispatch).await.unwrap();
         found += usize::from(prompt.is_some_and(|(_, body)| body.contains(words)));
     }
     found
@@ -179,12 +179,12 @@ async fn a_secret_that_was_purged_is_in_no_prompt_of_its_own_task_or_of_those_wh
         1,
         "its next attempt was told"
     );
-    let above = ralph_coordinator::domain::lifecycle::Distill {
+    let above = ralph_coordinator::domain::recall::lifecycle::Distill {
         above: 3,
         usd_a_day: 1.0,
     };
     assert_eq!(
-        ralph_coordinator::flow::distill::begin(&world.db, above)
+        ralph_coordinator::flow::memory::distill::begin(&world.db, above)
             .await
             .unwrap()
             .0,

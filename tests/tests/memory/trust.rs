@@ -5,8 +5,8 @@ use std::time::Duration;
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::Settings;
-use ralph_coordinator::flow::library::{self, QueryLine};
-use ralph_coordinator::flow::meaning::Meaning;
+use ralph_coordinator::flow::memory::embedding::Meaning;
+use ralph_coordinator::flow::memory::library::{self, QueryLine};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 

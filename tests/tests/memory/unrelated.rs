@@ -1,7 +1,7 @@
 //! A memory full of what has nothing to do with the task at hand.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::library::{self, ImportLine};
+use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_tests::harness::World;
 use rand::prelude::*;
 use time::{Duration, OffsetDateTime};

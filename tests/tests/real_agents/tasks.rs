@@ -1,7 +1,7 @@
 //! Tasks of the whole system: a diamond with each agent, and more with two of them.
 
-use ralph_coordinator::domain::strategy::Strategy;
-use ralph_coordinator::flow::steer;
+use ralph_coordinator::domain::routing::strategy::Strategy;
+use ralph_coordinator::flow::control;
 use ralph_tests::harness::FeatureOptions;
 
 use super::real::Real;
@@ -113,10 +113,10 @@ async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
     let (run, ids) = stage.submit(graph, &FeatureOptions::default()).await;
     stage.model.holds().await;
     let feedback = Some("Go on, please.");
-    let (steered, signals) = steer::interrupt(&stage.world.db, ids[0], "test", feedback)
+    let (steered, signals) = control::interrupt(&stage.world.db, ids[0], "test", feedback)
         .await
         .unwrap();
-    assert_eq!(steered, steer::Steered::Done(1));
+    assert_eq!(steered, control::Steered::Done(1));
     stage.world.bus.emit(signals).await;
     let dispatches = stage.complete(run).await;
     let outcomes: Vec<_> = dispatches

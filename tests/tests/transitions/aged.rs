@@ -1,6 +1,6 @@
 //! What sessions leave beside their work goes once it is old, and nothing else does.
 
-use ralph_coordinator::flow::aged::{self, KeptDays, Removed};
+use ralph_coordinator::flow::maintenance::expired::{self, KeptDays, Removed};
 use ralph_tests::harness::{FeatureOptions, World};
 use sqlx::PgPool;
 
@@ -56,7 +56,7 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
         bad_reports: None,
     };
     assert_eq!(
-        aged::tick(&world.db, &for_ever).await.unwrap(),
+        expired::tick(&world.db, &for_ever).await.unwrap(),
         Removed::default()
     );
     assert_eq!(counts(&world.db).await, before);
@@ -68,7 +68,7 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
         bad_reports: 1_202,
     };
     assert_eq!(
-        aged::tick(&world.db, &KeptDays::default()).await.unwrap(),
+        expired::tick(&world.db, &KeptDays::default()).await.unwrap(),
         expected
     );
     let gone = [1, 1, 2, 1_202];
@@ -79,7 +79,7 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
         .collect();
     assert_eq!(counts(&world.db).await.as_slice(), after);
     assert_eq!(
-        aged::tick(&world.db, &KeptDays::default()).await.unwrap(),
+        expired::tick(&world.db, &KeptDays::default()).await.unwrap(),
         Removed::default()
     );
     let open: i64 =

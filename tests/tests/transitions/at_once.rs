@@ -1,12 +1,12 @@
 //! Two transactions at once: a claim that is under way, which holds no lock on its feature, and whoever takes tasks from it.
 
-use ralph_coordinator::domain::door::NO_AGENT;
 use ralph_coordinator::domain::graph::{self, Limits};
-use ralph_coordinator::domain::offer::Offer;
 use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
+use ralph_coordinator::domain::scheduling::capability::Offer;
 use ralph_coordinator::domain::states::{FailurePolicy, TaskState};
+use ralph_coordinator::flow::control::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::finish;
-use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::{Locked, NewFeature};
@@ -95,11 +95,11 @@ async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
         pools: vec!["default".to_owned()],
         agents: vec![NO_AGENT.to_owned(), "default".to_owned()],
     };
-    let taken = store::ready::take(conn, &offer, &[(scene.feature, 1)], false)
+    let taken = store::queue::ready::take(conn, &offer, &[(scene.feature, 1)], false)
         .await
         .unwrap();
     let task = taken[0].task;
-    store::ready::put_back(conn, &taken, 60_000).await.unwrap();
+    store::queue::ready::put_back(conn, &taken, 60_000).await.unwrap();
     task
 }
 
@@ -118,14 +118,18 @@ async fn what_a_claim_puts_back_is_seen_by_who_withdraws_it() {
         let mut withdrawing = world.db.begin().await.unwrap();
         let withdrawn = async {
             match withdraw {
-                "close" => drop(store::deps::close(&mut withdrawing, &[task.0]).await.unwrap()),
+                "close" => drop(
+                    store::task::dependencies::close(&mut withdrawing, &[task.0])
+                        .await
+                        .unwrap(),
+                ),
                 "hold" => {
                     let failed = [other.0];
                     store::task::hold_beside(&mut withdrawing, scene.feature, &failed)
                         .await
                         .unwrap();
                 }
-                _ => store::ready::withdraw_feature(&mut withdrawing, scene.feature)
+                _ => store::queue::ready::withdraw_feature(&mut withdrawing, scene.feature)
                     .await
                     .unwrap(),
             }
@@ -167,7 +171,7 @@ async fn a_promise_of_failure_is_heard_while_a_feature_is_paused() {
         .await;
     scene.holds().await;
     assert_eq!(scene.state(scene.tasks[1]).await, TaskState::Pending);
-    let (steered, ..) = steer::feature(&world.db, scene.feature, &FeatureCommand::Resume)
+    let (steered, ..) = control::feature(&world.db, scene.feature, &FeatureCommand::Resume)
         .await
         .unwrap();
     assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");
@@ -205,7 +209,7 @@ async fn two_who_submit_at_once_do_not_get_the_same_branch() {
     };
     // The first one has looked, and isn't committed yet.
     let mut first = world.db.begin().await.unwrap();
-    let owner = store::branch::owner(&mut first, "r", "shared", "one").await;
+    let owner = store::feature::branch::owner(&mut first, "r", "shared", "one").await;
     assert_eq!(owner.unwrap(), None);
     let new = submission("one").feature;
     let stored = store::feature::insert(&mut first, &new, &Locked::inserted(&new), None).await;

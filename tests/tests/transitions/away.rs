@@ -1,9 +1,9 @@
 //! Git servers that are away: what that costs a task, and work that reaches them late.
 
-use ralph_coordinator::domain::judge;
+use ralph_coordinator::domain::outcome;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::approve;
-use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::control::approve;
+use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, Ended, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
@@ -12,7 +12,7 @@ use super::pool::Pool;
 use super::scene::Scene;
 
 async fn steer(world: &World, task: TaskId, command: TaskCommand) -> Steered {
-    steer::task(&world.db, task, command, "test", None)
+    control::task(&world.db, task, command, "test", None)
         .await
         .unwrap()
         .0
@@ -196,7 +196,7 @@ async fn integration_that_is_not_let_in_waits_with_its_turn_given_back() {
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     let a = scene.tasks[0];
     scene.done(&scene.claim().await).await;
-    for times in 1..judge::MAX_REFUSED_TRIES {
+    for times in 1..outcome::MAX_REFUSED_TRIES {
         is_not_let_in(&scene).await;
         let stands: (String, i32, i32, i64) = sqlx::query_as(
             "select i.state::text, i.tries, i.away_tries, (select count(*) from notices) from integrations i",
@@ -231,7 +231,7 @@ async fn what_no_worker_is_let_in_to_land_needs_a_person_whose_approval_lands_it
     let scene = Scene::set(&world, "- {key: a, title: A}", &FeatureOptions::default()).await;
     let a = scene.tasks[0];
     scene.done(&scene.claim().await).await;
-    for _ in 0..judge::MAX_REFUSED_TRIES {
+    for _ in 0..outcome::MAX_REFUSED_TRIES {
         assert_eq!(scene.state(a).await, TaskState::InProgress);
         is_not_let_in(&scene).await;
     }

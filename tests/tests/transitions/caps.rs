@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use ralph_coordinator::domain::run::{Run, RunSettings};
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::{finish, rescue};
+use ralph_coordinator::flow::{finish, workers::rescue};
 use ralph_coordinator::store;
 use ralph_shared::wire::{
     Assignment, Basis, EndReason, Ended, Finished, SessionLimit, Share, Usage, Used, Work,
@@ -214,7 +214,7 @@ async fn a_lost_session_counts_what_it_told_and_its_late_report_the_difference()
     assert_eq!(costs(&scene).await, (0.5, 0.0));
     // A person takes the task from the other one.
     scene.pool.tells(&[used(&again, cost(0.125), false)]).await;
-    let skip = ralph_coordinator::flow::steer::TaskCommand::Skip;
+    let skip = ralph_coordinator::flow::control::TaskCommand::Skip;
     scene.steer(again.task, skip).await;
     assert_eq!(costs(&scene).await, (0.625, 0.0));
     reports(&scene, &again, turn(), cost(0.25)).await;

@@ -3,7 +3,7 @@
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::finish;
 use ralph_coordinator::store;
-use ralph_coordinator::store::precedence::{self, Precedence};
+use ralph_coordinator::store::feature::priority::{self, Precedence};
 use ralph_coordinator::store::view;
 use ralph_shared::ids::FeatureId;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -25,7 +25,7 @@ async fn submit(world: &World, name: &str, precedence: &Precedence) -> FeatureId
 
 async fn set(world: &World, feature: FeatureId, to: &Precedence) {
     let mut conn = world.db.acquire().await.unwrap();
-    precedence::set(&mut conn, feature, to).await.unwrap();
+    priority::set(&mut conn, feature, to).await.unwrap();
 }
 
 /// In so many minutes from now.

@@ -1,6 +1,6 @@
 //! What follows when a worker's process dies: for a task that may have killed it, and for those that were lost with it.
 
-use ralph_coordinator::flow::rescue;
+use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store::view;
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, EndReason, Ended, SessionOrder, Text, Work};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::flow::apply::Incoming;
-use ralph_coordinator::flow::ready;
-use ralph_coordinator::store::door::{self, Failed};
+use ralph_coordinator::flow::claim::tickets;
+use ralph_coordinator::store::availability::{self, Failed};
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Door, Ended, Finished, Usage};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -52,14 +52,14 @@ async fn what_needs_a_closed_account_gets_no_ticket_and_is_not_handed_out() {
     .unwrap();
     let mut pools = BTreeSet::new();
     purge_tickets(&world, 2).await;
-    let issued = ready::top_up(&world.db, &world.bus, &world.settings, &mut pools).await;
+    let issued = tickets::top_up(&world.db, &world.bus, &world.settings, &mut pools).await;
     assert_eq!(issued.unwrap(), 0);
     assert_eq!(pool.claim_once(&[&["default"]]).await.len(), 0);
     sqlx::query("update account_doors set until = now()")
         .execute(&world.db)
         .await
         .unwrap();
-    let issued = ready::top_up(&world.db, &world.bus, &world.settings, &mut pools).await;
+    let issued = tickets::top_up(&world.db, &world.bus, &world.settings, &mut pools).await;
     assert_eq!(issued.unwrap(), 2);
     assert_eq!(pool.claim_once(&[&["default"]]).await.len(), 1);
     world.stop().await;
@@ -75,7 +75,7 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
         .unwrap();
     let before = pool.claim_once(&[&["default"]]).await.remove(0);
     let mut conn = world.db.acquire().await.unwrap();
-    door::failed(&mut conn, &failed()).await.unwrap().unwrap();
+    availability::failed(&mut conn, &failed()).await.unwrap().unwrap();
     let passed = |assignment: &ralph_shared::wire::Assignment| {
         (
             vec![(assignment.task.0, "default".to_owned())],
@@ -83,13 +83,13 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
         )
     };
     let (tasks, sessions) = passed(&before);
-    door::passed(&mut conn, &tasks, &sessions).await.unwrap();
+    availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
     assert_eq!(failures(&world).await, Some(1), "it began before");
     sqlx::query("update account_doors set until = now()")
         .execute(&world.db)
         .await
         .unwrap();
-    let again = door::failed(&mut conn, &failed()).await.unwrap().unwrap();
+    let again = availability::failed(&mut conn, &failed()).await.unwrap().unwrap();
     assert_eq!(again.failures, 2, "the pause grows");
     sqlx::query("update account_doors set until = now()")
         .execute(&world.db)
@@ -98,10 +98,10 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
     let after = pool.claim_once(&[&["default"]]).await.remove(0);
     let (tasks, mut sessions) = passed(&after);
     sessions[0].0 = "other".to_owned();
-    door::passed(&mut conn, &tasks, &sessions).await.unwrap();
+    availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
     assert_eq!(failures(&world).await, Some(2), "another account says nothing");
     sessions[0].0 = "default".to_owned();
-    door::passed(&mut conn, &tasks, &sessions).await.unwrap();
+    availability::passed(&mut conn, &tasks, &sessions).await.unwrap();
     assert_eq!(failures(&world).await, None);
     drop(conn);
     world.stop().await;
@@ -111,10 +111,15 @@ async fn only_a_session_that_was_claimed_after_the_failure_opens_its_account() {
 async fn what_two_coordinators_note_at_once_is_one_failure() {
     let world = World::calm().await.unwrap();
     let mut first = world.db.begin().await.unwrap();
-    assert!(door::failed(&mut first, &failed()).await.unwrap().is_some());
+    assert!(
+        availability::failed(&mut first, &failed())
+            .await
+            .unwrap()
+            .is_some()
+    );
     let mut second = world.db.begin().await.unwrap();
     let noting = tokio::spawn(async move {
-        let noted = door::failed(&mut second, &failed()).await.unwrap();
+        let noted = availability::failed(&mut second, &failed()).await.unwrap();
         second.commit().await.unwrap();
         noted
     });
@@ -144,7 +149,7 @@ async fn five_wait(world: &World) -> Pool<'_> {
         .await
         .unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    door::failed(&mut conn, &failed()).await.unwrap().unwrap();
+    availability::failed(&mut conn, &failed()).await.unwrap().unwrap();
     assert_eq!(pool.claim_once(&[&["default"]; 5]).await.len(), 0);
     pool
 }

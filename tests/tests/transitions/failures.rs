@@ -1,9 +1,9 @@
 //! Why things come to nothing: as the database keeps it, told again, and told of the worker.
 
 use ralph_coordinator::domain::failure::Failure;
-use ralph_coordinator::domain::strategy::Strategy;
+use ralph_coordinator::domain::routing::strategy::Strategy;
 use ralph_coordinator::flow::apply::Incoming;
-use ralph_coordinator::flow::health;
+use ralph_coordinator::flow::workers::health;
 use ralph_coordinator::store::view;
 use ralph_shared::wire::{Assignment, Ended, Finished};
 use ralph_tests::harness::{FeatureOptions, World};

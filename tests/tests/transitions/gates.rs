@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::steer::{FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::flow::{claim, finish};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;

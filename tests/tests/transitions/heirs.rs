@@ -37,7 +37,7 @@ async fn who_takes_a_dead_workers_name_takes_nothing_that_it_was_given() {
     };
     let may_tell = async |incarnation: Incarnation| -> bool {
         let mut conn = world.db.acquire().await.unwrap();
-        let holder = store::transcript::holder(&mut conn, given.dispatch)
+        let holder = store::dispatch::transcript::holder(&mut conn, given.dispatch)
             .await
             .unwrap()
             .unwrap();

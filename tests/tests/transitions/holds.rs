@@ -1,9 +1,9 @@
 //! Tasks that are kept apart, when what they wait for goes back into the queue.
 
-use ralph_coordinator::flow::steer::{self, TaskCommand};
-use ralph_coordinator::flow::{finish, remove, rescue};
+use ralph_coordinator::flow::control::{self, TaskCommand};
+use ralph_coordinator::flow::{edit::remove, finish, workers::rescue};
 use ralph_coordinator::store;
-use ralph_coordinator::store::ready::Taken;
+use ralph_coordinator::store::queue::ready::Taken;
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::Assignment;
@@ -38,7 +38,7 @@ async fn what_waits_for_a_task_that_is_taken_back_begins_before_it() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
     let (running, tasks) = one_runs(&world, &pool).await;
-    steer::task(&world.db, running.task, TaskCommand::Release, "test", None)
+    control::task(&world.db, running.task, TaskCommand::Release, "test", None)
         .await
         .unwrap();
     // It would be held by the one that it holds.
@@ -84,7 +84,7 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
     .execute(&world.db)
     .await
     .unwrap();
-    steer::task(&world.db, running.task, TaskCommand::Release, "test", None)
+    control::task(&world.db, running.task, TaskCommand::Release, "test", None)
         .await
         .unwrap();
     sqlx::query("delete from ready_tasks where task_id = $1")
@@ -93,7 +93,7 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
         .await
         .unwrap();
     let (steered, _) = remove::task(&world.db, held, "test").await.unwrap();
-    assert_eq!(steered, steer::Steered::Done(1));
+    assert_eq!(steered, control::Steered::Done(1));
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1, "{}", world.tell().await);
     assert_eq!(next[0].task, running.task);
@@ -113,7 +113,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         )
         .await
         .unwrap();
-    steer::task(&world.db, tasks[0], TaskCommand::Cancel, "test", None)
+    control::task(&world.db, tasks[0], TaskCommand::Cancel, "test", None)
         .await
         .unwrap();
     let mut conn = world.db.acquire().await.unwrap();
@@ -124,7 +124,9 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         waited_s: 0.0,
         key: None,
     };
-    store::ready::put_back(&mut conn, &[taken], 0).await.unwrap();
+    store::queue::ready::put_back(&mut conn, &[taken], 0)
+        .await
+        .unwrap();
     drop(conn);
     let given: Vec<TaskId> = pool.claim(2).await.iter().map(|of| of.task).collect();
     assert_eq!(given, [tasks[1]]);

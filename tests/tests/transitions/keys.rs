@@ -1,8 +1,8 @@
 //! Concurrency keys: no more sessions are live than a key's limit, whoever claims.
 
-use ralph_coordinator::domain::concurrency::Concurrency;
+use ralph_coordinator::domain::scheduling::concurrency::Concurrency;
 use ralph_coordinator::flow::claim;
-use ralph_coordinator::store::precedence::{self, Precedence};
+use ralph_coordinator::store::feature::priority::{self, Precedence};
 use ralph_coordinator::store::view;
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, ClaimAnswer};
@@ -123,7 +123,7 @@ async fn what_waits_for_a_key_says_so_and_keeps_nothing_else_waiting() {
         }),
         ..Precedence::default()
     };
-    precedence::set(&mut conn, feature, &larger).await.unwrap();
+    priority::set(&mut conn, feature, &larger).await.unwrap();
     drop(conn);
     assert_ne!(waits(&world, tasks[1]).await, full);
     let next = pool.claim_once(&[["default"]; 4]).await;
@@ -148,7 +148,7 @@ async fn tasks_have_their_features_key_where_they_name_none() {
         }),
         ..Precedence::default()
     };
-    precedence::set(&mut world.db.acquire().await.unwrap(), feature, &one)
+    priority::set(&mut world.db.acquire().await.unwrap(), feature, &one)
         .await
         .unwrap();
     let got = pool.claim_once(&[["default"]; 4]).await;

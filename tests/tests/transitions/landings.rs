@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::link::{self, Change};
-use ralph_coordinator::flow::operate::{self, Operated, RevertWish};
-use ralph_coordinator::flow::steer::{FeatureCommand, Steered, TaskCommand};
-use ralph_coordinator::flow::{integrate, rescue};
+use ralph_coordinator::flow::control::{FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::edit::dependencies::{self, Change};
+use ralph_coordinator::flow::integrate::operations::{self, Operated, RevertWish};
+use ralph_coordinator::flow::{integrate, workers::rescue};
 use ralph_shared::ids::{Incarnation, TaskId};
 use ralph_shared::wire::{Assignment, DecideAnswer, DecideRequest, IntegrationEnd, Work};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -216,7 +216,7 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
         dependents: true,
     };
     let templates = &world.settings.templates;
-    let (operated, _) = operate::revert(&world.db, templates, t, TaskId::new(), wish, None, "test")
+    let (operated, _) = operations::revert(&world.db, templates, t, TaskId::new(), wish, None, "test")
         .await
         .unwrap();
     assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
@@ -271,7 +271,7 @@ async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
         .execute(&world.db)
         .await
         .unwrap();
-    let (steered, _) = link::change(&world.db, s, &BTreeSet::from([x]), Change::Add, "test".into())
+    let (steered, _) = dependencies::change(&world.db, s, &BTreeSet::from([x]), Change::Add, "test".into())
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(1));

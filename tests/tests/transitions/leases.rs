@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ralph_coordinator::flow::rescue;
+use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store;
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -94,7 +94,7 @@ async fn what_a_lost_session_said_is_kept_once_nobody_expects_more_of_it() {
         .await
         .unwrap();
         let mut conn = world.db.acquire().await.unwrap();
-        store::transcript::settled(&mut conn, &[of.dispatch.0])
+        store::dispatch::transcript::settled(&mut conn, &[of.dispatch.0])
             .await
             .unwrap()
     };

@@ -1,11 +1,14 @@
 //! Limits beside a run's: of sessions, tasks, features, accounts, days and the installation; and what was spent of them.
 
 use futures::future::join_all;
-use ralph_coordinator::domain::estimate::Before;
-use ralph_coordinator::domain::levels::{Level, Limit};
+use ralph_coordinator::domain::budget::estimate::Before;
+use ralph_coordinator::domain::budget::levels::{Level, Limit};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::{finish, limits, rescue};
+use ralph_coordinator::flow::{
+    finish::{self, limits},
+    workers::rescue,
+};
 use ralph_coordinator::store;
 use ralph_coordinator::store::budget::Tasks;
 use ralph_coordinator::store::costs::{By, costs};

@@ -1,9 +1,9 @@
 //! Changes of branches without an agent: who decides about them, and how they come again.
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::operate::{self, MergeWish, Operated, RevertWish};
-use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
-use ralph_coordinator::flow::{integrate, remove};
+use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
+use ralph_coordinator::flow::{edit::remove, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{
@@ -80,9 +80,10 @@ impl<'a> Landed<'a> {
     /// Asks for the base to be taken in, and starts a run for that.
     async fn update(&self) -> TaskId {
         let templates = &self.world.settings.templates;
-        let (operated, _) = operate::update(&self.world.db, templates, self.feature, TaskId::new(), "test")
-            .await
-            .unwrap();
+        let (operated, _) =
+            operations::update(&self.world.db, templates, self.feature, TaskId::new(), "test")
+                .await
+                .unwrap();
         let Operated::Accepted(tasks) = operated else {
             panic!("{operated:?}")
         };
@@ -93,7 +94,7 @@ impl<'a> Landed<'a> {
     /// Asks for a merge into a branch, or into the base, and starts a run for that.
     async fn merge(&self, into: Option<&str>) -> TaskId {
         let (db, how) = (&self.world.db, MergeHow::Merge);
-        let (operated, _) = operate::merge(
+        let (operated, _) = operations::merge(
             db,
             self.feature,
             TaskId::new(),
@@ -115,7 +116,9 @@ impl<'a> Landed<'a> {
 
     async fn run(&self) {
         let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
-        let (steered, ..) = steer::feature(&self.world.db, self.feature, &run).await.unwrap();
+        let (steered, ..) = control::feature(&self.world.db, self.feature, &run)
+            .await
+            .unwrap();
         assert_eq!(steered, Steered::Done(1));
     }
 
@@ -130,7 +133,7 @@ impl<'a> Landed<'a> {
     }
 
     async fn steer(&self, task: TaskId, command: TaskCommand) -> Steered {
-        steer::task(&self.world.db, task, command, "test", None)
+        control::task(&self.world.db, task, command, "test", None)
             .await
             .unwrap()
             .0
@@ -142,7 +145,7 @@ impl<'a> Landed<'a> {
             dependents,
         };
         let templates = &self.world.settings.templates;
-        operate::revert(&self.world.db, templates, task, TaskId::new(), wish, None, "test")
+        operations::revert(&self.world.db, templates, task, TaskId::new(), wish, None, "test")
             .await
             .unwrap()
             .0
@@ -184,7 +187,7 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
     let task = landed.update().await;
     let of = landed.next().await;
     assert_eq!(of.task, task);
-    let (steered, ..) = steer::feature(&world.db, landed.feature, &FeatureCommand::Cancel)
+    let (steered, ..) = control::feature(&world.db, landed.feature, &FeatureCommand::Cancel)
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(1));
@@ -268,7 +271,7 @@ async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goe
         .pool
         .report(vec![landed.pool.integration(&of, unknown)])
         .await;
-    let (paused, ..) = steer::feature(&world.db, landed.feature, &FeatureCommand::Pause)
+    let (paused, ..) = control::feature(&world.db, landed.feature, &FeatureCommand::Pause)
         .await
         .unwrap();
     assert_eq!(paused, Steered::Done(1));
@@ -406,7 +409,9 @@ async fn back_off_holds_for_what_conflicted_twice_and_keeps_nobody_waiting() {
             .await
             .unwrap();
     assert_eq!(queued, [first], "the one whose time comes first");
-    let delay_ms = store::ready::delay_ms(&mut conn, TaskId(first)).await.unwrap();
+    let delay_ms = store::queue::ready::delay_ms(&mut conn, TaskId(first))
+        .await
+        .unwrap();
     assert!(delay_ms > 100_000, "{delay_ms}");
     drop(conn);
     assert!(pool.claim(1).await.is_empty());

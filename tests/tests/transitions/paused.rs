@@ -1,7 +1,7 @@
 //! While a feature is paused, the wall time of its run stands still.
 
+use ralph_coordinator::flow::control::FeatureCommand;
 use ralph_coordinator::flow::finish;
-use ralph_coordinator::flow::steer::FeatureCommand;
 use ralph_coordinator::store::view;
 use ralph_tests::harness::{FeatureOptions, World};
 

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::states::TaskState;
-use ralph_coordinator::flow::add::{self, Addition};
-use ralph_coordinator::flow::link::{self, Change};
-use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::edit::dependencies::{self, Change};
 use ralph_coordinator::flow::submit::TaskDefaults;
-use ralph_coordinator::flow::{approve, edit, remove};
+use ralph_coordinator::flow::submit::add_task::{self, Addition};
+use ralph_coordinator::flow::{
+    control::approve,
+    edit::{self, remove},
+};
 use ralph_coordinator::store;
 use ralph_coordinator::store::edit::TaskEdit;
 use ralph_shared::ids::TaskId;
@@ -34,7 +37,7 @@ impl History<'_> {
             TaskCommand::Release,
         ];
         let command = commands[self.random.random_range(0..commands.len())];
-        let (steered, _) = steer::task(&self.world.db, task, command, "test", None)
+        let (steered, _) = control::task(&self.world.db, task, command, "test", None)
             .await
             .unwrap();
         format!("{command:?} of {task}: {steered:?}")
@@ -58,7 +61,7 @@ impl History<'_> {
             Change::Remove
         };
         let blockers = BTreeSet::from([blocker]);
-        let (steered, _) = link::change(&self.world.db, task, &blockers, change, "test".into())
+        let (steered, _) = dependencies::change(&self.world.db, task, &blockers, change, "test".into())
             .await
             .unwrap();
         format!("{change:?} {task} after {blocker}: {steered:?}")
@@ -83,7 +86,7 @@ impl History<'_> {
             run,
         ];
         let command = commands[self.random.random_range(0..commands.len())].clone();
-        let (steered, _, _) = steer::feature(&self.world.db, self.feature, &command)
+        let (steered, _, _) = control::feature(&self.world.db, self.feature, &command)
             .await
             .unwrap();
         format!("{command:?}: {steered:?}")
@@ -110,7 +113,7 @@ impl History<'_> {
         let Some(task) = self.running.first().map(|of| of.task) else {
             return "nothing to interrupt".to_owned();
         };
-        let (steered, _) = steer::interrupt(&self.world.db, task, "test", Some("a word"))
+        let (steered, _) = control::interrupt(&self.world.db, task, "test", Some("a word"))
             .await
             .unwrap();
         format!("interrupting {task}: {steered:?}")
@@ -142,7 +145,9 @@ impl History<'_> {
             },
             actor: "test",
         };
-        let (added, _) = add::add(&self.world.db, self.feature, &addition).await.unwrap();
+        let (added, _) = add_task::add(&self.world.db, self.feature, &addition)
+            .await
+            .unwrap();
         format!(
             "adding {} below {parent:?} after {:?}: {added:?}",
             addition.id, addition.after
@@ -165,7 +170,7 @@ impl History<'_> {
     pub(super) async fn retry_all(&mut self) -> String {
         let tasks = self.in_states("failed, needs_review").await;
         for task in &tasks {
-            steer::task(&self.world.db, *task, TaskCommand::Retry, "test", Some("again"))
+            control::task(&self.world.db, *task, TaskCommand::Retry, "test", Some("again"))
                 .await
                 .unwrap();
         }
@@ -192,7 +197,7 @@ impl History<'_> {
         let task = TaskId(untouched[self.random.random_range(0..untouched.len())]);
         let before = self.rows().await;
         for command in [TaskCommand::Fail, TaskCommand::Retry] {
-            let (steered, _) = steer::task(&self.world.db, task, command, "test", None)
+            let (steered, _) = control::task(&self.world.db, task, command, "test", None)
                 .await
                 .unwrap();
             assert_eq!(steered, Steered::Done(1), "{command:?} {task}");
@@ -249,7 +254,7 @@ impl History<'_> {
 
     /// Ends the feature with what runs; nothing of it can be begun or landed any more.
     pub async fn cancel(mut self) {
-        let (steered, ..) = steer::feature(&self.world.db, self.feature, &FeatureCommand::Cancel)
+        let (steered, ..) = control::feature(&self.world.db, self.feature, &FeatureCommand::Cancel)
             .await
             .unwrap();
         // One that is done already can't be cancelled.
@@ -261,7 +266,7 @@ impl History<'_> {
             self.agrees("reports of a cancelled feature").await;
         }
         for task in self.in_states("failed, needs_review, cancelled, skipped").await {
-            let (steered, _) = steer::task(&self.world.db, task, TaskCommand::Retry, "test", None)
+            let (steered, _) = control::task(&self.world.db, task, TaskCommand::Retry, "test", None)
                 .await
                 .unwrap();
             assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");

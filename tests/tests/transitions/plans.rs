@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ralph_coordinator::store::plans::Sizes;
+use ralph_coordinator::store::database::plans::Sizes;
 use ralph_tests::harness::World;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};

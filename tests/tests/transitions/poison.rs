@@ -1,7 +1,7 @@
 //! One row that can't be worked with stops nothing but itself.
 
 use ralph_coordinator::flow::apply::Fate;
-use ralph_coordinator::flow::{finish, rescue};
+use ralph_coordinator::flow::{finish, workers::rescue};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::wire::Ended;
 use ralph_tests::harness::{FeatureOptions, World};

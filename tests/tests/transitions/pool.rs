@@ -1,7 +1,10 @@
 //! A pool of workers that exists in messages only: it claims through the real step and answers as it is told.
 
 use ralph_coordinator::flow::apply::{self, Fate, Incoming};
-use ralph_coordinator::flow::{claim, heartbeat, hello};
+use ralph_coordinator::flow::{
+    claim,
+    workers::{heartbeat, hello},
+};
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{

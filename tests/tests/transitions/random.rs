@@ -2,8 +2,8 @@
 
 use ralph_coordinator::domain::states::{FailurePolicy, FeatureState, RunOutcome};
 use ralph_coordinator::flow::apply::Incoming;
-use ralph_coordinator::flow::steer::{self, FeatureCommand, TaskCommand};
-use ralph_coordinator::flow::{finish, integrate, rescue};
+use ralph_coordinator::flow::control::{self, FeatureCommand, TaskCommand};
+use ralph_coordinator::flow::{finish, integrate, workers::rescue};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -378,7 +378,7 @@ impl<'a> History<'a> {
             .unwrap();
             drop(conn);
             for task in stuck {
-                steer::task(db, TaskId(task), TaskCommand::Retry, "test", None)
+                control::task(db, TaskId(task), TaskCommand::Retry, "test", None)
                     .await
                     .unwrap();
             }
@@ -392,7 +392,7 @@ impl<'a> History<'a> {
             .await
             .unwrap();
             for task in cancelled {
-                steer::task(db, TaskId(task), TaskCommand::Skip, "test", None)
+                control::task(db, TaskId(task), TaskCommand::Skip, "test", None)
                     .await
                     .unwrap();
             }
@@ -400,13 +400,13 @@ impl<'a> History<'a> {
                 FeatureState::Done => return,
                 FeatureState::Running => {}
                 FeatureState::Paused => {
-                    steer::feature(db, self.feature, &FeatureCommand::Resume)
+                    control::feature(db, self.feature, &FeatureCommand::Resume)
                         .await
                         .unwrap();
                 }
                 _ => {
                     let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
-                    steer::feature(db, self.feature, &run).await.unwrap();
+                    control::feature(db, self.feature, &run).await.unwrap();
                 }
             }
             sqlx::query("update ready_tasks set not_before = now()")

@@ -2,8 +2,8 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
-use ralph_coordinator::flow::{approve, edit};
+use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::{control::approve, edit};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -137,11 +137,13 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
     let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
     let a = scene.tasks[0];
     let interrupt = async |words: &str| {
-        let (steered, _) = steer::interrupt(&world.db, a, "test", Some(words)).await.unwrap();
+        let (steered, _) = control::interrupt(&world.db, a, "test", Some(words))
+            .await
+            .unwrap();
         assert_eq!(steered, Steered::Done(1));
     };
     let works = scene.claim().await;
-    steer::feedback(&world.db, a, "test", "the first word")
+    control::feedback(&world.db, a, "test", "the first word")
         .await
         .unwrap();
     interrupt("the second word").await;
@@ -241,7 +243,7 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     let [b, _] = scene.tasks[..] else { panic!() };
     scene.steer(b, TaskCommand::Cancel).await;
     let why = Some("Use the new parser.");
-    let (steered, _) = steer::task(&world.db, b, TaskCommand::Retry, "test", why)
+    let (steered, _) = control::task(&world.db, b, TaskCommand::Retry, "test", why)
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(1));

@@ -1,7 +1,7 @@
 //! When the whole of a feature is reviewed again.
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_coordinator::flow::control::{Steered, TaskCommand};
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::{FeatureOptions, World};
 

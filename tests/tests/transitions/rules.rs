@@ -1,7 +1,7 @@
 //! Agents that are taken by kind of session, pool and tier where nobody names one (SPEC 8).
 
+use ralph_coordinator::flow::control::Steered;
 use ralph_coordinator::flow::edit;
-use ralph_coordinator::flow::steer::Steered;
 use ralph_coordinator::store::edit::TaskEdit;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{AgentRule, Assignment, SessionOrder, Work};

@@ -1,11 +1,11 @@
 //! A run that begins with its feature is written by another statement than one that begins later: both keep all that they were given.
 
 use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::routing::strategy::Strategy;
 use ralph_coordinator::domain::run::{Run, RunSettings};
 use ralph_coordinator::domain::states::FeatureState;
-use ralph_coordinator::domain::strategy::Strategy;
+use ralph_coordinator::flow::control::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::finish;
-use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
@@ -86,7 +86,7 @@ async fn a_run_that_begins_with_its_feature_is_like_one_that_begins_later() {
     assert_eq!(stopped, Steered::Done(1));
     assert!(queue(&world).await.is_empty());
     let again = FeatureCommand::Run(Box::new(settings()));
-    let (begun, later, _) = steer::feature(&world.db, feature, &again).await.unwrap();
+    let (begun, later, _) = control::feature(&world.db, feature, &again).await.unwrap();
     assert_eq!(begun, Steered::Done(1));
     let later = run(&world, later.unwrap()).await;
     assert_eq!((later.feature, &later.settings), (feature, &settings()));

@@ -1,7 +1,7 @@
 //! One feature with a repository and a pool that does as it is told.
 
 use ralph_coordinator::domain::states::{FeatureState, RunOutcome, TaskState};
-use ralph_coordinator::flow::steer::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{Assignment, EndReason, Ended, IntegrationEnd, SessionOrder, Text, Work};
@@ -99,14 +99,14 @@ impl<'a> Scene<'a> {
     }
 
     pub async fn steer(&self, task: TaskId, command: TaskCommand) -> Steered {
-        steer::task(&self.world.db, task, command, "test", None)
+        control::task(&self.world.db, task, command, "test", None)
             .await
             .unwrap()
             .0
     }
 
     pub async fn feature(&self, command: FeatureCommand) {
-        let (steered, ..) = steer::feature(&self.world.db, self.feature, &command)
+        let (steered, ..) = control::feature(&self.world.db, self.feature, &command)
             .await
             .unwrap();
         assert_eq!(steered, Steered::Done(1));

@@ -3,13 +3,13 @@
 use jiff::tz::TimeZone;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
-use ralph_coordinator::domain::schedule::Missed;
+use ralph_coordinator::domain::scheduling::schedule::Missed;
 use ralph_coordinator::domain::states::FeatureState;
 use ralph_coordinator::flow::submit::{self, Start, Submission, TaskDefaults};
-use ralph_coordinator::flow::{copy, hook, schedule};
+use ralph_coordinator::flow::submit::{copy, hook, schedule};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
-use ralph_coordinator::store::schedule::NewSchedule;
+use ralph_coordinator::store::feature::schedule::NewSchedule;
 use ralph_shared::ids::FeatureId;
 use ralph_tests::harness::World;
 use time::{Duration, OffsetDateTime};
@@ -47,7 +47,7 @@ async fn due(world: &World, feature: FeatureId, cron: Option<&str>, missed: Miss
         missed,
         next_at: OffsetDateTime::now_utc() - ago,
     };
-    store::schedule::set(&mut world.db.acquire().await.unwrap(), feature, &new)
+    store::feature::schedule::set(&mut world.db.acquire().await.unwrap(), feature, &new)
         .await
         .unwrap();
 }
@@ -112,8 +112,11 @@ async fn a_firing_that_is_not_committed_is_fired_by_the_next() {
     let feature = draft(&world).await;
     due(&world, feature, Some("0 3 * * *"), Missed::Once, Duration::SECOND).await;
     let mut dying = world.db.begin().await.unwrap();
-    let id = store::schedule::due(&mut dying, 1).await.unwrap()[0];
-    let locked = store::schedule::lock_due(&mut dying, id).await.unwrap().unwrap();
+    let id = store::feature::schedule::due(&mut dying, 1).await.unwrap()[0];
+    let locked = store::feature::schedule::lock_due(&mut dying, id)
+        .await
+        .unwrap()
+        .unwrap();
     let mut signals = Default::default();
     let made = copy::copy(&mut dying, feature, locked.now, &TimeZone::UTC, &mut signals)
         .await
@@ -155,16 +158,24 @@ async fn what_was_missed_is_made_up_for_once_or_not_and_what_is_paused_waits() {
     due(&world, feature, Some("0 3 * * *"), Missed::Skip, days).await;
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
     let mut conn = world.db.acquire().await.unwrap();
-    let shown = store::schedule::list(&mut conn, Some(feature))
+    let shown = store::feature::schedule::list(&mut conn, Some(feature))
         .await
         .unwrap()
         .remove(0);
     assert!(shown.next_at.unwrap() > OffsetDateTime::now_utc());
     assert!(shown.problem.unwrap().starts_with("nobody was there at "));
     due(&world, feature, Some("0 3 * * *"), Missed::Once, days).await;
-    assert!(store::schedule::pause(&mut conn, feature, true).await.unwrap());
+    assert!(
+        store::feature::schedule::pause(&mut conn, feature, true)
+            .await
+            .unwrap()
+    );
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
-    assert!(store::schedule::pause(&mut conn, feature, false).await.unwrap());
+    assert!(
+        store::feature::schedule::pause(&mut conn, feature, false)
+            .await
+            .unwrap()
+    );
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 1);
     assert_eq!(schedule::tick(&world.db).await.unwrap().0, 0);
     assert_eq!(copies(&world).await.len(), 1);
@@ -178,12 +189,12 @@ async fn a_hooks_delivery_makes_one_copy_though_it_comes_twice_at_once() {
     let feature = draft(&world).await;
     let mut conn = world.db.acquire().await.unwrap();
     assert!(
-        store::hook::create(&mut conn, "deploy", feature, "secret")
+        store::feature::hook::create(&mut conn, "deploy", feature, "secret")
             .await
             .unwrap()
     );
     assert!(
-        !store::hook::create(&mut conn, "deploy", feature, "other")
+        !store::feature::hook::create(&mut conn, "deploy", feature, "other")
             .await
             .unwrap()
     );

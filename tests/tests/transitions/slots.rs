@@ -1,6 +1,6 @@
 //! What free slots get of the features that want them.
 
-use ralph_coordinator::domain::fairness::Left;
+use ralph_coordinator::domain::scheduling::fairness::Left;
 use ralph_coordinator::flow::claim;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::Assignment;

@@ -1,8 +1,8 @@
 //! What a failure stops (SPEC 2.4, policy `stop`), and how that is taken back.
 
 use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
-use ralph_coordinator::flow::remove;
-use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::edit::remove;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::{Scene, turn};
@@ -146,7 +146,7 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
     assert_eq!(scene.state(p).await, TaskState::Pending);
     scene.steer(b, TaskCommand::Fail).await;
     scene.holds().await;
-    let (steered, _) = steer::task(&world.db, p, TaskCommand::Retry, "test", Some("the data is back"))
+    let (steered, _) = control::task(&world.db, p, TaskCommand::Retry, "test", Some("the data is back"))
         .await
         .unwrap();
     assert_eq!(steered, Steered::Done(2));

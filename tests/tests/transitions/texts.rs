@@ -1,8 +1,8 @@
 //! What people write in the place of a step.
 
 use ralph_coordinator::domain::states::TaskState;
+use ralph_coordinator::flow::control::Steered;
 use ralph_coordinator::flow::edit;
-use ralph_coordinator::flow::steer::Steered;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::EndReason;
 use ralph_tests::harness::{FeatureOptions, World};

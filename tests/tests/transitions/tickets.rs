@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ralph_coordinator::flow::ready;
+use ralph_coordinator::flow::claim::tickets;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
@@ -22,7 +22,7 @@ async fn no_ticket_is_issued_for_what_has_no_room() {
     let mut pools = BTreeSet::new();
     purge_tickets(&world, 4).await;
     for expected in [2, 1, 0] {
-        let issued = ready::top_up(&world.db, &world.bus, &world.settings, &mut pools)
+        let issued = tickets::top_up(&world.db, &world.bus, &world.settings, &mut pools)
             .await
             .unwrap();
         assert_eq!(issued, expected, "two may run at once");
@@ -34,7 +34,7 @@ async fn no_ticket_is_issued_for_what_has_no_room() {
         .execute(&world.db)
         .await
         .unwrap();
-    let more = ready::top_up(&world.db, &world.bus, &world.settings, &mut pools)
+    let more = tickets::top_up(&world.db, &world.bus, &world.settings, &mut pools)
         .await
         .unwrap();
     assert_eq!(more, 1);

@@ -2,8 +2,8 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
-use ralph_coordinator::flow::rescue;
-use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_coordinator::flow::control::{Steered, TaskCommand};
+use ralph_coordinator::flow::workers::rescue;
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::scene::Scene;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::states::TaskState;
+use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
 use ralph_coordinator::flow::edit;
-use ralph_coordinator::flow::link::{self, Change};
-use ralph_coordinator::flow::steer::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::edit::dependencies::{self, Change};
 use ralph_coordinator::store::edit::TaskEdit;
 use ralph_shared::ids::TaskId;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -63,17 +63,17 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
         ..words
     };
     refers(edited(more).await, "edit", &ids);
-    let (interrupted, _) = steer::interrupt(&world.db, a, "test", None).await.unwrap();
+    let (interrupted, _) = control::interrupt(&world.db, a, "test", None).await.unwrap();
     refers(interrupted, "interrupt", &[works]);
     refers(scene.steer(a, TaskCommand::Release).await, "release", &[works]);
     refers(scene.steer(a, TaskCommand::Skip).await, "skip", &ids);
-    let told = steer::feedback(&world.db, a, "test", "Mind the gap.")
+    let told = control::feedback(&world.db, a, "test", "Mind the gap.")
         .await
         .unwrap();
     refers(told, "feedback", &ids);
 
     let waits = async || {
-        link::change(&world.db, a, &BTreeSet::from([b]), Change::Add, "test".into())
+        dependencies::change(&world.db, a, &BTreeSet::from([b]), Change::Add, "test".into())
             .await
             .unwrap()
             .0

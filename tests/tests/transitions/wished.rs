@@ -2,11 +2,11 @@
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::add::{self, Added, Addition};
-use ralph_coordinator::flow::operate::{self, MergeWish, Operated, RevertWish};
-use ralph_coordinator::flow::steer::{Steered, TaskCommand};
+use ralph_coordinator::flow::control::{Steered, TaskCommand};
+use ralph_coordinator::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
 use ralph_coordinator::flow::submit::TaskDefaults;
-use ralph_coordinator::flow::{finish, integrate, rescue};
+use ralph_coordinator::flow::submit::add_task::{self, Added, Addition};
+use ralph_coordinator::flow::{finish, integrate, workers::rescue};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{DecideAnswer, DecideRequest, IntegrationEnd, MergeHow};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -27,7 +27,7 @@ async fn landed(world: &World) -> Scene<'_> {
 /// Asks for the base to be taken in.
 async fn update(scene: &Scene<'_>) -> TaskId {
     let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
-    let (operated, _) = operate::update(db, templates, scene.feature, TaskId::new(), "test")
+    let (operated, _) = operations::update(db, templates, scene.feature, TaskId::new(), "test")
         .await
         .unwrap();
     match operated {
@@ -105,7 +105,7 @@ async fn a_change_of_branches_gets_no_parts() {
         defaults: TaskDefaults::default(),
         actor: "test",
     };
-    let (added, _) = add::add(&world.db, scene.feature, &addition).await.unwrap();
+    let (added, _) = add_task::add(&world.db, scene.feature, &addition).await.unwrap();
     assert!(
         matches!(&added, Added::Refused(why) if why.contains("has no parts")),
         "{added:?}"
@@ -170,7 +170,7 @@ async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
     let scene = landed(&world).await;
     let merge = async |how: MergeHow, into: Option<&str>| {
         let (db, id) = (&world.db, TaskId::new());
-        let wanted = operate::merge(
+        let wanted = operations::merge(
             db,
             scene.feature,
             id,
@@ -216,7 +216,7 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     assert_eq!(states().await, [done, done, done, TaskState::Pending]);
     let (db, templates) = (&world.db, &world.settings.templates);
     let wish = RevertWish::default();
-    let (operated, _) = operate::revert(db, templates, a, TaskId::new(), wish, None, "test")
+    let (operated, _) = operations::revert(db, templates, a, TaskId::new(), wish, None, "test")
         .await
         .unwrap();
     assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
@@ -238,7 +238,7 @@ async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
         redo,
         ..RevertWish::default()
     };
-    let (operated, _) = operate::revert(db, templates, task, TaskId::new(), wish, None, "test")
+    let (operated, _) = operations::revert(db, templates, task, TaskId::new(), wish, None, "test")
         .await
         .unwrap();
     match operated {
@@ -328,7 +328,7 @@ async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
     let world = World::calm().await.unwrap();
     let scene = landed(&world).await;
     let (db, how) = (&world.db, MergeHow::Command);
-    let (operated, _) = operate::merge(
+    let (operated, _) = operations::merge(
         db,
         scene.feature,
         TaskId::new(),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
-use ralph_shared::presets::PRESETS;
+use ralph_shared::agents::presets::PRESETS;
 use serde_json::Value;
 
 use super::bench::{AGENT, Bench};

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
-use crate::paint::{Paint, Tone, tame};
+use crate::color::{Paint, Tone, tame};
 
 /// Columns of a tool's input.
 const INPUT_CHARS: usize = 120;

@@ -12,12 +12,12 @@ use tokio::sync::mpsc;
 use super::args::ChatArgs;
 use super::reader::{Input, Reader};
 use super::screen::Screen;
-use crate::paint::{Paint, Tone};
+use crate::color::{Paint, Tone};
 use crate::session::{
     Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
     login_secrets, own_secrets, words,
 };
-use crate::stop;
+use crate::signals;
 
 /// How long text waits for more of it, so that it flows. The person sees it at once.
 const LINGER: Duration = Duration::from_millis(30);
@@ -74,12 +74,12 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
             args.name
         ),
     );
-    let told = stop::on(&[SignalKind::terminate(), SignalKind::hangup()])?;
+    let told = signals::on(&[SignalKind::terminate(), SignalKind::hangup()])?;
     let session = tokio::spawn(converse(spec, transcript, person, told.clone()));
     tokio::select! {
         () = table.serve() => {}
         // Nobody can interrupt a person who types.
-        () = stop::told(told) => {}
+        () = signals::told(told) => {}
     }
     let end = session.await?;
     if let Some(file) = &args.text_out {

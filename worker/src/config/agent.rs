@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::ToolKind;
 use anyhow::{Context as _, bail};
-use ralph_shared::presets::{self, Preset};
+use ralph_shared::agents::presets::{self, Preset};
 
 use super::file::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 use super::machine::{absolute, split, values};

@@ -69,7 +69,7 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
 
 #[cfg(test)]
 mod tests {
-    use ralph_shared::presets::Preset;
+    use ralph_shared::agents::presets::Preset;
 
     use super::*;
     use crate::config::DEFAULT_AGENT;

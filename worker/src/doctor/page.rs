@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::findings::{AgentFinding, Findings, Part, Status};
-use crate::paint::{Paint, Tone, tame};
+use crate::color::{Paint, Tone, tame};
 use crate::session::{Choice, SessionOffer};
 
 /// Most models or modes on a page.

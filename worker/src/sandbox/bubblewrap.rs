@@ -20,8 +20,8 @@ use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
-use super::restraint::Restraint;
 use super::start::{Beginning, Inside, path};
+use crate::sandbox::pre_exec::Restraint;
 use crate::session::MARK;
 
 /// What bubblewrap makes itself.

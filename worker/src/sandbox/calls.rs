@@ -3,7 +3,7 @@
 
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-use super::brand;
+use crate::sandbox::process_tag;
 
 /// What a session has in common with everything else of the worker's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,7 @@ fn rules(shared: Shared, number: impl Fn(&Call) -> Option<i64>) -> Refusal<Rules
 /// The cases in which a call is refused; `None` for never.
 fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
     use SeccompCmpOp::{Eq, Ne};
-    let brands = brand::LIMITS.map(u64::from);
+    let brands = process_tag::LIMITS.map(u64::from);
     let cases: Vec<Refusal<SeccompRule>> = match when {
         When::Always => Vec::new(),
         When::Ipc if shared.ipc => Vec::new(),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tokio::process::Child;
 
-use super::brand::Brand;
 use super::bubblewrap::{self, Wrap};
 use super::calls::Shared;
 use super::cgroup::Cgroup;
@@ -17,11 +16,12 @@ use super::landlock::{REQUIRED_ABI, SCOPE_ABI, rules, support};
 use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
-use super::restraint::Restraint;
 use super::root::{self, Kind, Root};
 use super::start::{Beginning, Inside};
 use super::terminals::{self, TERMINALS};
 use super::{Sandbox, SandboxMode};
+use crate::sandbox::pre_exec::Restraint;
+use crate::sandbox::process_tag::Brand;
 
 /// What confines the processes of one session, and holds them together.
 pub struct Confinement {

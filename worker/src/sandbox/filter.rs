@@ -9,7 +9,7 @@ use seccompiler::{
 };
 
 use super::calls::{self, Refusal, Rules, Shared, all, is};
-use super::narrow;
+use crate::sandbox::narrow_calls;
 
 /// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn program(sockets: Option<Sockets>, shared: Shared) -> io::Result<BpfProgra
         Some(_) => None,
         None => Some(compiled(calls::narrow(shared).map_err(io::Error::other)?)?),
     };
-    Ok(narrow::before(narrow).into_iter().chain(own).collect())
+    Ok(narrow_calls::before(narrow).into_iter().chain(own).collect())
 }
 
 /// A program that kills whoever calls in another way than this processor's own.

@@ -14,29 +14,29 @@
 //! | [`confinement`] | which wall a session gets, and how its processes are started inside |
 //! | [`network`] | what of the network may be reached: a decision |
 //! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
-//! | [`calls`], [`narrow`] | which system calls are refused; those of programs of 32 bits |
+//! | [`calls`], [`narrow_calls`] | which system calls are refused; those of programs of 32 bits |
 //! | [`root`] | a root of a session's own beneath Landlock: mounts, terminals, IPC |
 //! | [`terminals`] | terminals where a session has no such root |
-//! | [`restraint`] | what a child gives up of what the worker has |
+//! | [`pre_exec`] | what a child gives up of what the worker has |
 //! | [`start`] | a command of a session, and what it is given before its first instruction |
 //! | [`bubblewrap`](mod@bubblewrap) | a root of its own, where Landlock isn't there or knows no sockets |
-//! | [`brand`] | by what the kernel keeps: whose a process is |
+//! | [`process_tag`] | by what the kernel keeps: whose a process is |
 //! | [`cgroup`] | holding a session's processes together, so that none is left behind |
 //! | [`resources`] | what they may use of the machine |
 
-mod brand;
 mod bubblewrap;
 mod calls;
 mod cgroup;
 mod confinement;
 mod filter;
 mod landlock;
-mod narrow;
+mod narrow_calls;
 mod network;
 mod policy;
+mod pre_exec;
+mod process_tag;
 mod programs;
 mod resources;
-mod restraint;
 mod root;
 mod start;
 mod terminals;
@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use brand::Brand;
+pub use crate::sandbox::process_tag::Brand;
 pub use bubblewrap::program as bubblewrap;
 pub use cgroup::Cgroup;
 pub use confinement::{Confinement, Effective, effective, means};

@@ -14,10 +14,10 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::setsid;
 use tokio::process::{Child, Command};
 
-use super::brand::Brand;
-use super::restraint::Restraint;
 use super::root::Root;
 use super::terminals::Handing;
+use crate::sandbox::pre_exec::Restraint;
+use crate::sandbox::process_tag::Brand;
 
 /// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
 /// program of its own starts with none of it.

@@ -1,5 +1,5 @@
 //! The conversation with a running agent: one step waits for one event, everything that happens passes through it.
-//! What is said when, [`super::story`] knows.
+//! What is said when, [`crate::session::script`] knows.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
-use super::agent::Agent;
-use super::door;
-use super::elicitation;
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
-use super::lines::{Line, Lines};
-use super::peer::{self, Incoming, Outbox};
-use super::record::Record;
-use super::redact::Redactor;
-use super::requests::Desk;
+use crate::session::client::elicitation;
+use crate::session::client::requests::Desk;
+use crate::session::process::agent::Agent;
+use crate::session::protocol::lines::{Line, Lines};
+use crate::session::protocol::peer::{self, Incoming, Outbox};
+use crate::session::redaction::Redactor;
+use crate::session::transcript::record::Record;
+use crate::session::unavailable;
 
 /// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -205,9 +205,9 @@ impl<'a> Conversation<'a> {
         let recently = now.checked_sub(patience)?;
         let stderr = self.stderr_since_progress();
         let noted = || self.record.complaints().map(|(_, words)| words.as_str());
-        let door = door::of_repeated(stderr.lines().chain(noted()))?;
+        let door = unavailable::of_repeated(stderr.lines().chain(noted()))?;
         let said_recently = self.record.complaints().any(|(at, _)| recently <= *at)
-            || door::of_stderr(&self.agent.stderr_since(recently)).is_some();
+            || unavailable::of_stderr(&self.agent.stderr_since(recently)).is_some();
         let said = noted()
             .next_back()
             .map_or_else(|| last_lines(&stderr), str::to_owned);
@@ -453,7 +453,7 @@ impl<'a> Conversation<'a> {
                 self.record.update(params)
             }
             Incoming::Notification { params, .. } => {
-                if door::is_complaint(params) {
+                if unavailable::is_complaint(params) {
                     self.record.complained(params);
                 }
             }

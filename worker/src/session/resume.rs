@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use ralph_shared::wire::{Door, Ended, SessionLimit, SessionLimits};
 
-use super::introduction::Capabilities;
-use super::record::Record;
 use super::spec::{Resume, SessionSpec};
+use crate::session::protocol::introduction::Capabilities;
+use crate::session::transcript::record::Record;
 
 /// What the first process took of the session's limits. Tool calls are counted by the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,25 +11,25 @@ use ralph_shared::wire::{Access, Concerns, Door, EndReason, Ended, TranscriptUpd
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
-use super::agent::{self, Agent, Pipes};
 use super::check::Check;
 use super::conversation::{Conversation, Voice, now};
-use super::disk;
-use super::files::Files;
-use super::introduction::Introduction;
-use super::logins::Logins;
-use super::peer;
-use super::permissions::Policy;
-use super::person::Person;
-use super::record::Record;
-use super::redact::Redactor;
-use super::requests::Desk;
 use super::resume::{self, Spent};
-use super::retry_after;
 use super::spec::{SessionEnd, SessionSpec};
-use super::story::{self, Aim};
 use super::transcript::{self, TranscriptSender};
 use crate::sandbox::{Confinement, Wanted, policy};
+use crate::session::client::files::Files;
+use crate::session::client::permissions::Policy;
+use crate::session::client::requests::Desk;
+use crate::session::limits::disk;
+use crate::session::limits::retry_after;
+use crate::session::operator::Person;
+use crate::session::process::agent::{self, Agent, Pipes};
+use crate::session::process::logins::Logins;
+use crate::session::protocol::introduction::Introduction;
+use crate::session::protocol::peer;
+use crate::session::redaction::Redactor;
+use crate::session::script::{self, Aim};
+use crate::session::transcript::record::Record;
 use crate::tools::Tools;
 
 /// Runs one session and cleans up after it: when this returns, no process of it is left. It never fails; whatever goes
@@ -285,7 +285,7 @@ async fn process(
     let disk = disk::watch(folders, spec.sandbox.resources.disk_reserve_bytes);
     let mut conversation =
         Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled());
-    let ended = story::tell(spec, aim, &mut conversation).await;
+    let ended = script::tell(spec, aim, &mut conversation).await;
     let output_bytes = conversation.output_bytes();
     drop(conversation);
     writer.abort();
@@ -399,8 +399,8 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
 pub fn words(ended: &Ended) -> String {
     match ended {
         Ended::Turn { stop_reason } => format!("the agent ended its turn: {stop_reason}"),
-        Ended::Told { reason } => format!("ended by the worker: {}", story::told_words(*reason)),
-        Ended::Limit { limit } => format!("ended by a limit: {}", story::limit_words(*limit)),
+        Ended::Told { reason } => format!("ended by the worker: {}", script::told_words(*reason)),
+        Ended::Limit { limit } => format!("ended by a limit: {}", script::limit_words(*limit)),
         Ended::AgentExited { code: Some(code), .. } => format!("the agent exited with code {code}"),
         Ended::AgentExited {
             signal: Some(signal), ..

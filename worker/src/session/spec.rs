@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{McpServer, Meta};
-use ralph_shared::presets::Preset;
+use ralph_shared::agents::presets::Preset;
 use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, SessionLimits, Usage};
 
-use super::allowance::Allowance;
-use super::logins::LoginFile;
-use super::permissions::Rule;
-use super::secrets::secret_values;
-use super::tariff::Tariff;
-use crate::place::Place;
+use crate::instance::session_permits::Place;
 use crate::sandbox::Sandbox;
+use crate::session::client::permissions::Rule;
+use crate::session::limits::allowance::Allowance;
+use crate::session::limits::price::Tariff;
+use crate::session::process::logins::LoginFile;
+use crate::session::redaction::secrets::secret_values;
 
 /// An agent of the worker's configuration (SPEC 8).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -134,7 +134,7 @@ pub struct Resume {
 /// One session.
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
-    /// The dispatch's whole id. Every process of the session carries it as [`super::leftovers::MARK`], so that even
+    /// The dispatch's whole id. Every process of the session carries it as [`crate::session::process::leftovers::MARK`], so that even
     /// those that detach themselves are found at the end.
     pub dispatch: String,
     /// The agent.

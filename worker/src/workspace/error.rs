@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::dir_lock::DirHolder;
-use super::trouble::Trouble;
+use crate::workspace::git::trouble::Trouble;
+use crate::workspace::in_place::lock::DirHolder;
 
 /// Why there is no workspace, snapshot or integration.
 #[derive(Debug, thiserror::Error)]

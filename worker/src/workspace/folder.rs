@@ -6,20 +6,25 @@ use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, Left, Snapshot, WorkspaceOrder};
 
-use super::caches::{self, Origin, Shelf};
 use super::commands::{self, CommandFailure, Room};
-use super::commit::{self, CommitMessage, Signature};
-use super::dir::OpenDir;
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::held::Held;
 use super::ports::Ports;
 use super::record::{Purpose, Record, State};
-use super::seal::seal;
 use super::snapshot;
 use super::workspaces::Settings;
-use super::{bulk, change, gitdir, kept, lfs, push, strays, submodules};
 use crate::faults;
+use crate::workspace::cache::{self, Origin, Shelf};
+use crate::workspace::in_place::OpenDir;
+use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
+use crate::workspace::snapshot::quarantine::seal;
+use crate::workspace::{
+    clone::{gitdir, lfs, submodules},
+    in_place::kept,
+    publish::push,
+    snapshot::{bulk, change, orphan_commits},
+};
 
 /// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
 /// could not be pushed stays for [`super::Workspaces::unpushed`].
@@ -174,7 +179,7 @@ impl Workspace {
             true => Origin::Attempt,
             false => Origin::of(git, order, start).await?,
         };
-        match caches::set_up(room, &shelf, origin).await? {
+        match cache::set_up(room, &shelf, origin).await? {
             None => Ok(()),
             Some(failure) => Err(WorkspaceError::Setup {
                 command: failure.command,
@@ -327,14 +332,14 @@ impl Workspace {
         };
         let landed = order.landed.as_ref().map(|landed| landed.commit.as_str());
         let known = [Some(order.base.as_str()), branch.as_deref(), landed];
-        let attempt = strays::Attempt {
+        let attempt = orphan_commits::Attempt {
             name: &order.attempt_ref,
             commit: &commit,
             start,
             known: known.into_iter().flatten().collect(),
         };
         if staged.changed.is_empty() && !self.names_empty.load(Ordering::Relaxed) {
-            snapshot.strays = strays::push(git, &attempt, self.held.folders()).await;
+            snapshot.strays = orphan_commits::push(git, &attempt, self.held.folders()).await;
             if snapshot.strays.is_empty() {
                 return Ok(());
             }
@@ -356,7 +361,7 @@ impl Workspace {
         faults::point("snapshot.after_push");
         snapshot.pushed_ref = Some(order.attempt_ref.clone());
         if snapshot.strays.is_empty() {
-            snapshot.strays = strays::push(git, &attempt, self.held.folders()).await;
+            snapshot.strays = orphan_commits::push(git, &attempt, self.held.folders()).await;
         }
         if !snapshot.is_pushed() {
             return Ok(());

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::dir_lock::own_folder;
 use super::error::WorkspaceError;
+use crate::workspace::in_place::lock::own_folder;
 
 /// Names the first port.
 const BASE: &str = "RALPH_PORT_BASE";

@@ -19,8 +19,8 @@ use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 use serde::{Deserialize, Serialize};
 
 use super::error::WorkspaceError;
-use super::modes::remove_tree;
 use crate::home;
+use crate::workspace::snapshot::modes::remove_tree;
 
 /// The folders of one workspace.
 #[derive(Debug, Clone)]

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
-use super::address;
-use super::bulk::BulkLimits;
-use super::caches::CacheRule;
-use super::commit;
-use super::dir_lock;
-use super::environment::Environment;
 use super::error::WorkspaceError;
-use super::filters::FilterRule;
 use super::git::Git;
-use super::gitdir::{self, Head, ObjectFormat};
 use super::held::Held;
-use super::history::History;
-use super::mirror::Mirror;
 use super::record::{self, Folders, Purpose, Record, State};
 use crate::sandbox::Sandbox;
 use crate::session::Redactor;
+use crate::workspace::cache::CacheRule;
+use crate::workspace::clone::filters::FilterRule;
+use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
+use crate::workspace::clone::history::History;
+use crate::workspace::clone::mirror::Mirror;
+use crate::workspace::git::address;
+use crate::workspace::git::environment::Environment;
+use crate::workspace::in_place::lock;
+use crate::workspace::snapshot::bulk::BulkLimits;
+use crate::workspace::snapshot::commit;
 
 /// For how many days what no branch holds is kept where nobody says otherwise.
 pub const KEEP_FILES_DAYS: u32 = 7;
@@ -154,7 +154,7 @@ impl Workspaces {
 
     /// Gives back the folders that sessions of an earlier life worked in; nothing of them may run any more.
     pub fn confirm_dirs_ended(&self) {
-        dir_lock::free_own(&self.shared.data);
+        lock::free_own(&self.shared.data);
     }
 
     /// Its bounds and environment.

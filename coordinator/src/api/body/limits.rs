@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
 use crate::domain::graph::is_name;
+use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{self, Ceilings, RunSettings};
-use crate::domain::strategy::Strategy;
-use crate::flow::agent_graph::ITERATIONS_A_TASK;
+use crate::flow::submit::agent_graph::ITERATIONS_A_TASK;
 
 const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * 1_000;
 const DEFAULT_COST_USD: f64 = 20.0;

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::domain::recall::{Ended, Kind, Lift, Parts};
-use crate::flow::library::{ImportLine, QueryLine};
-use crate::store::prompt::SentSection;
-use crate::store::upkeep::Fates;
+use crate::flow::memory::library::{ImportLine, QueryLine};
+use crate::store::dispatch::prompt::SentSection;
+use crate::store::memory::upkeep::Fates;
 use crate::store::view::{MemoryView, UseView};
 
 /// Entries to import.

@@ -1,21 +1,23 @@
 //! What requests and answers are made of, besides the views of [`crate::store::view`]. The command line reads and writes
 //! the same structs, so that the two can't drift apart.
 
-mod begins;
+mod control;
 mod edit;
 mod limits;
 mod memory;
 mod operate;
-mod precedence;
+mod priority;
 mod problem;
-mod steer;
+mod schedule;
 mod submit;
 mod tasks;
 mod texts;
 mod token;
 mod transcript;
 
-pub use begins::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
+pub use crate::api::body::control::{Done, Started, Steer, WaitFor};
+pub use crate::api::body::priority::PrecedenceWish;
+pub use crate::api::body::schedule::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
 pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{
@@ -23,9 +25,7 @@ pub use memory::{
     PruneMemory, PurgeMemory, Purged, RestoreMemory, SearchMemory, SectionView, Taken,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
-pub use precedence::PrecedenceWish;
 pub use problem::ProblemBody;
-pub use steer::{Done, Started, Steer, WaitFor};
 pub use submit::{Accepted, DirRef, RepoRef, SubmitFeature, SubmitTask};
 pub use tasks::GraphText;
 pub use texts::{TextsView, WriteText};

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::limits::RunWish;
-use super::precedence::PrecedenceWish;
 use super::tasks::{self, GraphText};
-use crate::domain::concurrency::Concurrency;
+use crate::api::body::priority::PrecedenceWish;
+use crate::domain::scheduling::concurrency::Concurrency;
 use crate::domain::states::FailurePolicy;
 use crate::store::view::FeatureView;
 

@@ -15,13 +15,13 @@ use super::{RepoArgs, lines};
 use crate::api::body::{ImportMemory, Imported};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
-use crate::cli::counted::counted;
-use crate::cli::inside::linked;
-use crate::cli::output::{self, Format};
+use crate::cli::git::paths::linked;
 use crate::cli::start::Usage;
-use crate::domain::knowledge_file::KnowledgeFile;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::plural::counted;
 use crate::domain::recall::Kind;
-use crate::flow::library::ImportLine;
+use crate::domain::text::knowledge_file::KnowledgeFile;
+use crate::flow::memory::library::ImportLine;
 use crate::store::view::{MemoryView, Page};
 
 /// Entries that are sent at once, and what they may take: a request has room for four times as much. Bytes.

@@ -50,7 +50,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::flow::library::QueryLine;
+    use crate::flow::memory::library::QueryLine;
 
     #[test]
     fn a_date_is_a_point_in_time_or_a_day() {

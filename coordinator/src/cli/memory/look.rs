@@ -6,14 +6,14 @@ use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
-use crate::cli::counted::counted;
-use crate::cli::local_time::{ago, when};
-use crate::cli::output::{self, Format};
-use crate::cli::pager;
-use crate::cli::paint::tame;
-use crate::cli::table::Table;
+use crate::cli::terminal::color::tame;
+use crate::cli::terminal::local_time::{ago, when};
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::pager;
+use crate::cli::terminal::plural::counted;
+use crate::cli::terminal::table::Table;
 use crate::domain::recall::{Ended, Kind};
-use crate::store::upkeep::Fates;
+use crate::store::memory::upkeep::Fates;
 use crate::store::view::{MemoryView, Page};
 
 /// Which entries.

@@ -8,11 +8,11 @@ use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, Steer, Taken};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
-use crate::cli::confirm::confirm;
-use crate::cli::counted::counted;
-use crate::cli::output::{self, Format};
 use crate::cli::start::Usage;
-use crate::flow::library::Edit;
+use crate::cli::terminal::confirm::confirm;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::plural::counted;
+use crate::flow::memory::library::Edit;
 use crate::store::view::MemoryView;
 
 /// What is added.

@@ -10,10 +10,10 @@ use super::{KindArg, RepoArgs, lines};
 use crate::api::body::{Answered, SearchMemory};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
-use crate::cli::output::{self, Format};
-use crate::cli::pager;
-use crate::cli::table::Table;
-use crate::flow::library::QueryLine;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::pager;
+use crate::cli::terminal::table::Table;
+use crate::flow::memory::library::QueryLine;
 use crate::store::view::Page;
 
 /// Questions that are sent at once.

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, List, ListItem, ListState, Paragraph};
 use super::fit::{feature_line, keys};
 use super::log::{draw_bar, draw_diff, draw_end, draw_help, draw_log, one_line, wrapped};
 use super::state::{State, Typing, Verb};
-use crate::cli::paint::{Tone, mark_of, tame, tone_of};
+use crate::cli::terminal::color::{Tone, mark_of, tame, tone_of};
 use crate::store::view::TaskView;
 
 /// Rows that features have at least, and the part of the screen that they have at most.

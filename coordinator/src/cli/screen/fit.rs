@@ -3,10 +3,10 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::cli::condition;
-use crate::cli::cost;
-use crate::cli::duration::show_ms;
-use crate::cli::paint::Tone;
+use crate::cli::cost::format;
+use crate::cli::terminal::color::Tone;
+use crate::cli::terminal::condition;
+use crate::cli::terminal::duration::show_ms;
 use crate::store::view::FeatureView;
 
 /// Columns of the bar of a feature: as it should be, and where there is little room.
@@ -124,7 +124,7 @@ fn parts(feature: &FeatureView, without: Without, style: &impl Fn(Tone) -> Style
         if without < Without::Rate {
             spans.push(Span::raw(format!("  {}", rate(tasks.resolved(), run.elapsed_ms))));
         }
-        spans.push(Span::raw(format!("  {}", cost::of_run(run))));
+        spans.push(Span::raw(format!("  {}", format::of_run(run))));
         if without < Without::Time {
             spans.push(Span::raw(format!("  {}", show_ms(run.elapsed_ms))));
         }

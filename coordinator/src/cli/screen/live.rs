@@ -15,7 +15,7 @@ use super::news::{self, News};
 use super::state::{Action, State};
 use crate::api::body::{Done, RunWish, Started, Steer};
 use crate::cli::client::{ApiError, Client};
-use crate::cli::diff;
+use crate::cli::git::diff;
 
 /// Keys that wait.
 const WAITING_KEYS: usize = 64;

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Scrollbar, ScrollbarOrientation, S
 
 use super::keys::HELP;
 use super::state::State;
-use crate::cli::paint::{Tone, tame};
+use crate::cli::terminal::color::{Tone, tame};
 
 const LOG_KEYS: &str = "↑↓ PgUp PgDn Home End  Esc back";
 

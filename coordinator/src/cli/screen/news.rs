@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::order::joined;
 use crate::api::body::Following;
 use crate::cli::client::{ApiError, Client};
-use crate::cli::transcript::Show;
+use crate::cli::logs::transcript::Show;
 use crate::store::view::{Page, SystemView, TaskView};
 
 /// How often the coordinator is asked.

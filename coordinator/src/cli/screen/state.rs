@@ -1,7 +1,7 @@
 //! What is shown and what is selected.
 
 use super::order::by_tree;
-use crate::cli::paint::tame;
+use crate::cli::terminal::color::tame;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::store::view::{FeatureView, SystemView, TaskView};
 

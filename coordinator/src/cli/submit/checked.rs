@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::estimate::Estimate;
+use crate::domain::budget::estimate::Estimate;
 use crate::domain::graph::{Graph, Node, Waves};
 
 /// A task graph that could be submitted.

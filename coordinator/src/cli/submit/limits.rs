@@ -6,10 +6,10 @@ use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
 use crate::api::body::RunWish;
-use crate::cli::duration::Span;
 use crate::cli::start::Usage;
+use crate::cli::terminal::duration::Span;
 use crate::config::{Config, Limits};
-use crate::domain::strategy::Strategy;
+use crate::domain::routing::strategy::Strategy;
 
 /// Limits and choices of a run
 #[derive(Debug, Clone, Default, Args)]

@@ -3,10 +3,12 @@
 //! The client resolves what only its machine knows: files, the repository and its base commit. What is submitted is whole
 //! and doesn't depend on the client any more.
 
+pub(crate) mod agents;
 mod checked;
 mod feature;
 mod filters;
 mod limits;
+pub(crate) mod priority;
 mod repo;
 mod task;
 mod top_level;
@@ -23,11 +25,11 @@ pub use task::{TaskArgs, submit as task};
 
 use super::args::Globals;
 use super::client::Client;
-use super::condition;
-use super::output::{self, Format};
 use super::start::Usage;
 use super::wait::{self, Interrupts};
 use crate::api::body::Accepted;
+use crate::cli::terminal::condition;
+use crate::cli::terminal::output::{self, Format};
 
 /// Submit work
 #[derive(Debug, Subcommand)]

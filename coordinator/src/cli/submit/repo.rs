@@ -9,13 +9,13 @@ use ralph_shared::wire::MergeHow;
 
 use super::top_level::top_level;
 use crate::api::body::{DirRef, RepoRef};
-use crate::cli::checked_out;
 use crate::cli::client::{ApiError, Client, escape};
+use crate::cli::git::checked_out;
 use crate::cli::git::git;
 use crate::cli::start::Usage;
 use crate::config::Config;
 use crate::domain::names;
-use crate::domain::repo_id::{is_address, normalised, pick, without_secret};
+use crate::domain::names::repository::{is_address, normalised, pick, without_secret};
 use crate::store::view::{FeatureView, Page};
 
 /// Which repository, and from where.

@@ -11,11 +11,11 @@ use super::{RunFlags, accepted};
 use crate::api::body::{Accepted, SubmitTask};
 use crate::cli::args::Globals;
 use crate::cli::client::Client;
-use crate::cli::moment::Moment;
 use crate::cli::start::Usage;
+use crate::cli::terminal::moment::Moment;
 use crate::cli::wait::{self, Interrupts, WaitFlags};
 use crate::config::Config;
-use crate::domain::concurrency::Concurrency;
+use crate::domain::scheduling::concurrency::Concurrency;
 
 /// Submit one task
 ///

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::lines::Failures;
-use crate::cli::condition;
-use crate::cli::cost;
-use crate::cli::counted::done_of;
-use crate::cli::duration::show_ms;
-use crate::cli::paint::{Paint, Tone, tame};
-use crate::cli::table::clip;
+use crate::cli::cost::format;
+use crate::cli::terminal::color::{Paint, Tone, tame};
+use crate::cli::terminal::condition;
+use crate::cli::terminal::duration::show_ms;
+use crate::cli::terminal::plural::done_of;
+use crate::cli::terminal::table::clip;
 use crate::store::view::Progress;
 
 /// How often it moves by itself.
@@ -91,7 +91,7 @@ impl Bar {
             facts.push(format!("{rate:.1}/min"));
         }
         if let Some(run) = &feature.run {
-            facts.push(cost::of_run(run));
+            facts.push(format::of_run(run));
         }
         if feature.condition.to_string() != "running" {
             let tone = condition::tone(&feature.condition);

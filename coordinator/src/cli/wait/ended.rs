@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use super::idle;
 use crate::cli::client::{Client, escape};
-use crate::cli::condition;
-use crate::cli::cost;
-use crate::cli::counted::{counted, done_of};
-use crate::cli::duration;
-use crate::cli::estimate;
-use crate::cli::output::{self, Format};
-use crate::cli::paint::{Paint, Tone, bell, tame, tone_of};
+use crate::cli::cost::estimate;
+use crate::cli::cost::format;
+use crate::cli::terminal::color::{Paint, Tone, bell, tame, tone_of};
+use crate::cli::terminal::condition;
+use crate::cli::terminal::duration;
+use crate::cli::terminal::output::{self, Format};
+use crate::cli::terminal::plural::{counted, done_of};
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, Page, Progress};
 
@@ -49,7 +49,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             tame(run.reason.as_deref().unwrap_or("no reason given")),
             done_of(&feature.tasks),
             counted(run.iterations, "iteration", "iterations"),
-            cost::of_run(run),
+            format::of_run(run),
             duration::show_ms(run.elapsed_ms),
         );
         text.push_str(&asked(progress, paint));

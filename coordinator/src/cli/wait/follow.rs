@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use super::interrupt::{Answer, Interrupts};
 use super::{bar, ended, lines};
 use crate::cli::client::{ApiError, Client, escape};
-use crate::cli::output::Format;
-use crate::cli::paint::tame;
-use crate::domain::condition::Word;
+use crate::cli::terminal::color::tame;
+use crate::cli::terminal::output::Format;
 use crate::domain::states::RunOutcome;
+use crate::domain::status::condition::Word;
 use crate::store::view::Progress;
 
 /// Pause before a stream that broke off is asked for again.

@@ -1,7 +1,7 @@
 //! What to do next about a feature that doesn't go on by itself: without a word, people wait for what never begins.
 
 use crate::cli::client::{Client, escape};
-use crate::cli::condition;
+use crate::cli::terminal::condition;
 use crate::store::view::{Progress, TaskDetail};
 
 /// The feature of a task, by its name; `None` where the look-up fails.
@@ -43,6 +43,6 @@ fn words(progress: &Progress) -> Option<String> {
 }
 
 /// The command on a line of its own, so that it pastes as it is.
-fn next_line(next: &crate::domain::next::Next) -> String {
+fn next_line(next: &crate::domain::status::next::Next) -> String {
     format!("next: {}", next.command)
 }

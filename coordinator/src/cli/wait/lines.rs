@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::condition;
-use crate::cli::counted::done_of;
-use crate::cli::local_time::when;
-use crate::cli::paint::tame;
+use crate::cli::terminal::color::tame;
+use crate::cli::terminal::condition;
+use crate::cli::terminal::local_time::when;
+use crate::cli::terminal::plural::done_of;
 use crate::store::view::{FailureView, Progress, WaitingView};
 
 /// Sessions that a line names.

@@ -9,7 +9,7 @@ use super::printable::quote;
 use super::problem::ProblemKind;
 use super::read::Reader;
 use super::values::{Fault, Value};
-use crate::domain::concurrency::Concurrency;
+use crate::domain::scheduling::concurrency::Concurrency;
 
 /// The fields of a task.
 pub const FIELDS: [&str; 14] = [

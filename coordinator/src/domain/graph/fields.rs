@@ -10,8 +10,8 @@ use super::limits::{
 use super::nearest::did_you_mean;
 use super::printable::quote;
 use super::problem::{ProblemKind, Problems};
-use crate::domain::concurrency::Concurrency;
-use crate::domain::paths::{MAX_PATHS, Pattern};
+use crate::domain::scheduling::concurrency::Concurrency;
+use crate::domain::scheduling::paths::{MAX_PATHS, Pattern};
 
 /// Adds what is wrong with the fields of `task`, references aside.
 pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {

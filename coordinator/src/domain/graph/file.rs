@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::problem::Problem;
-use crate::domain::concurrency::Concurrency;
+use crate::domain::scheduling::concurrency::Concurrency;
 
 /// A task graph, read but not checked: [`super::validate`] does that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

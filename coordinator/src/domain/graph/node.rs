@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::problem::Problem;
-use crate::domain::concurrency::Concurrency;
+use crate::domain::scheduling::concurrency::Concurrency;
 
 /// A task graph that keeps every rule of SPEC 2.5 and 2.6.
 ///
@@ -58,7 +58,7 @@ pub struct Node {
     pub max_retries: Option<u32>,
     /// Verification on or off, when the task says so.
     pub verify: Option<bool>,
-    /// What it is declared to change, each a [`Pattern`](crate::domain::paths::Pattern).
+    /// What it is declared to change, each a [`Pattern`](crate::domain::scheduling::paths::Pattern).
     pub paths: Vec<String>,
     /// The key that its sessions share with others.
     pub concurrency: Option<Concurrency>,

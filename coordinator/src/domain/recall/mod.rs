@@ -14,8 +14,9 @@
 //! | [`Nearness`] | what these mean in this memory, so that the floor can be asked of words and vectors together |
 //! | [`select()`] | weights by verified outcomes, near-duplicates and far followers dropped |
 //!
-//! Left to others: reading candidates (`crate::store::recall`), and laying them out (`crate::prompt`).
+//! Left to others: reading candidates (`crate::store::memory::index`), and laying them out (`crate::prompt`).
 
+pub mod lifecycle;
 pub mod words;
 
 mod bm25;
@@ -26,15 +27,16 @@ mod key;
 mod lift;
 mod meaning;
 mod merge;
-mod nearness;
 mod packed;
 mod posting;
 mod query;
 mod rank;
 mod select;
+mod similarity;
 #[cfg(test)]
 mod tests;
 
+pub use crate::domain::recall::similarity::{Nearness, Own, centre};
 pub use bm25::Stats;
 pub use doc::{Analysed, Doc, analyse};
 pub use feedback::{FileWeights, FirstHits, first_hits};
@@ -42,7 +44,6 @@ pub use floor::{CALIBRATION_DOCS, Floor, UNANSWERED, quantile_floor};
 pub use key::{Kind, Scope};
 pub use lift::{Ended, Lift, lift};
 pub use merge::{merged_tags, replaces, says_same};
-pub use nearness::{Nearness, Own, centre};
 pub use posting::{Posting, candidates};
 pub use query::{POSTINGS, Query, Wanted};
 pub use rank::{Hit, Parts, Ranking, rank};

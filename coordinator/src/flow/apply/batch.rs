@@ -12,26 +12,27 @@ use ralph_shared::wire::{
 };
 use uuid::Uuid;
 
-use super::super::capture::{self, Captured};
+use super::super::Settings;
 use super::super::cascade::Features;
-use super::super::{Settings, agent_graph, distill};
-use super::door::Doors;
 use super::record::{end, used};
 use super::settle::{Fate, Incoming, broken};
-use crate::domain::document::document;
 use crate::domain::failure::Failure;
+use crate::domain::failure::silence::{self, Silence};
 use crate::domain::gate::History;
-use crate::domain::judge::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
+use crate::domain::outcome::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
+use crate::domain::routing::strategy;
 use crate::domain::run::{Run, Spent};
-use crate::domain::silence::{self, Silence};
 use crate::domain::states::{Outcome, TaskState, Verification};
-use crate::domain::strategy;
+use crate::domain::text::document::document;
+use crate::flow::apply::availability::Doors;
+use crate::flow::memory::capture::{self, Captured};
+use crate::flow::{memory::distill, submit::agent_graph};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
-use crate::store::gate::Checked;
-use crate::store::integration::{Closed, Collision, Integration, IntegrationState};
+use crate::store::git::gate::Checked;
+use crate::store::git::integration::{Closed, Collision, Integration, IntegrationState};
+use crate::store::git::operation;
 use crate::store::memory::Source;
-use crate::store::operation;
 use crate::store::task::Task;
 
 /// Stands where a verifier gave no reason.
@@ -256,19 +257,19 @@ impl Batch<'_> {
                 || (kind == SessionKind::Review && task.start_commit.is_some()),
             wrote: document.is_some(),
         };
-        let mut judgement = judge::session(kind, &session.ended, &sigils, facts);
+        let mut judgement = outcome::session(kind, &session.ended, &sigils, facts);
         let account = &session.agent.account;
         let meaning = (silence::is_empty(session, text) && !account.is_empty()).then(|| {
             let known = self.silences.entry(account.clone()).or_default();
             known.met(task.id)
         });
         if let Some(meaning) = meaning {
-            judgement = judge::empty_turn(kind, meaning, judgement);
+            judgement = outcome::empty_turn(kind, meaning, judgement);
         }
         if kind == SessionKind::Work && judgement.outcome == Outcome::Done {
-            judgement.reason = judge::doubt(session.tool_calls, session.failed_tool_calls, facts);
+            judgement.reason = outcome::doubt(session.tool_calls, session.failed_tool_calls, facts);
         }
-        judgement = judge::bulky(kind, &session.snapshot.bulk, judgement);
+        judgement = outcome::bulky(kind, &session.snapshot.bulk, judgement);
         if let Some(unread) = &session.unread_output
             && !matches!(
                 judgement.outcome,
@@ -411,7 +412,7 @@ impl Batch<'_> {
             away: open.as_ref().map_or(0, |i| i.away),
             is_decided,
         };
-        let judgement = judge::integration(&integration.end, facts);
+        let judgement = outcome::integration(&integration.end, facts);
         let (judgement, gate_signature) = self.refused_by_gate(&task, &integration.end, judgement);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));

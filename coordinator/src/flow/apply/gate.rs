@@ -4,15 +4,15 @@ use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report
 use sqlx::PgConnection;
 
 use super::super::Signals;
-use super::super::gate::{Why, follow, forgive};
 use super::batch::Batch;
 use super::record::end;
 use crate::domain::failure::Failure;
 use crate::domain::gate;
-use crate::domain::judge::{self, Judgement, Step};
+use crate::domain::outcome::{self, Judgement, Step};
+use crate::flow::integrate::base_gate::{Why, follow, forgive};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
-use crate::store::gate::Checked;
+use crate::store::git::gate::Checked;
 use crate::store::task::Task;
 
 impl Batch<'_> {
@@ -24,7 +24,7 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
-        let judgement = judge::check(&integration.end);
+        let judgement = outcome::check(&integration.end);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
@@ -112,7 +112,7 @@ impl Batch<'_> {
             if checked.failed.is_some() {
                 forgive(conn, &mut self.features, feature).await?;
             }
-            store::gate::keep(conn, &checked).await?;
+            store::git::gate::keep(conn, &checked).await?;
         }
         for (feature, told) in std::mem::take(&mut self.doubts) {
             tracing::warn!(%feature, told, "the gate is tried on the base again");

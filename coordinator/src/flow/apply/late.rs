@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::record::end;
 use super::settle::Incoming;
 use crate::domain::failure::Failure;
-use crate::domain::judge::{Judgement, Step};
+use crate::domain::outcome::{Judgement, Step};
 use crate::domain::states::{Outcome, TaskState};
 use crate::store::dispatch::{Dispatch, DispatchState};
 

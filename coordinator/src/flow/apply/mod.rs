@@ -10,14 +10,15 @@
 //! | `batch` | judges each report and notes what it changes |
 //! | `late` | what is kept of a report whose dispatch is over |
 //! | `moves` | what a judgement does to a task |
-//! | `door` | what they tell of agents' doors |
+//! | `availability` | what they tell of agents' doors |
 //! | `operate` | the ends of what changes branches without an agent, and what they lead to |
 //! | `write` | writes everything, in the order that locks and readers need |
 //! | `record` | the row that a dispatch leaves |
 
+mod availability;
 mod batch;
-mod door;
 mod gate;
+pub mod graph_check;
 mod late;
 mod moves;
 mod operate;

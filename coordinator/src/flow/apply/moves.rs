@@ -7,15 +7,15 @@ use ralph_shared::wire::IntegrationEnd;
 
 use super::super::cascade;
 use super::batch::Batch;
+use crate::domain::failure::retry::{self, Next, Trouble};
 use crate::domain::failure::{Counts, Failure};
-use crate::domain::judge::{Judgement, Step};
-use crate::domain::retry::{self, Next, Trouble};
+use crate::domain::outcome::{Judgement, Step};
 use crate::domain::run::Run;
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::steps;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::feature::Text;
-use crate::store::integration::{Closed, IntegrationState};
+use crate::store::git::integration::{Closed, IntegrationState};
 use crate::store::task::Task;
 
 /// What is kept of why a task needs a person. Bytes.

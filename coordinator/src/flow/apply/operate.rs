@@ -7,17 +7,18 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, MergeHow, Report};
 use sqlx::PgConnection;
 
-use super::super::{Signals, cascade, gate, library};
+use super::super::{Signals, cascade};
 use super::batch::{Batch, collision};
 use super::record::end;
 use crate::domain::failure::Failure;
-use crate::domain::judge::{self, IntegrationFacts, Step};
-use crate::domain::retry::{self, Trouble};
+use crate::domain::failure::retry::{self, Trouble};
+use crate::domain::outcome::{self, IntegrationFacts, Step};
 use crate::domain::states::{Outcome, TaskState, Verification};
+use crate::flow::{integrate::base_gate, memory::library};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
-use crate::store::integration::{Closed, Collision, IntegrationState};
-use crate::store::operation::Ended;
+use crate::store::git::integration::{Closed, Collision, IntegrationState};
+use crate::store::git::operation::Ended;
 use crate::store::task::Task;
 
 /// Who did it, in the log of a task.
@@ -58,7 +59,7 @@ impl Batch<'_> {
         report: &Report,
         integration: &IntegrationReport,
     ) {
-        let mut judgement = judge::operation(&integration.end);
+        let mut judgement = outcome::operation(&integration.end);
         let operation = self.operations.get(&task.id).cloned();
         // Its command is a worker's own, which this one may lack and another one have.
         if judgement.is_away() && is_handed_over(operation.as_ref()) {
@@ -150,7 +151,7 @@ impl Batch<'_> {
         found: &IntegrationEnd,
     ) {
         self.count(dispatch, dispatch.used.settled());
-        let judgement = judge::integration(found, IntegrationFacts::default());
+        let judgement = outcome::integration(found, IntegrationFacts::default());
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
@@ -189,13 +190,13 @@ impl Batch<'_> {
         signals: &mut Signals,
     ) -> sqlx::Result<()> {
         for ended in &self.noted {
-            store::operation::note(conn, ended).await?;
+            store::git::operation::note(conn, ended).await?;
         }
         for task in &self.found_out {
-            store::operation::found_out(conn, *task).await?;
+            store::git::operation::found_out(conn, *task).await?;
         }
         for (task, operation) in &self.altered {
-            store::operation::set(conn, *task, operation).await?;
+            store::git::operation::set(conn, *task, operation).await?;
         }
         for id in std::mem::take(&mut self.operated) {
             let Some(feature) = self.tasks.get(&id).map(|task| task.feature) else {
@@ -204,8 +205,15 @@ impl Batch<'_> {
             match self.operations.get(&id).cloned() {
                 Some(GitOperation::Update { brings, .. }) => {
                     if let Some(base) = self.bases.get(&id).cloned().or(brings) {
-                        store::operation::rebase(conn, feature, &base).await?;
-                        gate::follow(conn, &mut self.features, feature, gate::Why::Changed, signals).await?;
+                        store::git::operation::rebase(conn, feature, &base).await?;
+                        base_gate::follow(
+                            conn,
+                            &mut self.features,
+                            feature,
+                            base_gate::Why::Changed,
+                            signals,
+                        )
+                        .await?;
                     }
                 }
                 Some(GitOperation::Revert { task, commit, redo }) => {
@@ -233,7 +241,7 @@ impl Batch<'_> {
                         head: self.delivered.remove(&id).unwrap_or(head),
                         at_end,
                     };
-                    store::operation::set(conn, id, &merged).await?;
+                    store::git::operation::set(conn, id, &merged).await?;
                 }
                 Some(GitOperation::Check { .. }) | None => {}
             }
@@ -244,10 +252,10 @@ impl Batch<'_> {
     /// A landing was taken back: its task is cancelled, what waits for it waits again, and what came from it into memory
     /// goes. Not so where `commit` isn't the task's landing any more: then nothing changes, and this is false.
     async fn take_back(&mut self, conn: &mut PgConnection, id: TaskId, commit: &str) -> sqlx::Result<bool> {
-        if !store::operation::take_back(conn, id, commit).await? {
+        if !store::git::operation::take_back(conn, id, commit).await? {
             return Ok(false);
         }
-        let dispatches = store::operation::dispatches(conn, id).await?;
+        let dispatches = store::git::operation::dispatches(conn, id).await?;
         let dispatches: Vec<_> = dispatches.into_iter().map(|dispatch| dispatch.0).collect();
         library::take_back(conn, &dispatches).await?;
         let Some(mut task) = store::task::lock(conn, &[id.0]).await?.pop() else {
@@ -306,11 +314,11 @@ impl Batch<'_> {
 
     /// What waits for a task that is done no more waits again, but for what has begun.
     async fn waited_for_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
-        for begun in store::operation::let_go(conn, id).await? {
+        for begun in store::git::operation::let_go(conn, id).await? {
             let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
             store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
         }
-        let dependents = store::deps::dependents_of(conn, &[id.0]).await?;
+        let dependents = store::task::dependencies::dependents_of(conn, &[id.0]).await?;
         cascade::closed(conn, &mut self.features, dependents).await
     }
 
@@ -340,7 +348,7 @@ impl Batch<'_> {
         self.move_to(&mut task, waiting);
         store::task::save(conn, &[&task]).await?;
         store::task::reopen_parents(conn, &[id.0]).await?;
-        signals.got_work(store::ready::enqueue(conn, &[id.0], &[0]).await?);
+        signals.got_work(store::queue::ready::enqueue(conn, &[id.0], &[0]).await?);
         store::task::log(conn, id, BY_REVERT, "retry", None).await
     }
 }

@@ -4,9 +4,9 @@ use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, Sessio
 
 use crate::domain::budget::bounded;
 use crate::domain::failure::Counts;
-use crate::domain::judge::{Judgement, Step};
-use crate::domain::left;
-use crate::domain::signature::signature;
+use crate::domain::failure::signature::signature;
+use crate::domain::outcome::{Judgement, Step};
+use crate::domain::text::leftover_files;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
 /// What a session used in all: the greater of what was told while it ran and what it is reported with.
@@ -84,7 +84,7 @@ pub(super) fn end(
             end.pushed_ref = session.snapshot.pushed_ref.clone();
             end.strays = session.snapshot.strays.clone();
             if let Some(left) = &session.snapshot.left {
-                let words = left::words(left, &report.worker);
+                let words = leftover_files::words(left, &report.worker);
                 end.reason = Some(match end.reason.take() {
                     Some(reason) => format!("{reason}\n{words}"),
                     None => words,

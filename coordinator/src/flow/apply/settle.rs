@@ -15,7 +15,7 @@ use super::super::guard::{guarded, is_away};
 use super::super::{Settings, Signals, cascade};
 use super::batch::Batch;
 use super::origin::{Sender, may_report, strangers};
-use crate::domain::silence;
+use crate::domain::failure::silence;
 use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -349,7 +349,7 @@ async fn within(
     let integrations = if integrating.is_empty() {
         Vec::new()
     } else {
-        store::integration::open_of_tasks(tx, &integrating).await?
+        store::git::integration::open_of_tasks(tx, &integrating).await?
     };
     let operating = tasks
         .iter()
@@ -358,7 +358,7 @@ async fn within(
     let operations = if operating.is_empty() {
         HashMap::new()
     } else {
-        store::operation::of_tasks(tx, &operating).await?
+        store::git::operation::of_tasks(tx, &operating).await?
     };
     let strangers = strangers(tx, incoming, &dispatches).await?;
     let mut batch = Batch::new(settings, features, runs, tasks, integrations, operations);
@@ -369,13 +369,13 @@ async fn within(
             && let Some(of) = dispatches.get(&one.report.dispatch)
             && of.kind == SessionKind::Integrate
         {
-            let history = store::gate::history(tx, of.feature, of.task).await?;
+            let history = store::git::gate::history(tx, of.feature, of.task).await?;
             batch.histories.insert(of.task, history);
         }
     }
     let silent = silent_accounts(incoming);
     if !silent.is_empty() {
-        batch.silences = store::door::silences(tx, &silent).await?;
+        batch.silences = store::availability::silences(tx, &silent).await?;
     }
     let mut fates = Vec::with_capacity(incoming.len());
     for (at, one) in incoming.iter().enumerate() {

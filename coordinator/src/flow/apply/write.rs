@@ -7,14 +7,19 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, agent_graph, capture, cascade, distill, finish, hold, integrate};
+use super::super::{Signals, cascade, finish, integrate};
 use super::batch::Batch;
 use super::settle::Memory;
 use crate::domain::failure::Failure;
+use crate::domain::failure::signature::signature;
 use crate::domain::run::Spent;
-use crate::domain::run_end;
-use crate::domain::signature::signature;
+use crate::domain::run::end;
 use crate::domain::states::{Outcome, TaskState};
+use crate::flow::{
+    claim::path_holds,
+    memory::{capture, distill},
+    submit::agent_graph,
+};
 use crate::prompt::own_tasks;
 use crate::store;
 use crate::store::feature::Text;
@@ -51,7 +56,7 @@ impl Batch<'_> {
             store::dispatch::strays_late(conn, *dispatch, strays).await?;
         }
         if !self.withdraw.is_empty() {
-            store::ready::withdraw(conn, &self.withdraw).await?;
+            store::queue::ready::withdraw(conn, &self.withdraw).await?;
         }
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
         let released = match memory {
@@ -62,7 +67,7 @@ impl Batch<'_> {
             distill::take(conn, answer).await?;
         }
         for (task, why) in &self.waiting {
-            store::integration::note_away(conn, *task, why.is_some()).await?;
+            store::git::integration::note_away(conn, *task, why.is_some()).await?;
             store::task::explain(conn, *task, why.as_deref()).await?;
         }
         for (task, reason) in &self.explained {
@@ -79,20 +84,20 @@ impl Batch<'_> {
             store::task::hint_model(conn, *task, model.as_deref()).await?;
         }
         for closed in &self.closed {
-            store::integration::close(conn, closed).await?;
+            store::git::integration::close(conn, closed).await?;
         }
         for task in &self.requeued {
-            store::integration::requeue(conn, *task).await?;
+            store::git::integration::requeue(conn, *task).await?;
         }
         for (task, commit, commit_ref) in &self.judged_again {
-            store::integration::judge_again(conn, *task, commit, commit_ref).await?;
+            store::git::integration::judge_again(conn, *task, commit, commit_ref).await?;
         }
         if !self.turn_kept.is_empty() {
-            store::integration::keep_turn(conn, &self.turn_kept).await?;
+            store::git::integration::keep_turn(conn, &self.turn_kept).await?;
         }
         for (task, attempt, commit, source_ref) in &self.queued {
             let feature = self.tasks[task].feature;
-            store::integration::queue(conn, feature, *task, *attempt, commit, source_ref, false).await?;
+            store::git::integration::queue(conn, feature, *task, *attempt, commit, source_ref, false).await?;
         }
         let ids: Vec<Uuid> = self.enqueue.iter().map(|(task, _)| task.0).collect();
         let delays: Vec<i64> = self
@@ -100,7 +105,7 @@ impl Batch<'_> {
             .iter()
             .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0))
             .collect();
-        let pools = store::ready::enqueue(conn, &ids, &delays).await?;
+        let pools = store::queue::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
         self.put_off_colliding(conn).await?;
         if memory == Memory::Kept {
@@ -128,7 +133,7 @@ impl Batch<'_> {
         let apart = self.features.values().filter(|feature| feature.avoid_conflicts);
         let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
         if !apart.is_empty() {
-            hold::release(conn, &apart, signals).await?;
+            path_holds::release(conn, &apart, signals).await?;
         }
         integrate::promote(conn, &self.turns, signals).await?;
         let spent = self.spent.iter().filter(|(_, spent)| **spent != Spent::default());
@@ -152,7 +157,7 @@ impl Batch<'_> {
         let run = feature.current_run.and_then(|run| self.runs.get(&run));
         run.is_some_and(|run| {
             let spent = self.spent.get(&run.id).copied().unwrap_or_default();
-            run_end::goes_on_queued(feature.state, feature.counts, &run.after(spent), run.now)
+            end::goes_on_queued(feature.state, feature.counts, &run.after(spent), run.now)
         })
     }
 
@@ -170,7 +175,7 @@ impl Batch<'_> {
         let delays = put_off
             .iter()
             .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0));
-        store::colliding::put_off_colliding(conn, &ids, &delays.collect::<Vec<_>>()).await
+        store::queue::collisions::put_off_colliding(conn, &ids, &delays.collect::<Vec<_>>()).await
     }
 
     /// Makes a task the parent of the graph that its agent sent; a graph that can't be used fails the attempt.

@@ -2,7 +2,7 @@
 
 use minijinja::context;
 
-use super::room::{Room, Written};
+use crate::prompt::sections::budget::{Room, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{cut_piece, fenced, item, line, quote};
 use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};

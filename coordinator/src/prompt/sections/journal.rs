@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use minijinja::context;
 
-use super::room::{Room, Written};
+use crate::prompt::sections::budget::{Room, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::{JournalEntry, SharedEntry};

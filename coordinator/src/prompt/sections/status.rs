@@ -2,7 +2,7 @@
 
 use minijinja::context;
 
-use super::room::{Room, Written};
+use crate::prompt::sections::budget::{Room, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::line;
 use crate::prompt::values::LoopStatus;

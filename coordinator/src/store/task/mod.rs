@@ -9,10 +9,12 @@
 //! | `family` | what it means for those above and below |
 
 mod blockers;
+pub mod dependencies;
 mod failures;
 mod family;
 mod new;
 mod row;
+pub mod waits;
 
 pub use blockers::{Unblocked, open_children_of, unblock_dependents};
 pub use failures::{

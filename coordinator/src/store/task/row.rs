@@ -7,7 +7,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::retry::Trouble;
+use crate::domain::failure::retry::Trouble;
 use crate::domain::states::{TaskState, Verification};
 
 /// A task's row.

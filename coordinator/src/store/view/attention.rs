@@ -6,8 +6,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::task::TaskRef;
-use crate::domain::choices::{self, Choices};
 use crate::domain::states::{TaskState, Verification};
+use crate::domain::status::choices::{self, Choices};
 
 /// Of tasks that failed or need a person, the newest are looked at.
 const LOOKED_AT: i64 = 10_000;

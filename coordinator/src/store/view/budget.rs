@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::levels::{Key, Level, Levels, Limit, Used};
+use crate::domain::budget::levels::{Key, Level, Levels, Limit, Used};
 
 /// A limit, and what is left of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

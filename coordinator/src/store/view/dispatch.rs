@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 use crate::store::dispatch::DispatchState;
-use crate::store::earlier::known;
+use crate::store::dispatch::earlier::known;
 
 /// One session that was handed to a worker, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -10,11 +10,11 @@ use uuid::Uuid;
 use super::gate::{GateView, gates};
 use super::page::{Cursor, Page, cut};
 use super::run::RunView;
-use crate::domain::condition::{self, Condition, Ended};
-use crate::domain::levels::Hold;
-use crate::domain::limit;
-use crate::domain::run_end::GIVEN_UP;
+use crate::domain::budget::levels::Hold;
+use crate::domain::budget::limit;
+use crate::domain::run::end::GIVEN_UP;
 use crate::domain::states::{FailurePolicy, FeatureState};
+use crate::domain::status::condition::{self, Condition, Ended};
 use crate::store;
 
 /// A feature with its counters and its current or last run.

@@ -7,15 +7,15 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::attention::{Asking, Which, asking};
-use super::door::{sites, waiting};
 use super::feature::{FeatureView, TaskCounts, features};
 use super::progress::next_of;
 use super::system::cost_of;
 use super::worker::{WorkerView, shown};
-use crate::domain::condition::Word;
-use crate::domain::levels::Hold;
-use crate::domain::waits::line;
+use crate::domain::budget::levels::Hold;
+use crate::domain::status::condition::Word;
+use crate::domain::status::why_waiting::line;
 use crate::store;
+use crate::store::view::availability::{sites, waiting};
 
 /// Tasks, features and questions that it names at most, of each.
 const NAMED: i64 = 500;
@@ -139,8 +139,8 @@ pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Inbox
         items.extend(of_limit(&reason));
     }
     let workers = store::worker::list(conn, lease_ms).await?;
-    let accounts = store::door::not_open(conn).await?;
-    let queued = store::ready::queued(conn, None, COUNTED).await?;
+    let accounts = store::availability::not_open(conn).await?;
+    let queued = store::queue::ready::queued(conn, None, COUNTED).await?;
     let lacking = waiting(&queued, &sites(&workers, &accounts));
     for waiting in lacking.iter().filter(|waiting| waiting.door.is_none()) {
         items.push(InboxItem {

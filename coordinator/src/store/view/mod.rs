@@ -5,10 +5,10 @@
 //! costs the same whether the feature has ten tasks or a hundred thousand.
 
 mod attention;
+mod availability;
 mod branch;
 mod budget;
 mod dispatch;
-mod door;
 mod event;
 mod examined;
 mod feature;
@@ -24,13 +24,13 @@ mod task;
 mod waiting;
 mod worker;
 
+pub use crate::store::view::availability::{DoorView, WaitingView, lack_of};
 pub use branch::{Landing, landings};
 pub use budget::{BudgetView, budgets};
 pub use dispatch::{
     DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatches_of_task,
     feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,
 };
-pub use door::{DoorView, WaitingView, lack_of};
 pub use event::{EventView, Happened, events};
 pub use examined::{ChangedLines, Examined, examined_page};
 pub use feature::{FeatureView, TaskCounts, features, features_page};

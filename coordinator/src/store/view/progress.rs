@@ -8,16 +8,16 @@ use time::OffsetDateTime;
 
 use super::attention::{Asking, Which, asking};
 use super::dispatch::{SessionView, sessions};
-use super::door::{WaitingView, waiting_of};
 use super::feature::{FeatureView, features};
 use super::task::TaskRef;
-use crate::domain::condition::Word;
-use crate::domain::levels::Hold;
-use crate::domain::limit::{self, Reached};
-use crate::domain::next::{self, Next};
+use crate::domain::budget::levels::Hold;
+use crate::domain::budget::limit::{self, Reached};
 use crate::domain::states::{FeatureState, Outcome};
-use crate::domain::waits::line;
+use crate::domain::status::condition::Word;
+use crate::domain::status::next::{self, Next};
+use crate::domain::status::why_waiting::line;
 use crate::store;
+use crate::store::view::availability::{WaitingView, waiting_of};
 
 /// Sessions, tasks and failures that a progress names at most; the counters tell the rest.
 const NAMED: i64 = 20;

@@ -9,12 +9,12 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dispatch::{SessionView, sessions};
-use super::door::{WaitingView, sites, waiting};
 use super::feature::{FeatureView, features};
 use super::task::{HeldTask, held_tasks, tasks};
 use super::worker::{WorkerView, shown};
 use crate::domain::states::FeatureState;
 use crate::store;
+use crate::store::view::availability::{WaitingView, sites, waiting};
 
 /// Sessions and features that it names at most.
 const NAMED: i64 = 50;
@@ -302,14 +302,14 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
         pools.insert(pool, Pool { slots, ready: 0 });
     }
-    let by_agent = store::ready::queued(conn, None, DEPTH_COUNTED).await?;
+    let by_agent = store::queue::ready::queued(conn, None, DEPTH_COUNTED).await?;
     for one in &by_agent {
         // A pool that nobody serves has a backlog as well.
         let pool: &mut Pool = pools.entry(one.pool.clone()).or_default();
         pool.ready = DEPTH_COUNTED.min(pool.ready + one.tasks);
     }
     let list = store::worker::list(conn, lease_ms).await?;
-    let accounts = store::door::not_open(conn).await?;
+    let accounts = store::availability::not_open(conn).await?;
     let live = sqlx::query!(
         r#"select count(*) as "sessions!", coalesce(sum(cost_usd), 0) as "cost_usd!" from dispatches where state = 'live'"#
     )

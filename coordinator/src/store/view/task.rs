@@ -8,11 +8,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dispatch::{DispatchView, dispatches_of_task};
-use super::door::lack_of;
 use super::page::{Cursor, Page, cut};
 use super::waiting::{self, Waited};
 use crate::domain::states::{TaskState, Verification};
-use crate::domain::waits::Place;
+use crate::domain::status::why_waiting::Place;
+use crate::store::view::availability::lack_of;
 
 /// A task as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

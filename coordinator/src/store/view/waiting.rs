@@ -7,13 +7,13 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::door::{lack_in_words, sites};
 use super::feature::{FeatureView, features};
-use crate::domain::door::Site;
-use crate::domain::levels::Hold;
+use crate::domain::budget::levels::Hold;
+use crate::domain::scheduling::availability::Site;
 use crate::domain::states::{FeatureState, Outcome, TaskState};
-use crate::domain::waits::{Facts, Place, Why, why_waiting};
+use crate::domain::status::why_waiting::{Facts, Place, Why, why_waiting};
 use crate::store;
+use crate::store::view::availability::{lack_in_words, sites};
 use crate::store::worker::Worker;
 
 /// Tasks that could begin are counted no further, in each pool.
@@ -95,7 +95,7 @@ pub async fn of(
         true => (
             places(conn, tasks).await?,
             store::worker::list(conn, lease_ms).await?,
-            store::door::not_open(conn).await?,
+            store::availability::not_open(conn).await?,
         ),
         false => (HashMap::new(), Vec::new(), Vec::new()),
     };

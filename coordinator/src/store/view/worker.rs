@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::door::{DoorView, doors};
 use crate::store;
-use crate::store::door::Account;
+use crate::store::availability::Account;
+use crate::store::view::availability::{DoorView, doors};
 use crate::store::worker::Worker;
 
 /// Where a worker stands.
@@ -60,7 +60,7 @@ pub struct WorkerView {
 /// Every worker, by name; one that was not heard within `lease_ms` is away.
 pub async fn workers(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<WorkerView>> {
     let workers = store::worker::list(conn, lease_ms).await?;
-    let accounts = store::door::not_open(conn).await?;
+    let accounts = store::availability::not_open(conn).await?;
     Ok(shown(workers, &accounts))
 }
 

@@ -1,0 +1,97 @@
+//! What people change of a feature that stands.
+
+use axum::Json;
+use axum::extract::State;
+use ralph_shared::ids::RunId;
+
+use crate::api::body::{Done, EditFeature, RunWish};
+use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{At, Body};
+use crate::api::submit::{checked_retries, checked_rounds, unfit};
+use crate::domain::run::RunSettings;
+use crate::flow::control::{By, Steered};
+use crate::flow::edit;
+use crate::store;
+use crate::store::edit::FeatureEdit;
+
+/// Changes a feature: what sessions are told and given that begin from now on. Those that run go on as they began.
+#[utoipa::path(
+    patch,
+    path = "/features/{id}",
+    operation_id = "edit_feature",
+    tag = "features",
+    request_body = EditFeature,
+    responses((status = 200, body = Done))
+)]
+pub async fn edit(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Body(body): Body<EditFeature>,
+) -> Result<Json<Done>, Problem> {
+    if body == EditFeature::default() {
+        return Err(Problem::refused(
+            "there is nothing to change; name at least one field",
+        ));
+    }
+    let by = By {
+        resumes: body.resume.unwrap_or(true),
+        ..By::from(caller.name())
+    };
+    let (change, before, wish) = checked(body)?;
+    let ceilings = &app.deps.settings.ceilings;
+    wish.check(ceilings).map_err(unfit)?;
+    // Whatever it begins from, what is wished for makes sense by itself, or never.
+    wish.settings(0).map_err(unfit)?;
+    let changed = |now: &RunSettings| -> Result<RunSettings, String> {
+        let settings = wish
+            .clone()
+            .after(now)
+            .settings(0)
+            .map_err(|bad| bad.to_string())?;
+        let mut settings = settings.within(ceilings);
+        if wish.iterations.is_none() {
+            // Nothing was said of them, so they are neither counted anew nor chosen.
+            settings.max_iterations = now.max_iterations;
+            settings.limit_grows = now.limit_grows;
+        }
+        Ok(settings)
+    };
+    let asks_of_run = wish != RunWish::default();
+    let run: Option<edit::Wished<'_>> = if asks_of_run { Some(&changed) } else { None };
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let (db, before) = (&app.deps.db, before.as_deref());
+    let edited = || edit::feature(db, feature, &change, before, run, by);
+    let (steered, signals) = store::retry_serialization(edited).await?;
+    match steered {
+        Steered::Done(count) => {
+            let run = signals.resumed.first().map(RunId::short);
+            app.deps.bus.emit(signals).await;
+            Ok(Json(Done { count, run }))
+        }
+        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Steered::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+/// What is to change, the description that this began from, and what is wished for runs.
+fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunWish), Problem> {
+    if body.max_parallel.is_some_and(|n| n < 1) {
+        return Err(Problem::invalid("`max_parallel` must be at least 1"));
+    }
+    let change = FeatureEdit {
+        description: body.description,
+        max_parallel: body.max_parallel,
+        review_rounds: body.review_rounds.map(checked_rounds).transpose()?,
+        max_retries: match body.max_retries {
+            None => None,
+            wished => Some(checked_retries(wished)?),
+        },
+        verify: body.verify,
+        precedence: body.precedence.checked().map_err(Problem::refused)?,
+    };
+    Ok((change, body.before, body.run))
+}

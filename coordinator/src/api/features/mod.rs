@@ -1,0 +1,414 @@
+//! Features: looked at and steered.
+
+pub(crate) mod edit;
+pub(crate) mod retention;
+pub(crate) mod texts;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::response::sse::{KeepAlive, Sse};
+use ralph_shared::ids::{FeatureId, RunId};
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use super::body::{Done, RunWish, Started};
+use super::feed;
+use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
+use crate::api::http::idempotency::NewId;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At, Body, PageQuery, words};
+use crate::domain::run::RunSettings;
+use crate::domain::states::{FeatureState, TaskState};
+use crate::flow::control::{self, By, FeatureCommand, Steered};
+use crate::flow::{Signals, edit as features, finish, submit};
+use crate::store;
+use crate::store::view::{self, Examined, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
+
+const STATES: [&str; 8] = [
+    "draft",
+    "planned",
+    "ready",
+    "running",
+    "paused",
+    "done",
+    "failed",
+    "cancelled",
+];
+
+/// Which rows a list shows: words with commas between them.
+#[derive(Debug, Deserialize)]
+pub struct StatusQuery {
+    #[serde(default)]
+    status: Option<String>,
+}
+
+impl StatusQuery {
+    /// The statuses of tasks that are asked for.
+    ///
+    /// # Errors
+    /// When a word is no status of a task.
+    pub fn task_states(&self) -> Result<Vec<TaskState>, Problem> {
+        words(
+            "task status",
+            self.status.as_deref(),
+            &TaskState::ALL.map(TaskState::as_str),
+        )
+    }
+}
+
+/// Features, newest first.
+#[utoipa::path(
+    get,
+    path = "/features",
+    operation_id = "list_features",
+    tag = "features",
+    params(
+        ("status" = Option<Vec<FeatureState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        PageQuery
+    ),
+    responses((status = 200, body = Page<FeatureView>))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Asked(query): Asked<StatusQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<FeatureView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let states: Vec<FeatureState> = words("feature status", query.status.as_deref(), &STATES)?;
+    Ok(Json(
+        view::features_page(&mut *app.db().await?, &states, cursor, limit).await?,
+    ))
+}
+
+/// One feature.
+#[utoipa::path(
+    get,
+    path = "/features/{id}",
+    operation_id = "show_feature",
+    tag = "features",
+    responses((status = 200, body = FeatureView))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<FeatureView>, Problem> {
+    Ok(Json(read(&app, &id).await?.feature))
+}
+
+/// How far a feature is.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/progress",
+    operation_id = "show_progress",
+    tag = "features",
+    responses((status = 200, body = Progress))
+)]
+pub async fn progress(State(app): State<App>, At(id): At<String>) -> Result<Json<Progress>, Problem> {
+    Ok(Json(read(&app, &id).await?))
+}
+
+async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::feature(&mut conn, id).await?;
+    view::progress(&mut conn, id, app.deps.settings.lease_ms())
+        .await?
+        .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
+}
+
+/// Its tasks, in the order in which they were made.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/tasks",
+    operation_id = "list_tasks_of_feature",
+    tag = "features",
+    params(
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        PageQuery
+    ),
+    responses((status = 200, body = Page<TaskView>))
+)]
+pub async fn tasks(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(query): Asked<StatusQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<TaskView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let states = query.task_states()?;
+    let mut conn = app.db().await?;
+    let feature = Some(locate::feature(&mut conn, &id).await?);
+    let filter = TaskFilter { feature, states };
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(Json(
+        view::tasks_page(&mut conn, &filter, cursor, limit, lease_ms).await?,
+    ))
+}
+
+/// What landed on its branch, the last first.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/landings",
+    operation_id = "list_landings",
+    tag = "features",
+    params(PageQuery),
+    responses((status = 200, body = Page<Landing>))
+)]
+pub async fn landings(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<Landing>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, &id).await?;
+    Ok(Json(view::landings(&mut conn, feature, cursor, limit).await?))
+}
+
+/// How far it is, each time that it changes, until its run is over.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/events",
+    operation_id = "watch_feature",
+    tag = "features",
+    responses((
+        status = 200,
+        body = Progress,
+        content_type = "text/event-stream",
+        description = "Server-sent events named `progress`, each with the whole state; the last one when the run is over"
+    ))
+)]
+pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl IntoResponse, Problem> {
+    let id = locate::feature(&mut *app.db().await?, &id).await?;
+    Ok(Sse::new(feed::events(&app, id)).keep_alive(KeepAlive::default()))
+}
+
+/// Starts a run.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/run",
+    operation_id = "run_feature",
+    tag = "features",
+    request_body = RunWish,
+    responses((status = 200, body = Started))
+)]
+pub async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+    Body(wish): Body<RunWish>,
+) -> Result<Json<Started>, Problem> {
+    let settings = settings(&app, &id, wish).await?;
+    steer(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
+}
+
+/// Starts a run in which sessions write the tasks.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/build",
+    operation_id = "build_feature",
+    tag = "features",
+    request_body = RunWish,
+    responses((status = 200, body = Started))
+)]
+pub async fn build(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+    Body(wish): Body<RunWish>,
+) -> Result<Json<Started>, Problem> {
+    let settings = settings(&app, &id, wish).await?;
+    steer(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
+}
+
+/// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
+/// feature, with their work and what was said of it.
+#[utoipa::path(
+    get,
+    path = "/features/{id}/review",
+    operation_id = "show_review",
+    tag = "features",
+    params(PageQuery),
+    responses((status = 200, body = Page<Examined>))
+)]
+pub async fn examined(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<Examined>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, &id).await?;
+    Ok(Json(
+        view::examined_page(&mut conn, feature, cursor, limit, app.deps.settings.lease_ms()).await?,
+    ))
+}
+
+/// Starts a run that reviews what was done.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/review",
+    operation_id = "review_feature",
+    tag = "features",
+    request_body = RunWish,
+    responses((status = 200, body = Started))
+)]
+pub async fn review(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+    Body(wish): Body<RunWish>,
+) -> Result<Json<Started>, Problem> {
+    let settings = settings(&app, &id, wish).await?;
+    steer(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
+}
+
+/// What a run goes by: what is wished for, else as in the last one.
+async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
+    let ceilings = &app.deps.settings.ceilings;
+    wish.check(ceilings).map_err(super::submit::unfit)?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, id).await?;
+    let tasks = view::features(&mut conn, &[feature.0])
+        .await?
+        .first()
+        .map_or(0, |feature| feature.tasks.total);
+    let wish = as_before(&mut conn, feature, wish).await?;
+    let settings = wish
+        .settings(usize::try_from(tasks).unwrap_or(0))
+        .map_err(super::submit::unfit)?;
+    Ok(Box::new(settings.within(ceilings)))
+}
+
+/// A wish with what the feature's last run had where it says nothing, or else what the draft was given.
+pub(super) async fn as_before(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    wish: RunWish,
+) -> sqlx::Result<RunWish> {
+    if let Some(last) = store::run::last(conn, feature).await? {
+        return Ok(wish.after(&last.settings));
+    }
+    let draft = submit::first_run(conn, feature).await?;
+    Ok(match draft {
+        Some(draft) => wish.of_draft(&draft),
+        None => wish,
+    })
+}
+
+/// Lets what runs end, starts nothing new.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/pause",
+    operation_id = "pause_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, caller.by(new), FeatureCommand::Pause).await
+}
+
+/// Goes on after a pause.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/resume",
+    operation_id = "resume_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, caller.by(new), FeatureCommand::Resume).await
+}
+
+/// Ends its run: what runs is ended in order, and a further run goes on with what is left.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/stop",
+    operation_id = "stop_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    let by = caller.by(new);
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let steered = store::retry_serialization(|| finish::stop(db, feature, by)).await?;
+    answered(&app, feature, steered).await
+}
+
+/// Ends it for good.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/cancel",
+    operation_id = "cancel_feature",
+    tag = "features",
+    responses((status = 200, body = Started))
+)]
+pub async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+) -> Result<Json<Started>, Problem> {
+    steer(&app, &id, caller.by(new), FeatureCommand::Cancel).await
+}
+
+/// Deletes a feature that doesn't run.
+#[utoipa::path(
+    delete,
+    path = "/features/{id}",
+    operation_id = "delete_feature",
+    tag = "features",
+    responses((status = 200, body = Done))
+)]
+pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    match store::retry_serialization(|| features::delete_feature(db, feature)).await? {
+        Steered::Done(count) => Ok(Json(Done::of(count))),
+        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Steered::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+async fn steer(app: &App, id: &str, by: By<'_>, command: FeatureCommand) -> Result<Json<Started>, Problem> {
+    let feature = locate::feature(&mut *app.db().await?, id).await?;
+    let db = &app.deps.db;
+    let steered = store::retry_serialization(|| control::feature_by(db, feature, &command, by)).await?;
+    answered(app, feature, steered).await
+}
+
+async fn answered(
+    app: &App,
+    feature: FeatureId,
+    (steered, run, signals): (Steered, Option<RunId>, Signals),
+) -> Result<Json<Started>, Problem> {
+    match steered {
+        Steered::Done(_) => {
+            app.deps.bus.emit(signals).await;
+            Ok(Json(Started {
+                feature: feature.short(),
+                run: run.map(|run| run.short()),
+            }))
+        }
+        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Steered::Refused(why) => Err(Problem::conflict(why)),
+    }
+}

@@ -1,0 +1,67 @@
+//! Refs of attempts, removed from the remote.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::api::body::{PruneAttempts, Pruning, StayingBranch};
+use crate::api::http::app::App;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{At, Body};
+use crate::flow::maintenance::retention::{self, Wished};
+use crate::store;
+
+/// Longest age that makes sense: some 120 years. Milliseconds.
+const MAX_AGE_MS: u64 = 4_000_000_000_000;
+
+/// Removes the refs of a feature's attempts that nobody needs any more.
+#[utoipa::path(
+    post,
+    path = "/features/{id}/prune",
+    operation_id = "prune_feature",
+    tag = "features",
+    request_body = PruneAttempts,
+    responses((status = 200, body = Pruning))
+)]
+pub async fn prune(
+    State(app): State<App>,
+    At(id): At<String>,
+    Body(wish): Body<PruneAttempts>,
+) -> Result<Json<Pruning>, Problem> {
+    if wish.older_than_ms.is_some_and(|age| age > MAX_AGE_MS) {
+        return Err(Problem::invalid(format!(
+            "`older_than_ms` is at most {MAX_AGE_MS}"
+        )));
+    }
+    let feature = locate::feature(&mut *app.db().await?, &id).await?;
+    let (db, settings) = (&app.deps.db, &app.deps.settings);
+    let age = wish.older_than_ms.map(Duration::from_millis);
+    let wished =
+        store::retry_serialization(|| retention::wish(db, settings, feature, age, wish.dry_run)).await?;
+    let plan = match wished {
+        (Wished::Planned(plan), signals) => {
+            app.deps.bus.emit(signals).await;
+            plan
+        }
+        (Wished::NotFound, _) => return Err(Problem::not_found("the feature was deleted meanwhile")),
+        (Wished::Refused(why), _) => return Err(Problem::conflict(why)),
+    };
+    let branch = |name: String| match name.strip_prefix("refs/heads/") {
+        Some(branch) => branch.to_owned(),
+        None => name,
+    };
+    let staying = |(name, why): (String, crate::domain::retention::Why)| StayingBranch {
+        branch: branch(name),
+        why: why.as_str().to_owned(),
+    };
+    Ok(Json(Pruning {
+        feature: feature.short(),
+        staying: plan.staying.into_iter().map(staying).collect(),
+        recent: u64::try_from(plan.recent).unwrap_or(u64::MAX),
+        older_than_ms: u64::try_from(plan.age.as_millis()).unwrap_or(u64::MAX),
+        going: plan.going.into_iter().map(branch).collect(),
+        error: plan.error,
+    }))
+}

@@ -1,0 +1,183 @@
+//! Who may ask: a bearer token, looked up by its hash, with a role (DESIGN 7).
+//!
+//! Tokens are compared by the database through an index on their SHA-256: how long that takes says nothing about a token.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures::StreamExt as _;
+use ralph_shared::wire::sha256_hex;
+use sqlx::{PgConnection, PgPool};
+
+use super::app::App;
+use super::caller::Caller;
+use super::problem::Problem;
+use crate::api::http::connections::StreamPlace;
+use crate::store;
+use crate::store::access::{Role, Standing};
+
+/// How often the token of an open stream is looked up.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Longer ones are none of ours. Bytes.
+const MAX_TOKEN: usize = 512;
+
+/// How a token stands in the database.
+pub fn hash_token(token: &str) -> String {
+    sha256_hex(token.as_bytes())
+}
+
+/// The name of the token that a coordinator is started with. Each has its own: several may work on the same servers, and
+/// neither takes the other's away.
+pub fn operator_name(token: &str) -> String {
+    let hash = hash_token(token);
+    format!("operator-{}", &hash[..12])
+}
+
+/// Makes sure that `token` is known with this role, under `name` if it is new.
+///
+/// # Errors
+/// When the database can't be written.
+pub async fn register_token(db: &PgPool, name: &str, token: &str, role: Role) -> sqlx::Result<()> {
+    let mut conn = db.acquire().await?;
+    store::access::ensure(&mut conn, name, &hash_token(token), role).await
+}
+
+/// Lets requests pass that may look. A stream needs a place among the streams, and ends soon after its token does.
+pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    let (hash, _) = check(&app, request.headers(), Role::Read).await?;
+    let response = next.run(request).await;
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != "text/event-stream") {
+        return Ok(response);
+    }
+    let place = app.places.stream(&hash)?;
+    let (parts, body) = response.into_parts();
+    let stream = body
+        .into_data_stream()
+        .take_until(Box::pin(ended(app, hash, place)));
+    Ok(Response::from_parts(parts, Body::from_stream(stream)))
+}
+
+/// Lets requests pass that may submit and steer.
+pub async fn may_submit(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    called(&app, Role::Submit, request, next).await
+}
+
+/// Lets requests pass that may do everything.
+pub async fn may_administer(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    called(&app, Role::Admin, request, next).await
+}
+
+/// Serves a request of a role with a word on who asks.
+async fn called(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let (_, caller) = check(app, request.headers(), role).await?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// Gives the hash and the name of the token that may.
+async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, Caller), Problem> {
+    let token = bearer(headers).ok_or_else(Problem::no_token)?;
+    let hash = hash_token(token);
+    let standing = brought(&mut *app.db().await?, &hash).await?;
+    let (name, role) = match standing {
+        None => return Err(Problem::wrong_token()),
+        Some(Standing::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
+        Some(Standing::Holds { name, role, .. }) => (name, role),
+    };
+    app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
+    match role {
+        role if role < needed => Err(Problem::not_allowed(needed.as_str())),
+        _ => Ok((hash, Caller::new(name))),
+    }
+}
+
+/// How a token stands that came with a request. When that was is noted once in a while.
+async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<Standing>> {
+    let standing = store::access::standing_of(conn, hash).await?;
+    if let Some(Standing::Holds { is_noted: false, .. }) = standing
+        && let Err(error) = store::access::note_use(conn, hash).await
+    {
+        tracing::debug!(%error, "that a token is used can't be noted");
+    }
+    Ok(standing)
+}
+
+/// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.
+async fn ended(app: App, hash: String, _place: StreamPlace) {
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        if !app.standings.lasts(&app.deps.db, &hash).await {
+            return;
+        }
+    }
+}
+
+/// How tokens of open streams stand: however many streams a token has, it is looked up once in a while.
+#[derive(Debug, Clone, Default)]
+pub struct Standings(Arc<Mutex<HashMap<String, (Instant, bool)>>>);
+
+impl Standings {
+    async fn lasts(&self, db: &PgPool, hash: &str) -> bool {
+        {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.retain(|_, (at, _)| at.elapsed() < AGAIN);
+            if let Some((_, lasts)) = known.get(hash) {
+                return *lasts;
+            }
+        }
+        let look = async { brought(&mut *db.acquire().await?, hash).await };
+        let lasts = match look.await {
+            Ok(standing) => matches!(standing, Some(Standing::Holds { .. })),
+            Err(error) => {
+                tracing::debug!(%error, "the token of a stream can't be looked up; asking again");
+                true
+            }
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(hash.to_owned(), (Instant::now(), lasts));
+        lasts
+    }
+}
+
+/// The token that a request brings.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    let fits = scheme.eq_ignore_ascii_case("bearer") && (1..=MAX_TOKEN).contains(&token.len());
+    fits.then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn check(value: &str, expected: Option<&str>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+        assert_eq!(bearer(&headers), expected, "{value}");
+    }
+
+    #[test]
+    fn only_bearer_tokens_are_taken() {
+        check("Bearer abc", Some("abc"));
+        check("bearer  abc ", Some("abc"));
+        check("Basic abc", None);
+        check("Bearer", None);
+        check("Bearer ", None);
+        check(&format!("Bearer {}", "x".repeat(MAX_TOKEN + 1)), None);
+    }
+}

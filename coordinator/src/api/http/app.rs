@@ -1,0 +1,37 @@
+//! What every handler works with.
+
+use tokio_util::sync::CancellationToken;
+
+use super::access::Standings;
+use super::problem::Problem;
+use super::rate::Rates;
+use crate::api::feed::Feeds;
+use crate::api::http::connections::Places;
+use crate::api::metrics::Counted;
+use crate::services::Deps;
+
+/// The database, the broker, and what streams share.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// Database, broker, settings.
+    pub deps: Deps,
+    /// Features that somebody watches.
+    pub feeds: Feeds,
+    /// Whether tokens of open streams last.
+    pub standings: Standings,
+    /// How fast tokens ask.
+    pub rates: Rates,
+    /// How many connections and streams there are.
+    pub places: Places,
+    /// What became of all that was learned.
+    pub counted: Counted,
+    /// Ends the streams.
+    pub shutdown: CancellationToken,
+}
+
+impl App {
+    /// A connection of the pool.
+    pub async fn db(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, Problem> {
+        Ok(self.deps.db.acquire().await?)
+    }
+}

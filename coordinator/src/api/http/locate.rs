@@ -1,0 +1,111 @@
+//! What a request's ids stand for: prefixes and names, found or refused with words.
+//!
+//! Where features of several repositories have a name, it means that of the repository in which the request asks: `repo` of
+//! its query. Names stand in paths, queries and bodies, so this is noted around the handlers rather than in each.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use super::problem::Problem;
+use super::request::Asked;
+use crate::domain::graph::nearest;
+use crate::domain::ids;
+use crate::store::view::{self, Found};
+
+/// So many names or ids are looked at, at most, for one that a wrong one may have meant.
+pub(in crate::api) const MAX_LOOKED_AT: i64 = 1000;
+
+tokio::task_local! {
+    /// The identity of the repository in which the request at hand asks.
+    static ASKED_IN: Option<String>;
+}
+
+/// Where something is asked.
+#[derive(Debug, Deserialize)]
+pub struct Place {
+    #[serde(default)]
+    repo: Option<String>,
+}
+
+/// Serves a request with its repository noted.
+pub async fn within(Asked(place): Asked<Place>, request: Request, next: Next) -> Response {
+    ASKED_IN.scope(place.repo, next.run(request)).await
+}
+
+/// A feature by its name or the beginning of its id.
+pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, Problem> {
+    let repo = ASKED_IN.try_with(Clone::clone).unwrap_or_default();
+    match view::find_feature(conn, text, repo.as_deref()).await? {
+        Found::Several(some) if FeatureId::parse_prefix(text).is_err() => Err(Problem::ambiguous(format!(
+            "features of several repositories have the name `{text}`; give the id of the one that is meant, or ask in its \
+             repository: {}",
+            some.join(", ")
+        ))),
+        Found::Nothing if FeatureId::parse_prefix(text).is_err() => {
+            let names = view::names_of_features(conn, MAX_LOOKED_AT).await?;
+            let near = nearest(text, names.iter().map(String::as_str));
+            Err(nothing("feature", text, near))
+        }
+        found => one("feature", text, found),
+    }
+}
+
+/// A task by the beginning of its id, or as `FEATURE/KEY`.
+pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem> {
+    if let Some((of, key)) = text.split_once('/') {
+        let feature = feature(conn, of).await?;
+        return match view::find_task_by_key(conn, feature, key).await? {
+            Found::Nothing => {
+                let keys = view::keys_of_tasks(conn, feature, MAX_LOOKED_AT).await?;
+                let near = nearest(key, keys.iter().map(String::as_str)).map(|near| format!("{of}/{near}"));
+                Err(nothing("task", text, near.as_deref()))
+            }
+            found => one("task", text, found),
+        };
+    }
+    let prefix =
+        TaskId::parse_prefix(text).map_err(|error| Problem::invalid(format!("{error}, or FEATURE/KEY")))?;
+    one("task", text, view::find_task(conn, &prefix).await?)
+}
+
+/// A run by the beginning of its id.
+pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> {
+    let prefix = RunId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
+    match view::find_run(conn, &prefix).await? {
+        Found::Nothing => {
+            let runs = view::newest_runs(conn, MAX_LOOKED_AT).await?;
+            let runs: Vec<String> = runs.iter().map(RunId::short).collect();
+            let near = ids::nearest(text, runs.iter().map(String::as_str));
+            Err(nothing("run", text, near))
+        }
+        found => one("run", text, found),
+    }
+}
+
+fn one<Id>(what: &str, text: &str, found: Found<Id>) -> Result<Id, Problem> {
+    match found {
+        Found::One(id) => Ok(id),
+        Found::Nothing => Err(nothing(what, text, None)),
+        Found::Several(some) => Err(Problem::conflict(format!(
+            "`{text}` stands for several {what}s; give more of the id: {}",
+            some.join(", ")
+        ))),
+    }
+}
+
+/// Nothing has this name; one that is near is told.
+pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
+    Problem::not_found(format!(
+        "there is no {what} `{text}`; {}`ralph-coordinator {what} list` shows which there are",
+        meant(near)
+    ))
+}
+
+/// A question whether that is meant, before what is to be done else.
+pub(in crate::api) fn meant(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!("did you mean `{near}`? "))
+}

@@ -1,0 +1,14 @@
+//! TODO api::http
+
+pub(crate) mod access;
+pub(crate) mod app;
+pub(crate) mod caller;
+pub(crate) mod connections;
+pub(crate) mod idempotency;
+pub(crate) mod locate;
+pub(crate) mod problem;
+pub(crate) mod rate;
+pub(crate) mod request;
+pub(crate) mod seal;
+pub(crate) mod server;
+pub(crate) mod slow_requests;

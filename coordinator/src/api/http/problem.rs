@@ -1,0 +1,331 @@
+//! Errors as problem documents (RFC 9457): what is wrong, and what to do next.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::api::body::ProblemBody;
+
+/// How long until a stream may have ended that another waits for.
+const STREAM_ENDS: Duration = Duration::from_secs(4);
+
+/// An answer that is an error.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    kind: &'static str,
+    title: &'static str,
+    detail: String,
+    errors: Vec<String>,
+    retry_after: Option<Duration>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind,
+            title,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// 400: the request is not of the form that the API describes.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid",
+            "The request is not valid",
+            detail,
+        )
+    }
+
+    /// 401: no token.
+    pub fn no_token() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "no-token",
+            "A token is needed",
+            "send `Authorization: Bearer TOKEN`; commands take the token from --token, RALPH_TOKEN or the data folder of \
+             a running `up`",
+        )
+    }
+
+    /// 401: a token that is unknown or revoked.
+    pub fn wrong_token() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "wrong-token",
+            "The token is wrong",
+            "the coordinator doesn't know this token, or it was revoked; look whether --token, RALPH_TOKEN or the data folder \
+             is meant for this coordinator, or have an administrator make one with `ralph-coordinator token create NAME`",
+        )
+    }
+
+    /// 401: a request to a hook that nobody signed who may, or to none.
+    pub fn unproven() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unproven",
+            "The request is not signed as it must be",
+            "sign the body with the hook's secret (`X-Hub-Signature-256`), or send the secret as a bearer token",
+        )
+    }
+
+    /// 401: a token whose time is over.
+    pub fn expired_token(name: &str, at: OffsetDateTime) -> Self {
+        let at = at.format(&Rfc3339).unwrap_or_default();
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "token-expired",
+            "The token has expired",
+            format!(
+                "the token `{name}` expired at {at}; have an administrator make a new one under the same name with \
+                 `ralph-coordinator token create {name} --expires 30d`"
+            ),
+        )
+    }
+
+    /// 403: the token's role is too small.
+    pub fn not_allowed(needed: &str) -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "not-allowed",
+            "The token may not do this",
+            format!("this needs a token with the role `{needed}`"),
+        )
+    }
+
+    /// 404: nothing of that id.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    /// 405.
+    pub fn no_such_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "no-such-method",
+            "This address doesn't take that method",
+            "the `Allow` header names the methods that it takes",
+        )
+    }
+
+    /// 409: a name that several repositories have, and no word of which one is meant.
+    pub fn ambiguous(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "ambiguous",
+            "Several have that name",
+            detail,
+        )
+    }
+
+    /// 409: not all of what is asked for is done, which a person may mean so.
+    pub fn unfinished(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "unfinished",
+            "Not all of it is done",
+            detail,
+        )
+    }
+
+    /// 409: several things have that id, a name is taken, or the state doesn't allow it.
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "Not possible as things stand",
+            detail,
+        )
+    }
+
+    /// 408: a body that didn't come in time.
+    pub fn too_slow(within: Duration) -> Self {
+        let seconds = within.as_secs_f64();
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too-slow",
+            "The request came too slowly",
+            format!("send the whole body within {seconds} s, or a smaller one"),
+        )
+    }
+
+    /// 413.
+    pub fn too_large(limit_bytes: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            "The request is too large",
+            format!("send at most {} MB", limit_bytes / (1024 * 1024)),
+        )
+    }
+
+    /// 422: each value could be taken, but not together, or its meaning is none.
+    pub fn refused(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "refused",
+            "The request makes no sense",
+            detail,
+        )
+    }
+
+    /// 422: a task graph that is refused, with every problem of it.
+    pub fn graph(errors: &crate::domain::graph::GraphErrors) -> Self {
+        let mut problem = Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "graph-refused",
+            "The task graph is refused",
+            errors.to_string(),
+        );
+        problem.errors = errors
+            .problems
+            .iter()
+            .map(|p| p.describe(&errors.source_name))
+            .collect();
+        problem
+    }
+
+    /// 409: the first request with this key is being served.
+    pub fn in_flight(key: &str) -> Self {
+        let mut problem = Self::new(
+            StatusCode::CONFLICT,
+            "in-flight",
+            "The first request with this key is not answered yet",
+            format!(
+                "a request with `Idempotency-Key: {key}` is being served; send it again in a moment for its answer"
+            ),
+        );
+        problem.retry_after = Some(Duration::ZERO);
+        problem
+    }
+
+    /// 422: the key was sent before, with another request.
+    pub fn key_reused(key: &str) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "key-reused",
+            "The key stands for another request",
+            format!(
+                "`Idempotency-Key: {key}` came before with another method, address or body; send each request under a key of \
+                 its own"
+            ),
+        )
+    }
+
+    /// 500, for a reason that the log tells.
+    pub fn failed(reason: &'static str) -> Self {
+        tracing::error!(reason, "a request failed");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "The coordinator failed",
+            "the coordinator's log has the cause; if the same request fails again, report it as a bug",
+        )
+    }
+
+    /// 429: the token asks faster than it may.
+    pub fn too_fast(wait: Duration) -> Self {
+        let mut problem = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-fast",
+            "Too many requests",
+            "this token asks faster than `[api] requests_per_second` of the coordinator allows; wait as `Retry-After` says",
+        );
+        problem.retry_after = Some(wait);
+        problem
+    }
+
+    /// 503: as much is followed as may be.
+    pub fn too_many_streams() -> Self {
+        let mut problem = Self::unavailable(
+            "as many streams are open as three quarters of `[api] max_connections` of the coordinator allow, or three quarters of \
+             these with this token; end one, or wait as `Retry-After` says",
+        );
+        problem.retry_after = Some(STREAM_ENDS);
+        problem
+    }
+
+    /// 503: something that the coordinator needs is away.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "Not available at the moment",
+            detail,
+        )
+    }
+}
+
+impl From<sqlx::Error> for Problem {
+    fn from(error: sqlx::Error) -> Self {
+        let away = matches!(
+            error,
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_) | sqlx::Error::Tls(_)
+        );
+        // 57P01 and the like: the server ends the session, or starts.
+        let restarting = error
+            .as_database_error()
+            .and_then(|e| e.code())
+            .is_some_and(|code| code.starts_with("57P"));
+        if away || restarting {
+            tracing::warn!(%error, "the database did not answer a request");
+            return Self::unavailable("the database does not answer; try again in a moment");
+        }
+        // 22021 and 22P05: Postgres keeps every character but NUL.
+        let holds_nul = error
+            .as_database_error()
+            .and_then(|e| e.code())
+            .is_some_and(|code| code == "22021" || code == "22P05");
+        if holds_nul {
+            return Self::refused("a text of the request holds the character NUL; take it out");
+        }
+        tracing::error!(%error, "the database refused a request's query");
+        Self::failed("the database refused a query")
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        tracing::warn!(
+            error = format!("{error:#}"),
+            "the broker did not answer a request"
+        );
+        Self::unavailable("the broker does not answer; try again in a moment")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = ProblemBody {
+            kind: format!("urn:ralph:problem:{}", self.kind),
+            title: self.title.to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail,
+            errors: self.errors,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, and never none.
+            let seconds = wait.as_secs() + 1;
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,174 @@
+//! Which entries of the memory a request names, and what people may give it.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::sigil::{TAG_CHARS, TITLE_CHARS};
+use uuid::Uuid;
+
+use crate::api::http::app::App;
+use crate::api::http::locate::{MAX_LOOKED_AT, meant};
+use crate::api::http::problem::Problem;
+use crate::domain::ids;
+use crate::domain::recall::Kind;
+use crate::flow::memory::capture::KEPT_CHARS;
+use crate::store::view;
+
+/// Entries that a request names.
+const MAX_NAMED: usize = 10_000;
+/// Longest text of an entry: what is kept of an agent's, with the mark where it was cut. Characters.
+const BODY_CHARS: usize = KEPT_CHARS + 100;
+/// Tags of an entry: more than an agent gives, since knowledge takes over those of what it replaces, and is exported with them.
+const MOST_TAGS: usize = 100;
+/// Files that an entry is about: a change may touch many. Each has so many characters at most.
+const MOST_PATHS: usize = 1_000;
+const PATH_CHARS: usize = 1_000;
+
+/// The entry that a text stands for: its id, or the beginning.
+pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
+    if text.starts_with("d-") {
+        return Err(Problem::not_found(format!(
+            "`{text}` is an attempt, which wrote into the journal, and no entry; `ralph-coordinator task show TASK` shows it with \
+             its task"
+        )));
+    }
+    let mut conn = app.db().await?;
+    match view::find_memory(&mut conn, text).await?.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let newest = view::newest_memories(&mut conn, MAX_LOOKED_AT).await?;
+            let near = ids::nearest(text, newest.iter().map(String::as_str));
+            Err(Problem::not_found(format!(
+                "there is no entry `{text}`; {}`ralph-coordinator memory list --all` shows which there are",
+                meant(near)
+            )))
+        }
+        _ => Err(Problem::conflict(format!(
+            "`{text}` stands for several entries; give more of the id"
+        ))),
+    }
+}
+
+/// The entries that texts stand for, each once.
+pub(in crate::api) async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
+    if texts.len() > MAX_NAMED {
+        return Err(Problem::refused(format!(
+            "name up to {MAX_NAMED} entries at once"
+        )));
+    }
+    // Whole ids, as lists show them, are found together: each look for one reads the memory.
+    let mut found = view::find_memories(&mut *app.db().await?, texts).await?;
+    let mut ids = BTreeSet::new();
+    for text in texts {
+        match found.remove(text).as_deref() {
+            Some([one]) => ids.insert(*one),
+            _ => ids.insert(locate(app, text).await?),
+        };
+    }
+    Ok(ids.into_iter().collect())
+}
+
+/// Why a person's entry can't be taken.
+pub(in crate::api) fn check(
+    kind: Kind,
+    title: &str,
+    body: &str,
+    tags: &[String],
+) -> Result<(), &'static str> {
+    let (titled, tagged) = (
+        !title.trim().is_empty(),
+        tags.iter().any(|tag| !tag.trim().is_empty()),
+    );
+    match kind {
+        Kind::Journal => Err("only iterations write the journal; make it a learning or knowledge"),
+        Kind::Knowledge if !titled || !tagged => Err("a knowledge entry needs a title and at least one tag"),
+        Kind::Learning | Kind::Knowledge if body.trim().is_empty() && !titled => Err("an entry needs a text"),
+        Kind::Learning | Kind::Knowledge => Ok(()),
+    }
+}
+
+/// What people say of an entry.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::api) struct Said<'a> {
+    pub(in crate::api) title: &'a str,
+    pub(in crate::api) category: Option<&'a str>,
+    pub(in crate::api) body: &'a str,
+    pub(in crate::api) tags: &'a [String],
+    pub(in crate::api) paths: &'a [String],
+}
+
+impl Said<'_> {
+    /// What of it is too long, or too much. People's words are never cut, as an agent's are.
+    pub(in crate::api) fn within_bounds(&self) -> Result<(), String> {
+        within("the title", self.title, TITLE_CHARS)?;
+        within("the category", self.category.unwrap_or_default(), TAG_CHARS)?;
+        within("the text", self.body, BODY_CHARS)?;
+        few("tag", self.tags, MOST_TAGS, TAG_CHARS)?;
+        few("path", self.paths, MOST_PATHS, PATH_CHARS)
+    }
+}
+
+fn within(what: &str, text: &str, most: usize) -> Result<(), String> {
+    match text.chars().count() {
+        chars if chars > most => Err(format!(
+            "{what} of an entry has at most {most} characters, not {chars}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn few(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), String> {
+    if given.len() > most {
+        return Err(format!(
+            "an entry has at most {most} {what}s, not {}",
+            given.len()
+        ));
+    }
+    given
+        .iter()
+        .try_for_each(|one| within(&format!("a {what}"), one, chars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_what_is_too_much() {
+        let long = "ö".repeat(BODY_CHARS + 1);
+        let (tag, tags) = (vec![long.clone()], vec![String::new(); MOST_TAGS + 1]);
+        let paths = vec![String::new(); MOST_PATHS + 1];
+        let (title, most) = ("ö".repeat(TITLE_CHARS), vec!["ö".repeat(TAG_CHARS); MOST_TAGS]);
+        let fits = Said {
+            title: &title,
+            category: Some(&most[0]),
+            body: &long[2..],
+            tags: &most,
+            ..Said::default()
+        };
+        assert_eq!(fits.within_bounds(), Ok(()));
+        for (said, words) in [
+            (Said { title: &long, ..fits }, "the title"),
+            (
+                Said {
+                    category: Some(&long),
+                    ..fits
+                },
+                "the category",
+            ),
+            (Said { body: &long, ..fits }, "the text"),
+            (Said { tags: &tag, ..fits }, "a tag"),
+            (Said { tags: &tags, ..fits }, "100 tags"),
+            (Said { paths: &tag, ..fits }, "a path"),
+            (
+                Said {
+                    paths: &paths,
+                    ..fits
+                },
+                "1000 paths",
+            ),
+        ] {
+            let refused = said.within_bounds().unwrap_err();
+            assert!(refused.contains(words), "{words}: {refused}");
+        }
+    }
+}

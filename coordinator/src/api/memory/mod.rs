@@ -1,0 +1,498 @@
+//! The memory: searched, looked at, filled and corrected.
+
+pub(crate) mod entries;
+pub(crate) mod restore;
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::body::{
+    AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
+    PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
+};
+use crate::api::http::app::App;
+use crate::api::http::idempotency::NewId;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At, Body, PageQuery, Question};
+use crate::api::memory::entries::{Said, check, locate, locate_all};
+
+use super::transcript::{AttemptQuery, find_beginning};
+use crate::domain::recall::{Ended, Kind, lift};
+use crate::flow::assignment::{context, preview};
+use crate::flow::memory::embedding::Meaning;
+use crate::flow::memory::library::{self, Edit, Edited, Revoked};
+use crate::flow::memory::select::PickedEntry;
+use crate::store;
+use crate::store::memory::library::{Given, Origin};
+use crate::store::view::{self, MemoryFilter, MemoryView, Page, UseView};
+
+/// Questions of one request.
+const MAX_QUERIES: usize = 1_000;
+/// Entries of one answer.
+const MAX_LIMIT: usize = 50;
+/// Entries that one request hides.
+const MAX_PRUNED: i64 = 10_000;
+/// Longest identity of a repository. Bytes.
+const MAX_REPO_BYTES: usize = 1_000;
+/// A hundred years.
+const MAX_DAYS: f64 = 36_500.0;
+/// Category of a learning that comes without one.
+const NO_CATEGORY: &str = "other";
+
+/// Which entries a list shows.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MemoryQuery {
+    /// Only those of this memory: a repository's identity.
+    repo: Option<String>,
+    /// Only those of this kind: a learning, or knowledge.
+    kind: Option<Kind>,
+    /// Those that are not shown any more, or not yet, as well.
+    #[serde(default)]
+    all: bool,
+}
+
+/// Entries, newest first.
+#[utoipa::path(
+    get,
+    path = "/memory",
+    operation_id = "list_memory",
+    tag = "memory",
+    params(MemoryQuery, PageQuery),
+    responses((status = 200, body = Page<MemoryView>))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Asked(query): Asked<MemoryQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<MemoryView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    if query.kind == Some(Kind::Journal) {
+        return Err(Problem::refused(
+            "the journal has no entries of its own, attempts wrote it; `ralph-coordinator memory search --kind journal` asks it",
+        ));
+    }
+    let filter = MemoryFilter {
+        repo: query.repo,
+        kind: query.kind,
+        all: query.all,
+    };
+    Ok(Json(
+        view::memory_page(&mut *app.db().await?, &filter, cursor, limit).await?,
+    ))
+}
+
+/// One entry.
+#[utoipa::path(
+    get,
+    path = "/memory/{id}",
+    operation_id = "show_entry",
+    tag = "memory",
+    responses((status = 200, body = MemoryView))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<MemoryView>, Problem> {
+    let id = locate(&app, &id).await?;
+    read(&app, id).await
+}
+
+async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
+    let entries = view::memory_entries(&mut *app.db().await?, &[id]).await?;
+    let entry = entries.into_iter().next();
+    entry
+        .map(Json)
+        .ok_or_else(|| Problem::not_found("the entry was deleted meanwhile"))
+}
+
+/// Asks as a claim does.
+#[utoipa::path(
+    post,
+    path = "/memory/search",
+    operation_id = "search_memory",
+    tag = "memory",
+    request_body = SearchMemory,
+    responses((status = 200, body = Page<Answered>))
+)]
+pub async fn search(
+    State(app): State<App>,
+    Question(ask): Question<SearchMemory>,
+) -> Result<Json<Page<Answered>>, Problem> {
+    if ask.queries.len() > MAX_QUERIES || !(1..=MAX_LIMIT).contains(&ask.limit) {
+        return Err(Problem::invalid(format!(
+            "a search takes up to {MAX_QUERIES} queries with a limit of 1 to {MAX_LIMIT}"
+        )));
+    }
+    let meaning = Meaning::of_person(&app.deps.settings);
+    let answers = library::search(
+        &app.deps.db,
+        meaning,
+        &ask.repo,
+        ask.kind,
+        &ask.queries,
+        ask.limit,
+    )
+    .await?;
+    let hit = |one: PickedEntry, reason: Option<&str>| Hit {
+        id: view::memory_id(one.entry.kind, one.entry.id),
+        title: if one.entry.title.is_empty() {
+            one.entry.body.lines().next().unwrap_or_default().to_owned()
+        } else {
+            one.entry.title
+        },
+        external_id: one.entry.external_id,
+        kind: one.entry.kind,
+        score: one.score,
+        parts: one.parts,
+        reason: reason.map(str::to_owned),
+    };
+    let items = ask
+        .queries
+        .into_iter()
+        .zip(answers)
+        .map(|(query, picked)| Answered {
+            query_id: query.query_id,
+            items: picked.shown.into_iter().map(|one| hit(one, None)).collect(),
+            left_out: picked
+                .left_out
+                .into_iter()
+                .map(|(one, why)| hit(one, Some(why.as_str())))
+                .collect(),
+            confidence: picked.confidence,
+            floor: picked.floor,
+        });
+    Ok(Json(Page::whole(items.collect())))
+}
+
+/// Imports entries.
+#[utoipa::path(
+    post,
+    path = "/memory/import",
+    operation_id = "import_memory",
+    tag = "memory",
+    request_body = ImportMemory,
+    responses((status = 200, body = Imported))
+)]
+pub async fn import(
+    State(app): State<App>,
+    Body(import): Body<ImportMemory>,
+) -> Result<Json<Imported>, Problem> {
+    check_repo(&import.repo)?;
+    for item in &import.items {
+        let said = Said {
+            title: &item.title,
+            category: item.category.as_deref(),
+            body: &item.body,
+            tags: &item.tags,
+            paths: &item.paths,
+        };
+        let checked = check(item.kind, &item.title, &item.body, &item.tags).map_err(str::to_owned);
+        checked.and_then(|()| said.within_bounds()).map_err(|why| {
+            Problem::refused(format!(
+                "`{}`: {why}; nothing of the request was imported",
+                item.id
+            ))
+        })?;
+    }
+    let db = &app.deps.db;
+    let imported = library::import(db, &import.repo, &import.items).await?;
+    Ok(Json(Imported {
+        imported,
+        known: import.items.len() - imported,
+    }))
+}
+
+/// Adds an entry.
+#[utoipa::path(
+    post,
+    path = "/memory",
+    operation_id = "add_entry",
+    tag = "memory",
+    request_body = AddMemory,
+    responses((status = 200, body = MemoryView))
+)]
+pub async fn add(
+    State(app): State<App>,
+    new: NewId,
+    Body(mut add): Body<AddMemory>,
+) -> Result<Json<MemoryView>, Problem> {
+    add.tags = tidy(&add.tags);
+    if new.again
+        && !view::memory_entries(&mut *app.db().await?, &[new.id])
+            .await?
+            .is_empty()
+    {
+        return read(&app, new.id).await;
+    }
+    check_repo(&add.repo)?;
+    check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
+    let said = Said {
+        title: &add.title,
+        category: add.category.as_deref(),
+        body: &add.body,
+        tags: &add.tags,
+        paths: &add.paths,
+    };
+    said.within_bounds().map_err(Problem::refused)?;
+    let given = Given {
+        id: new.id,
+        repo_id: add.repo,
+        kind: add.kind,
+        origin: Origin::Manual,
+        category: add.category.unwrap_or_else(|| NO_CATEGORY.to_owned()),
+        title: add.title,
+        body: add.body,
+        tags: add.tags,
+        paths: add.paths,
+        feature: None,
+        created_at: OffsetDateTime::now_utc(),
+        external_id: None,
+    };
+    library::add(&app.deps.db, &[given]).await?;
+    read(&app, new.id).await
+}
+
+/// Changes an entry.
+#[utoipa::path(
+    post,
+    path = "/memory/{id}/edit",
+    operation_id = "edit_entry",
+    tag = "memory",
+    request_body = Edit,
+    responses((status = 200, body = MemoryView), (status = 409))
+)]
+pub async fn edit(
+    State(app): State<App>,
+    At(id): At<String>,
+    Body(mut edit): Body<Edit>,
+) -> Result<Json<MemoryView>, Problem> {
+    edit.tags = edit.tags.as_deref().map(tidy);
+    let id = locate(&app, &id).await?;
+    let Json(old) = read(&app, id).await?;
+    check(
+        old.kind,
+        edit.title.as_ref().unwrap_or(&old.title),
+        edit.body.as_ref().unwrap_or(&old.body),
+        edit.tags.as_ref().unwrap_or(&old.tags),
+    )
+    .map_err(Problem::refused)?;
+    // Only what is changed: an older entry may be longer.
+    let said = Said {
+        title: edit.title.as_deref().unwrap_or_default(),
+        category: edit.category.as_deref(),
+        body: edit.body.as_deref().unwrap_or_default(),
+        tags: edit.tags.as_deref().unwrap_or_default(),
+        paths: &[],
+    };
+    said.within_bounds()
+        .map_err(|why| Problem::refused(format!("`{}`: {why}; nothing was changed", old.id)))?;
+    let db = &app.deps.db;
+    let edited = store::retry_serialization(|| library::edit(db, id, &edit)).await?;
+    if let Edited::ReplacedBy(by) = edited {
+        return Err(Problem::conflict(restore::replaced(old.kind, id, Some(by))));
+    }
+    read(&app, id).await
+}
+
+/// Keywords as they are kept: without what stands around them, in lower case, each once.
+fn tidy(tags: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let tags = tags.iter().map(|tag| tag.trim().to_lowercase());
+    tags.filter(|tag| !tag.is_empty() && seen.insert(tag.clone()))
+        .collect()
+}
+
+/// Refuses an identity that no index would take.
+pub(super) fn check_repo(repo: &str) -> Result<(), Problem> {
+    if repo.len() <= MAX_REPO_BYTES {
+        return Ok(());
+    }
+    Err(Problem::refused(format!(
+        "the identity of a repository has at most {MAX_REPO_BYTES} bytes, this one {}; the address of its origin is the usual one",
+        repo.len()
+    )))
+}
+
+/// Hides entries.
+#[utoipa::path(
+    post,
+    path = "/memory/prune",
+    operation_id = "prune_memory",
+    tag = "memory",
+    request_body = PruneMemory,
+    responses((status = 200, body = Taken), (status = 404), (status = 409))
+)]
+pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Result<Json<Taken>, Problem> {
+    if prune.ids.is_empty() && prune.unused_days.is_none() {
+        return Err(Problem::refused("say which entries: `ids`, or `unused_days`"));
+    }
+    let mut ids = locate_all(&app, &prune.ids).await?;
+    if let Some(days) = prune.unused_days {
+        let repo = prune.repo.unwrap_or_default();
+        if !(0.0..=MAX_DAYS).contains(&days) {
+            return Err(Problem::invalid("`unused_days` is a number of days, 0 to 36500"));
+        }
+        ids.extend(store::memory::library::unused(&mut *app.db().await?, &repo, days, MAX_PRUNED).await?);
+    }
+    if !prune.dry_run {
+        let db = &app.deps.db;
+        store::retry_serialization(|| library::prune(db, &ids)).await?;
+    }
+    Ok(Json(Taken { entries: ids.len() }))
+}
+
+/// Deletes entries for good.
+#[utoipa::path(
+    post,
+    path = "/memory/purge",
+    operation_id = "purge_memory",
+    tag = "memory",
+    request_body = PurgeMemory,
+    responses((status = 200, body = Purged), (status = 404), (status = 409))
+)]
+pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Result<Json<Purged>, Problem> {
+    if purge.ids.is_empty() {
+        return Err(Problem::invalid("say which entries: `ids`"));
+    }
+    let ids = locate_all(&app, &purge.ids).await?;
+    let db = &app.deps.db;
+    let (entries, prompts) = store::retry_serialization(|| library::purge(db, &ids)).await?;
+    Ok(Json(Purged { entries, prompts }))
+}
+
+/// Takes back what came from an attempt.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/memory/revoke",
+    operation_id = "revoke_memory",
+    tag = "memory",
+    params(AttemptQuery),
+    responses((status = 200, body = Taken), (status = 404), (status = 409))
+)]
+pub async fn revoke(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(query): Asked<AttemptQuery>,
+) -> Result<Json<Taken>, Problem> {
+    let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
+    let db = &app.deps.db;
+    match store::retry_serialization(|| library::revoke(db, dispatch)).await? {
+        Revoked::Entries(entries) => Ok(Json(Taken { entries })),
+        Revoked::StillOpen => Err(Problem::conflict(format!(
+            "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
+             `ralph-coordinator task interrupt {}`, or wait for it",
+            of.attempt, of.task, of.task
+        ))),
+    }
+}
+
+/// What an attempt's prompt was chosen from.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/memory",
+    operation_id = "explain_memory",
+    tag = "memory",
+    params(AttemptQuery),
+    responses((status = 200, body = Explained))
+)]
+pub async fn explain(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(query): Asked<AttemptQuery>,
+) -> Result<Json<Explained>, Problem> {
+    let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
+    let mut conn = app.db().await?;
+    let (items, held_out) = view::uses(&mut conn, dispatch).await?;
+    let sections = store::dispatch::prompt::sections(&mut conn, dispatch).await?;
+    Ok(Json(Explained {
+        dispatch: of.dispatch,
+        attempt: of.attempt,
+        held_out,
+        sections: sections.into_iter().map(SectionView::from).collect(),
+        items,
+    }))
+}
+
+/// What memory is worth.
+#[utoipa::path(
+    get,
+    path = "/memory/report",
+    operation_id = "report_memory",
+    tag = "memory",
+    params(MemoryQuery),
+    responses((status = 200, body = MemoryReport))
+)]
+pub async fn report(
+    State(app): State<App>,
+    Asked(query): Asked<MemoryQuery>,
+) -> Result<Json<MemoryReport>, Problem> {
+    let mut conn = app.db().await?;
+    let [with, without] = view::trials(&mut conn, query.repo.as_deref()).await?;
+    let ended = |(landed, ended)| Ended { landed, ended };
+    let (with_memory, held_out) = (ended(with), ended(without));
+    let fates = store::memory::upkeep::fates(&mut conn, query.repo.as_deref()).await?;
+    let items = view::most_weighed(&mut conn, query.repo.as_deref()).await?;
+    let embeddings = match &app.deps.settings.embedder {
+        Some(embedder) => {
+            let progress = store::memory::vectors::progress(&mut conn, embedder.model()).await?;
+            Some(EmbeddingsView {
+                model: embedder.model().to_owned(),
+                made: progress.made,
+                waiting: progress.waiting,
+                refused: progress.refused,
+                calibrated: progress.calibrated,
+                trouble: embedder.trouble(),
+            })
+        }
+        None => None,
+    };
+    Ok(Json(MemoryReport {
+        embeddings,
+        with_memory,
+        held_out,
+        lift: lift(with_memory, held_out),
+        fates,
+        items,
+    }))
+}
+
+/// What the next attempt at a task would be told now.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/preview",
+    operation_id = "preview_prompt",
+    tag = "memory",
+    responses((status = 200, body = PromptNext))
+)]
+pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<PromptNext>, Problem> {
+    let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
+    let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
+    let preview = preview.ok_or_else(|| {
+        Problem::conflict("its feature has no run; `ralph-coordinator feature run` starts one")
+    })?;
+    let ids: Vec<Uuid> = preview.uses.iter().map(|one| one.entry).collect();
+    let entries = view::memory_entries(&mut *app.db().await?, &ids).await?;
+    let items = preview.uses.iter().map(|one| {
+        let id = view::memory_id(one.kind, one.entry);
+        let entry = entries.iter().find(|entry| entry.id == id);
+        UseView {
+            title: entry.map(|entry| entry.title.clone()).unwrap_or_default(),
+            id,
+            kind: one.kind,
+            score: one.score,
+            shown: one.left_out.is_none(),
+            reason: one.left_out.clone(),
+        }
+    });
+    let sections = context::sections(&preview.rendered.account);
+    Ok(Json(PromptNext {
+        attempt: preview.attempt,
+        items: items.collect(),
+        sections: sections.into_iter().map(SectionView::from).collect(),
+        frame: preview.rendered.prompt.frame,
+        body: preview.rendered.prompt.body,
+    }))
+}

@@ -1,0 +1,75 @@
+//! Entries of the memory that were hidden come back.
+
+use axum::Json;
+use axum::extract::State;
+use uuid::Uuid;
+
+use super::entries::locate_all;
+use crate::api::body::{RestoreMemory, Taken};
+use crate::api::http::app::App;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::Body;
+use crate::domain::recall::Kind;
+use crate::domain::recall::lifecycle::Stays;
+use crate::flow::memory::library::{self, Restored};
+use crate::store;
+use crate::store::memory::library::WantedBack;
+use crate::store::view;
+
+/// Entries that a refusal names at most.
+const SHOWN: usize = 10;
+
+/// Brings hidden entries back: all of them, or none.
+#[utoipa::path(
+    post,
+    path = "/memory/restore",
+    operation_id = "restore_memory",
+    tag = "memory",
+    request_body = RestoreMemory,
+    responses((status = 200, body = Taken), (status = 404), (status = 409))
+)]
+pub async fn restore(
+    State(app): State<App>,
+    Body(restore): Body<RestoreMemory>,
+) -> Result<Json<Taken>, Problem> {
+    if restore.ids.is_empty() {
+        return Err(Problem::invalid("say which entries: `ids`"));
+    }
+    let ids = locate_all(&app, &restore.ids).await?;
+    let db = &app.deps.db;
+    match store::retry_serialization(|| library::restore(db, &ids)).await? {
+        Restored::Entries(entries) => Ok(Json(Taken { entries })),
+        Restored::Refused(stay) => {
+            let why: Vec<String> = stay
+                .iter()
+                .take(SHOWN)
+                .map(|(entry, stays)| told(entry, *stays))
+                .collect();
+            Err(Problem::conflict(format!(
+                "nothing is restored: {}",
+                why.join("; ")
+            )))
+        }
+    }
+}
+
+fn told(entry: &WantedBack, stays: Stays) -> String {
+    let id = view::memory_id(entry.kind, entry.id);
+    match stays {
+        Stays::Revoked => format!(
+            "`{id}` was taken back with the attempt that it comes from; if it is right all the same, add it with `ralph-coordinator \
+             memory add`"
+        ),
+        Stays::Purged => format!("`{id}` says what was purged since"),
+        Stays::Replaced => replaced(entry.kind, entry.id, entry.superseded_by),
+        Stays::LostItsFile => {
+            format!("`{id}` is what a file of the repository said that is gone or says something else by now")
+        }
+    }
+}
+
+/// What is said of an entry in whose place another stands.
+pub(in crate::api) fn replaced(kind: Kind, id: Uuid, by: Option<Uuid>) -> String {
+    let by = by.map(|by| view::memory_id(kind, by)).unwrap_or_default();
+    format!("`{}` was replaced by `{by}`", view::memory_id(kind, id))
+}

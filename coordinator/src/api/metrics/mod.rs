@@ -1,0 +1,312 @@
+//! `/metrics`: figures for Prometheus, read from the database so that every coordinator tells the same.
+
+pub(crate) mod load;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_nats::connection::State as Connection;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use tokio::sync::Mutex;
+
+use crate::api::http::app::App;
+use crate::api::http::problem::Problem;
+use crate::api::metrics::load::{Counts, Now, Own};
+use crate::store;
+use crate::store::figures;
+use crate::store::memory::upkeep::Fates;
+use crate::store::memory::vectors::Progress;
+use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
+
+/// Prometheus' text format.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long a count is told that reads much: who asks does so all the time.
+const COUNTED: Duration = Duration::from_secs(60);
+
+/// What became of all that was learned, and of all the work, as it was counted last.
+#[derive(Debug, Clone, Default)]
+pub struct Counted(Arc<Mutex<Option<(Instant, Fates, Counts)>>>);
+
+impl Counted {
+    /// Counts it anew when that is long ago. Who asks meanwhile waits, with no connection to the database, and gets the same.
+    async fn counts(&self, app: &App) -> Result<(Fates, Counts), Problem> {
+        let mut last = self.0.lock().await;
+        if let Some((at, fates, counts)) = &*last
+            && at.elapsed() < COUNTED
+        {
+            return Ok((fates.clone(), counts.clone()));
+        }
+        let mut conn = app.db().await?;
+        let fates = store::memory::upkeep::fates(&mut conn, None).await?;
+        let counts = Counts {
+            totals: figures::totals(&mut conn).await?,
+            ended: figures::ended(&mut conn).await?,
+            spending: store::costs::spending(&mut conn).await?,
+            drifted: i64::try_from(figures::drifted(&mut conn).await?.len()).unwrap_or(i64::MAX),
+        };
+        *last = Some((Instant::now(), fates.clone(), counts.clone()));
+        Ok((fates, counts))
+    }
+}
+
+/// Tells the figures.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    tag = "health",
+    responses((status = 200, body = String, content_type = "text/plain"))
+)]
+pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
+    let lease_ms = app.deps.settings.lease_ms();
+    let (fates, counts) = app.counted.counts(&app).await?;
+    let mut conn = app.db().await?;
+    let system = view::system(&mut conn, lease_ms).await?;
+    let memory = view::memory_sizes(&mut conn).await?;
+    let now = Now {
+        loads: load::with_resting(figures::loads(&mut conn).await?, system.pools.keys()),
+        features: figures::features(&mut conn).await?,
+        sessions: system.live_sessions,
+        need_person: system.needs_person.tasks,
+        undelivered: system.undelivered.as_ref().map_or(0, |them| them.notices),
+        shut_out: system.waiting.clone(),
+    };
+    let own = Own {
+        version: env!("CARGO_PKG_VERSION"),
+        is_connected: app.deps.bus.client.connection_state() == Connection::Connected,
+        connections: app.deps.db.size(),
+        idle: app.deps.db.num_idle(),
+    };
+    let mut text = render(&system, &memory, &fates);
+    text += &load::render(&now, &counts, &own);
+    if let Some(embedder) = &app.deps.settings.embedder {
+        let progress = store::memory::vectors::progress(&mut conn, embedder.model()).await?;
+        text += &embeddings(&progress, embedder.trouble().is_some());
+    }
+    Ok(([(header::CONTENT_TYPE, FORMAT)], text))
+}
+
+/// What an outside model came to.
+fn embeddings(progress: &Progress, is_failing: bool) -> String {
+    let mut text = String::new();
+    for (name, help, value) in [
+        (
+            "made",
+            "Entries that got a vector since this is the model.",
+            progress.made,
+        ),
+        (
+            "waiting",
+            "Entries that wait for a vector, up to 10,000.",
+            progress.waiting,
+        ),
+        (
+            "refused",
+            "Entries that the model doesn't take.",
+            progress.refused,
+        ),
+        (
+            "failing",
+            "Whether the model failed last; the memory works without it.",
+            i64::from(is_failing),
+        ),
+    ] {
+        let _ = writeln!(
+            text,
+            "# HELP ralph_memory_embeddings_{name} {help}\n# TYPE ralph_memory_embeddings_{name} gauge\n\
+             ralph_memory_embeddings_{name} {value}"
+        );
+    }
+    text
+}
+
+fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, rows: &[(String, i64)]| {
+        let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} gauge");
+        for (labels, value) in rows {
+            let _ = writeln!(text, "ralph_{name}{labels} {value}");
+        }
+    };
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let pools = |value: fn(&view::Pool) -> i64| -> Vec<(String, i64)> {
+        system
+            .pools
+            .iter()
+            .map(|(name, pool)| (format!("{{pool=\"{name}\"}}"), value(pool)))
+            .collect()
+    };
+    gauge(
+        "tasks_ready",
+        "Tasks that could start now, up to 10,000 a pool.",
+        &pools(|pool| pool.ready),
+    );
+    gauge("slots", "Slots of living workers.", &pools(|pool| pool.slots));
+    gauge(
+        "sessions",
+        "Sessions under way.",
+        &[(String::new(), system.live_sessions)],
+    );
+    let workers: Vec<(String, i64)> = [WorkerStatus::Ready, WorkerStatus::Draining, WorkerStatus::Away]
+        .into_iter()
+        .map(|status| {
+            let n = system
+                .workers
+                .iter()
+                .filter(|worker| worker.status == status)
+                .count();
+            (format!("{{status=\"{}\"}}", status.as_str()), count(n))
+        })
+        .collect();
+    gauge("workers", "Workers by status.", &workers);
+    let entries: Vec<(String, i64)> = memory
+        .entries
+        .iter()
+        .map(|(kind, entries)| (format!("{{kind=\"{}\"}}", kind.as_str()), *entries))
+        .collect();
+    gauge(
+        "memory_entries",
+        "Remembered entries that can be found.",
+        &entries,
+    );
+    gauge(
+        "memory_uncounted",
+        "Entries whose words are not counted yet, up to 10,000.",
+        &[(String::new(), memory.uncounted)],
+    );
+    gauge(
+        "memory_calibrated",
+        "Memories that have found their floor.",
+        &[(String::new(), memory.calibrated)],
+    );
+    let states: Vec<(String, i64)> = fates
+        .entries
+        .iter()
+        .map(|(status, entries)| (format!("{{status=\"{status}\"}}"), *entries))
+        .collect();
+    gauge(
+        "memory_learned",
+        "All that was learned and is not deleted, by what became of it.",
+        &states,
+    );
+    gauge(
+        "memory_distillations",
+        "Sessions that merged learnings.",
+        &[(String::new(), fates.distillations)],
+    );
+    gauge(
+        "memory_merged",
+        "Learnings that such sessions merged.",
+        &[(String::new(), fates.merged)],
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::domain::recall::Kind;
+    use crate::store::view::{NeedsPerson, Pool};
+
+    fn rendered() -> String {
+        let system = SystemView {
+            version: String::new(),
+            features: Vec::new(),
+            more_features: 0,
+            needs_person: NeedsPerson::default(),
+            cost_usd: 0.0,
+            total_cost_usd: 0.0,
+            in_flight_usd: 0.0,
+            estimated: false,
+            held_by_limits: Vec::new(),
+            sessions: Vec::new(),
+            live_sessions: 3,
+            held: Vec::new(),
+            waiting: Vec::new(),
+            workers: Vec::new(),
+            queued: Vec::new(),
+            pools: BTreeMap::from([("gpu".to_owned(), Pool { slots: 4, ready: 7 })]),
+            full_keys: Vec::new(),
+            undelivered: None,
+        };
+        let memory = MemorySizes {
+            entries: vec![(Kind::Learning, 12)],
+            uncounted: 2,
+            calibrated: 1,
+        };
+        let fates = Fates {
+            entries: BTreeMap::from([("pruned_unused".to_owned(), 5)]),
+            distillations: 1,
+            merged: 9,
+            made: 2,
+        };
+        render(&system, &memory, &fates)
+    }
+
+    #[test]
+    fn figures_have_prometheus_form() {
+        let text = rendered();
+        for line in [
+            "ralph_tasks_ready{pool=\"gpu\"} 7",
+            "ralph_slots{pool=\"gpu\"} 4",
+            "ralph_sessions 3",
+            "ralph_memory_entries{kind=\"learning\"} 12",
+            "ralph_memory_uncounted 2",
+            "ralph_memory_calibrated 1",
+            "ralph_memory_learned{status=\"pruned_unused\"} 5",
+            "ralph_memory_distillations 1",
+            "ralph_memory_merged 9",
+        ] {
+            assert!(text.lines().any(|has| has == line), "{line} in {text}");
+        }
+    }
+
+    /// Every file below a folder.
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        entries
+            .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
+            .collect()
+    }
+
+    #[test]
+    fn dashboards_alarms_and_autoscaling_name_figures_that_are_told() {
+        let mut text = rendered() + &embeddings(&Progress::default(), false);
+        text += &load::render(&Now::default(), &Counts::default(), &Own::default());
+        let told: BTreeSet<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .filter_map(|family| family.split(' ').next())
+            .collect();
+        let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+        let (mut named, mut unknown) = (BTreeSet::new(), Vec::new());
+        for file in ["observability", "kubernetes"]
+            .map(|folder| files(&deploy.join(folder)))
+            .concat()
+        {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+                if !word.starts_with("ralph_") {
+                    continue;
+                }
+                if !told.contains(word) {
+                    unknown.push(format!("{word} in {}", file.display()));
+                }
+                named.insert(word.to_owned());
+            }
+        }
+        assert!(unknown.is_empty(), "{unknown:#?} of {told:#?}");
+        assert!(named.len() > 20, "{named:?}");
+    }
+}

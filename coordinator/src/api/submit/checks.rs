@@ -1,0 +1,81 @@
+//! What submissions and edits may ask for.
+
+use ralph_shared::address::public;
+use ralph_shared::branch;
+use ralph_shared::repositories::Repositories;
+use ralph_shared::subjects::is_label;
+
+use crate::api::body::{BadWish, RepoRef};
+use crate::api::http::problem::Problem;
+use crate::domain::names;
+use crate::flow::submit::TaskDefaults;
+
+const MOST_REVIEW_ROUNDS: i32 = 20;
+
+/// A wish that can't be granted.
+pub(in crate::api) fn unfit(wish: BadWish) -> Problem {
+    match wish {
+        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) | BadWish::Pattern(_) => {
+            Problem::refused(wish.to_string())
+        }
+        BadWish::Negative(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
+            Problem::invalid(wish.to_string())
+        }
+    }
+}
+
+pub(in crate::api) fn check_name(name: &str) -> Result<(), Problem> {
+    names::check(name).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+pub(in crate::api) fn check_repo(repo: &RepoRef, allowed: &Repositories) -> Result<(), Problem> {
+    let is_commit = |id: &str| {
+        matches!(id.len(), 40 | 64)
+            && id
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    if let Some(commit) = repo.base_commit.as_deref().filter(|id| !is_commit(id)) {
+        return Err(Problem::invalid(format!(
+            "`repo.base_commit` must be a whole commit id in lower-case hex, not `{commit}`; leave it out for the head of `base_ref`"
+        )));
+    }
+    if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {
+        return Err(Problem::invalid(format!(
+            "`repo.address`: `{}` is no address that git could take",
+            public(&repo.address)
+        )));
+    }
+    allowed
+        .check(&repo.address)
+        .map_err(|error| Problem::refused(format!("`repo.address`: {error}")))?;
+    if let Some(name) = &repo.branch {
+        branch::check(name).map_err(|error| Problem::refused(format!("`repo.branch`: {error}")))?;
+    }
+    Ok(())
+}
+
+pub(in crate::api) fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
+    match wished.unwrap_or_else(|| TaskDefaults::default().max_retries) {
+        n @ 0..=100 => Ok(n),
+        _ => Err(Problem::invalid("`max_retries` is 0 to 100")),
+    }
+}
+
+pub(in crate::api) fn checked_rounds(wished: i32) -> Result<i32, Problem> {
+    match wished {
+        rounds @ 0..=MOST_REVIEW_ROUNDS => Ok(rounds),
+        _ => Err(Problem::invalid("`review_rounds` is 0 to 20")),
+    }
+}
+
+pub(in crate::api) fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
+    let pool = wished.unwrap_or_else(|| TaskDefaults::default().pool);
+    if is_label(&pool) {
+        Ok(pool)
+    } else {
+        Err(Problem::invalid(format!(
+            "`{pool}` can't name a pool: use 1 to 40 of a-z, 0-9 and `-`"
+        )))
+    }
+}

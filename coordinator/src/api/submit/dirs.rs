@@ -1,0 +1,71 @@
+//! Work in a folder of one machine, as it is submitted (DESIGN 6, `dir`).
+
+use ralph_shared::machine::is_dir_pool;
+
+use crate::api::body::DirRef;
+use crate::api::http::app::App;
+use crate::api::http::problem::Problem;
+use crate::api::memory;
+use crate::api::submit::checked_pool;
+use crate::flow::submit::Submission;
+use crate::store;
+use crate::store::feature::NewFeature;
+
+/// A pool can't be chosen for work that one machine alone can do.
+pub(in crate::api) const ELSEWHERE: &str =
+    "work in a folder goes to the workers on its machine; leave out `pool`";
+
+/// Gives a feature its folder.
+pub(in crate::api) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> Result<(), Problem> {
+    let Some(dir) = dir else { return Ok(()) };
+    if feature.repo_address.is_some() {
+        return Err(Problem::refused(
+            "a feature works in clones of a repository or in a folder, not both",
+        ));
+    }
+    if feature.merge.is_some() || feature.avoid_conflicts {
+        return Err(Problem::refused(
+            "in a folder itself nothing is merged and nothing conflicts; leave out `merge` and `avoid_conflicts`",
+        ));
+    }
+    let up = dir.path.split('/').any(|part| part == "..");
+    if !dir.path.starts_with('/') || dir.path.contains(['\0', '\n']) || up {
+        return Err(Problem::refused(format!(
+            "`{}` is no folder's whole path; write it from the root, without `..`",
+            dir.path
+        )));
+    }
+    memory::check_repo(&dir.id)?;
+    feature.max_parallel = 1;
+    feature.repo_id = dir.id;
+    feature.dir = Some(dir.path);
+    Ok(())
+}
+
+/// The pool of what is submitted.
+pub(in crate::api) fn pool_for(dir: Option<&DirRef>, wished: Option<String>) -> Result<String, Problem> {
+    match (dir, wished) {
+        (None, wished) => checked_pool(wished),
+        (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
+        (Some(dir), None) if is_dir_pool(&dir.pool) => Ok(dir.pool.clone()),
+        (Some(dir), None) => Err(Problem::invalid(format!("`{}` is no machine's pool", dir.pool))),
+    }
+}
+
+/// Says that nobody is there who could work in the folder, if so.
+pub(in crate::api) async fn nobody_there(
+    app: &App,
+    submission: &Submission,
+) -> Result<Option<String>, Problem> {
+    let Some(dir) = &submission.feature.dir else {
+        return Ok(None);
+    };
+    let pool = &submission.defaults.pool;
+    let pools = store::worker::pools(&mut *app.db().await?, app.deps.settings.lease_ms()).await?;
+    Ok((!pools.iter().any(|(served, _)| served == pool)).then(|| {
+        format!(
+            "no worker on the machine of {dir} may work in its folders yet: start one there with `ralph-worker run --dir {dir}` \
+             (or `dirs` of `[workspace]` in its .ralph.toml)"
+        )
+    }))
+}

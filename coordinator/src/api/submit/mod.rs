@@ -1,0 +1,487 @@
+//! Submitting: a feature with its graph, or one task.
+
+pub(crate) mod agents;
+pub(crate) mod checks;
+pub(crate) mod dirs;
+pub(crate) mod provided;
+pub(crate) mod repository;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use futures::future::OptionFuture;
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+
+use super::body::{Accepted, GraphText, RunWish, SubmitFeature, SubmitTask};
+use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
+use crate::api::http::idempotency::NewId;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::Body;
+use crate::api::submit::checks::check_name;
+pub(super) use crate::api::submit::checks::{checked_pool, checked_retries, checked_rounds, unfit};
+use crate::api::submit::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
+use crate::api::submit::repository::Repository;
+use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
+use crate::domain::names;
+use crate::domain::run::RunSettings;
+use crate::domain::steps::{self, Given};
+use crate::flow;
+use crate::flow::submit::add_task::{self, Added, Addition};
+use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
+use crate::store;
+use crate::store::feature::NewFeature;
+use crate::store::feature::priority::Precedence;
+use crate::store::view::{self, Cursor, TaskFilter, TaskView};
+
+/// Sessions of a feature at once, where nobody chose.
+pub const DEFAULT_MAX_PARALLEL: i32 = 4;
+const DEFAULT_REVIEW_ROUNDS: i32 = 2;
+
+type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
+
+/// Stores a feature and starts its run.
+#[utoipa::path(
+    post,
+    path = "/features",
+    operation_id = "submit_feature",
+    tag = "features",
+    request_body = SubmitFeature,
+    responses((status = 201, body = Accepted), (status = 409))
+)]
+pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<SubmitFeature>) -> Answer {
+    let id = FeatureId(new.id);
+    if let Some(accepted) = made_before(&app, new).await? {
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
+    check_name(&request.name)?;
+    let approve = approved(&request.approve)?;
+    let text = request.tasks.as_ref().map(|tasks| tasks.text.clone());
+    let mut graph = match request.tasks {
+        Some(text) => read_graph(text).await?,
+        None => no_tasks(),
+    };
+    let texts_given = Given::new(
+        request.description.as_deref().unwrap_or_default(),
+        request.spec.as_deref(),
+        request.plan.as_deref(),
+        graph.nodes.len(),
+    );
+    let Some(steps) = steps::left(texts_given).or(request.draft.then_some(&[])) else {
+        return Err(Problem::refused(steps::NOTHING_TO_START_WITH));
+    };
+    let review_rounds = match request.review_rounds {
+        None if steps.is_empty() => 0,
+        None => DEFAULT_REVIEW_ROUNDS,
+        Some(rounds) => checked_rounds(rounds)?,
+    };
+    let waits = provided::waiting(&approve, texts_given, steps, text, request.draft)?;
+    let tasks = graph.nodes.len();
+    let warnings: Vec<String> = graph
+        .warnings
+        .iter()
+        .map(|w| w.describe(&graph.source_name))
+        .collect();
+    let settings = granted(&app, &request.run, tasks)?;
+    let max_parallel = match (&request.dir, request.max_parallel) {
+        (Some(_), None | Some(1)) => 1,
+        (Some(_), Some(2..)) => {
+            let why = "in a folder itself one session works at a time; leave out `max_parallel`, or give it a repository";
+            return Err(Problem::refused(why));
+        }
+        (None, None) => DEFAULT_MAX_PARALLEL,
+        (None, Some(n @ 1..)) => n,
+        _ => return Err(Problem::invalid("`max_parallel` must be at least 1")),
+    };
+    if request.dir.is_some()
+        && let Some(node) = graph.nodes.iter().find(|node| node.pool.is_some())
+    {
+        return Err(Problem::refused(format!(
+            "the task `{}` names a pool, but only the workers on the folder's machine can do it; leave that out",
+            node.key
+        )));
+    }
+    let defaults = TaskDefaults {
+        max_retries: checked_retries(request.max_retries)?,
+        verify: request.verify.unwrap_or(true),
+        pool: pool_for(request.dir.as_ref(), request.pool)?,
+    };
+    let texts = Texts {
+        description: request.description.unwrap_or_default(),
+        spec: request.spec,
+        plan: request.plan,
+    };
+    let allowed = &app.deps.settings.repositories;
+    let repo = OptionFuture::from(request.repo.map(|repo| repository::resolved(repo, allowed)))
+        .await
+        .transpose()?;
+    let mut feature = new_feature(id, &request.name, texts, repo);
+    feature.max_parallel = max_parallel;
+    feature.failure_policy = request.failure_policy;
+    feature.approve = approve;
+    feature.review_rounds = review_rounds;
+    feature.merge = request.merge;
+    feature.avoid_conflicts = request.avoid_conflicts;
+    feature.precedence = request.precedence.checked().map_err(Problem::refused)?;
+    set_dir(&mut feature, request.dir)?;
+    if feature.merge.is_some() && feature.repo_address.is_none() {
+        return Err(Problem::refused(
+            "a feature without a repository can't be merged; leave out `merge`",
+        ));
+    }
+    if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
+        && ralph_shared::branch::check(base).is_err()
+    {
+        let why =
+            format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
+        return Err(Problem::refused(why));
+    }
+    if waits.graph.is_some() {
+        graph = no_tasks();
+    }
+    let submission = Submission {
+        feature,
+        graph,
+        defaults,
+        start: if request.draft {
+            Start::Later(settings)
+        } else {
+            Start::Now(settings)
+        },
+    };
+    let mut accepted = store_submission(&app, &submission, &waits).await?;
+    accepted.warnings.extend(warnings);
+    Ok((StatusCode::CREATED, Json(accepted)))
+}
+
+/// Adds a task to a feature, or makes a feature for it.
+#[utoipa::path(
+    post,
+    path = "/tasks",
+    operation_id = "submit_task",
+    tag = "tasks",
+    request_body = SubmitTask,
+    responses((status = 201, body = Accepted), (status = 404), (status = 409))
+)]
+pub async fn task(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    Body(request): Body<SubmitTask>,
+) -> Answer {
+    match &request.feature {
+        Some(feature) => into_feature(&app, &caller, new, feature, &request).await,
+        None => alone(&app, new, request).await,
+    }
+}
+
+async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
+    let id = FeatureId(new.id);
+    if let Some(accepted) = made_before(app, new).await? {
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
+    if request.parent.is_some() || !request.after.is_empty() {
+        return Err(Problem::refused(
+            "name the feature of the tasks that this one belongs to (--feature)",
+        ));
+    }
+    let graph = one_task(&request)?;
+    let settings = granted(app, &request.run, 1)?;
+    let name = names::for_task(&request.title, id);
+    let texts = Texts {
+        description: request.title.clone(),
+        ..Texts::default()
+    };
+    let pool = pool_for(request.dir.as_ref(), request.pool)?;
+    let allowed = &app.deps.settings.repositories;
+    let repo = OptionFuture::from(request.repo.map(|repo| repository::resolved(repo, allowed)))
+        .await
+        .transpose()?;
+    let mut feature = new_feature(id, &name, texts, repo);
+    set_dir(&mut feature, request.dir)?;
+    let submission = Submission {
+        feature,
+        graph,
+        defaults: TaskDefaults {
+            max_retries: checked_retries(request.max_retries)?,
+            verify: request.verify.unwrap_or(true),
+            pool,
+        },
+        start: Start::Now(settings),
+    };
+    let accepted = store_submission(app, &submission, &flow::submit::provided::Given::default()).await?;
+    Ok((StatusCode::CREATED, Json(accepted)))
+}
+
+async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, request: &SubmitTask) -> Answer {
+    if request.repo.is_some() || request.dir.is_some() {
+        return Err(Problem::refused(
+            "a task of a feature has that feature's repository or folder",
+        ));
+    }
+    // The rules of a graph's entry hold for a single task as well.
+    let graph = one_task(request)?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, feature).await?;
+    let id = TaskId(new.id);
+    if new.again
+        && let Some(made) = view::tasks(&mut conn, &[new.id], app.deps.settings.lease_ms())
+            .await?
+            .pop()
+    {
+        let accepted = accepted(app, feature, 1, Some(made)).await?;
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
+    let parent = match &request.parent {
+        Some(parent) => Some(locate::task(&mut conn, parent).await?),
+        None => None,
+    };
+    let mut after: Vec<TaskId> = Vec::new();
+    for blocker in &request.after {
+        after.push(locate::task(&mut conn, blocker).await?);
+    }
+    let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
+    drop(conn);
+    let addition = Addition {
+        id,
+        graph,
+        key_is_chosen: request.key.is_some(),
+        parent,
+        after,
+        defaults: TaskDefaults {
+            max_retries: checked_retries(request.max_retries)?,
+            verify: request.verify.unwrap_or(true),
+            pool: match (&request.pool, folder_pool) {
+                (Some(_), Some(_)) => return Err(Problem::refused(ELSEWHERE)),
+                (None, Some(pool)) => pool,
+                (pool, None) => checked_pool(pool.clone())?,
+            },
+        },
+        actor: caller.name(),
+    };
+    let db = &app.deps.db;
+    let (added, signals) = store::retry_serialization(|| add_task::add(db, feature, &addition)).await?;
+    match added {
+        Added::Accepted => {
+            app.deps.bus.emit(signals).await;
+            store::flush(db).await?;
+            let made = single(app, &[id]).await?;
+            let mut accepted = accepted(app, feature, 1, made).await?;
+            accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
+            Ok((StatusCode::CREATED, Json(accepted)))
+        }
+        Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Added::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+/// The agents that a graph's tasks name.
+fn named(graph: &Graph) -> impl Iterator<Item = &str> {
+    graph.nodes.iter().filter_map(|node| node.agent.as_deref())
+}
+
+async fn store_submission(
+    app: &App,
+    submission: &Submission,
+    waits: &flow::submit::provided::Given,
+) -> Result<Accepted, Problem> {
+    let db = &app.deps.db;
+    let (submitted, signals) =
+        store::retry_serialization(|| submit::submit_given(db, submission, waits)).await?;
+    match submitted {
+        Submitted::Accepted { tasks, ids, .. } => {
+            app.deps.bus.emit(signals).await;
+            store::flush(db).await?;
+            let made = single(app, &ids).await?;
+            let mut accepted = accepted(app, submission.feature.id, tasks, made).await?;
+            accepted.warnings.extend(nobody_there(app, submission).await?);
+            let (Start::Now(settings) | Start::Later(settings)) = &submission.start;
+            let named = settings
+                .agent
+                .as_deref()
+                .into_iter()
+                .chain(named(&submission.graph));
+            accepted.warnings.extend(agents::unknown(app, named).await?);
+            Ok(accepted)
+        }
+        Submitted::NameTaken => Err(Problem::conflict(format!(
+            "a feature `{name}` stands already; look at it with `ralph-coordinator feature show {name}`, or choose another \
+             name",
+            name = submission.feature.name
+        ))),
+        Submitted::BranchTaken(why) => Err(Problem::conflict(why)),
+    }
+}
+
+/// What an earlier try with the same key made before its coordinator died.
+async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem> {
+    if !new.again {
+        return Ok(None);
+    }
+    let mut conn = app.db().await?;
+    let feature = FeatureId(new.id);
+    let Some(made) = view::features(&mut conn, &[new.id]).await?.pop() else {
+        return Ok(None);
+    };
+    let filter = TaskFilter {
+        feature: Some(feature),
+        states: Vec::new(),
+    };
+    let first = view::tasks_page(
+        &mut conn,
+        &filter,
+        Cursor::default(),
+        1,
+        app.deps.settings.lease_ms(),
+    )
+    .await?
+    .items
+    .pop();
+    drop(conn);
+    let total = usize::try_from(made.tasks.total).unwrap_or_default();
+    let single = first.filter(|_| total == 1);
+    Ok(Some(accepted(app, feature, total, single).await?))
+}
+
+/// The task that was submitted, if it was one.
+async fn single(app: &App, ids: &[TaskId]) -> Result<Option<TaskView>, Problem> {
+    let [id] = ids else { return Ok(None) };
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(view::tasks(&mut *app.db().await?, &[id.0], lease_ms).await?.pop())
+}
+
+async fn accepted(
+    app: &App,
+    feature: FeatureId,
+    tasks: usize,
+    single: Option<TaskView>,
+) -> Result<Accepted, Problem> {
+    let view = view::features(&mut *app.db().await?, &[feature.0]).await?.pop();
+    let feature = view.ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))?;
+    let (task, key) = single.map(|task| (task.id, task.key)).unzip();
+    Ok(Accepted {
+        run: feature
+            .run
+            .as_ref()
+            .filter(|run| run.outcome.is_none())
+            .map(|run| run.id.clone()),
+        feature,
+        tasks,
+        task,
+        key,
+        warnings: Vec::new(),
+    })
+}
+
+/// Reads a graph away from the threads that serve requests: 100,000 tasks take a while.
+async fn read_graph(text: GraphText) -> Result<Graph, Problem> {
+    let read = move || graph::load(&text.source, &text.text, &Limits::file());
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(graph)) => Ok(graph),
+        Ok(Err(errors)) => Err(Problem::graph(&errors)),
+        Err(_) => Err(Problem::invalid("the task graph could not be read")),
+    }
+}
+
+fn no_tasks() -> Graph {
+    Graph {
+        nodes: Vec::new(),
+        edges: 0,
+        warnings: Vec::new(),
+        source_name: String::new(),
+    }
+}
+
+fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
+    let key = request.key.clone();
+    graph_of(TaskEntry {
+        key: Located {
+            value: key.unwrap_or_else(|| names::key_for(&request.title)),
+            line: 0,
+        },
+        title: request.title.clone(),
+        description: Some(request.description.clone()).filter(|text| !text.is_empty()),
+        priority: Some(request.priority),
+        agent: request.agent.clone(),
+        model: request.model.clone(),
+        paths: request.paths.clone(),
+        concurrency: request.concurrency.clone(),
+        not_before: request.not_before.clone(),
+        ..TaskEntry::default()
+    })
+}
+
+/// A graph of one task, which keeps the rules of a graph.
+///
+/// # Errors
+/// When it doesn't.
+pub(super) fn graph_of(task: TaskEntry) -> Result<Graph, Problem> {
+    let file = GraphFile {
+        tasks: vec![task],
+        source_name: "the task".to_owned(),
+        warnings: Vec::new(),
+    };
+    graph::validate(file, &Limits::file()).map_err(|errors: GraphErrors| Problem::graph(&errors))
+}
+
+#[derive(Default)]
+struct Texts {
+    description: String,
+    spec: Option<String>,
+    plan: Option<String>,
+}
+
+fn new_feature(id: FeatureId, name: &str, texts: Texts, repo: Option<Repository>) -> NewFeature {
+    let branch = repo
+        .as_ref()
+        .map(|repo| repo.branch.clone().unwrap_or_else(|| names::branch(name)));
+    let (repo_id, address, base_ref, base_commit) = match repo {
+        Some(repo) => (
+            repo.id,
+            Some(repo.address),
+            Some(repo.base_ref),
+            Some(repo.base_commit),
+        ),
+        None => (String::new(), None, None, None),
+    };
+    NewFeature {
+        id,
+        name: name.to_owned(),
+        repo_id,
+        repo_address: address,
+        base_ref,
+        base_commit,
+        branch,
+        max_parallel: DEFAULT_MAX_PARALLEL,
+        failure_policy: crate::domain::states::FailurePolicy::default(),
+        description: texts.description,
+        spec: texts.spec,
+        plan: texts.plan,
+        approve: Vec::new(),
+        review_rounds: 0,
+        merge: None,
+        avoid_conflicts: false,
+        dir: None,
+        precedence: Precedence::default(),
+    }
+}
+
+fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {
+    let steps = results.iter().map(|result| {
+        steps::of_result(result).ok_or_else(|| {
+            Problem::invalid(format!(
+                "`{result}` can't be approved; choose from spec, plan and tasks"
+            ))
+        })
+    });
+    steps.collect()
+}
+
+/// What a run gets of what is wished for, within the coordinator's ceilings.
+fn granted(app: &App, wish: &RunWish, tasks: usize) -> Result<RunSettings, Problem> {
+    let ceilings = &app.deps.settings.ceilings;
+    wish.check(ceilings).map_err(unfit)?;
+    Ok(wish.settings(tasks).map_err(unfit)?.within(ceilings))
+}

@@ -1,0 +1,41 @@
+//! What of a submission's results is given and waits for approval.
+
+use ralph_shared::kind::SessionKind;
+
+use crate::api::http::problem::Problem;
+use crate::domain::steps::{self, Given};
+use crate::flow::submit::provided;
+
+/// What of the results that a person approves is given, and waits for that; what isn't given has to be written yet.
+///
+/// # Errors
+/// When nothing would ever be there to approve.
+pub(in crate::api) fn waiting(
+    approve: &[SessionKind],
+    given: Given,
+    written: &[SessionKind],
+    graph: Option<String>,
+    draft: bool,
+) -> Result<provided::Given, Problem> {
+    let mut waits = provided::Given::default();
+    for &step in approve {
+        let is_given = match step {
+            SessionKind::Spec => given.spec,
+            SessionKind::Plan => given.plan,
+            _ => given.tasks,
+        };
+        let result = steps::result(step);
+        match is_given {
+            true if !waits.steps.contains(&step) => waits.steps.push(step),
+            false if !(written.contains(&step) || draft && written.is_empty()) => {
+                return Err(Problem::refused(format!(
+                    "there is no {result} to approve: what is given comes after it, so none is written; leave `{result}` out of \
+                     what is approved, or give it as well"
+                )));
+            }
+            _ => {}
+        }
+    }
+    waits.graph = graph.filter(|_| waits.steps.contains(&SessionKind::Build));
+    Ok(waits)
+}

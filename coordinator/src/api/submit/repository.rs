@@ -1,0 +1,107 @@
+//! The repository of what is submitted: what the client left out is found out here, as the command line does it on its own machine.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use ralph_shared::address::public;
+use ralph_shared::repositories::Repositories;
+use tokio::process::Command;
+
+use super::checks::check_repo;
+use crate::api::body::RepoRef;
+use crate::api::http::problem::Problem;
+use crate::api::memory;
+use crate::domain::names::repository::{is_address, normalised, pick};
+
+/// How long a server may take to tell its branches.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// So much of git's own words is repeated. Characters.
+const WORDS: usize = 500;
+
+/// A repository of which all is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Repository {
+    pub address: String,
+    pub id: String,
+    pub base_ref: String,
+    pub base_commit: String,
+    pub branch: Option<String>,
+}
+
+/// Completes a repository: its identity from its address, its base from what its server has by now.
+///
+/// # Errors
+/// When it is none that git could take, its server doesn't answer, or it has no such base.
+pub async fn resolved(repo: RepoRef, allowed: &Repositories) -> Result<Repository, Problem> {
+    check_repo(&repo, allowed)?;
+    let id = repo.id.unwrap_or_else(|| normalised(&repo.address));
+    memory::check_repo(&id)?;
+    let (base_ref, base_commit) = match (repo.base_ref, repo.base_commit) {
+        (Some(base_ref), Some(commit)) => (base_ref, commit),
+        (base_ref, commit) => {
+            let (base_ref, head) = base(&repo.address, base_ref.as_deref()).await?;
+            (base_ref, commit.unwrap_or(head))
+        }
+    };
+    Ok(Repository {
+        address: repo.address,
+        id,
+        base_ref,
+        base_commit,
+        branch: repo.branch,
+    })
+}
+
+/// The branch or tag to start from, and the commit that it names now.
+async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), Problem> {
+    let shown = public(address);
+    if !is_address(address) && !address.starts_with('/') {
+        return Err(Problem::refused(format!(
+            "`repo.address`: `{shown}` is neither an address, as git@host:team/todo.git, nor a path from the root"
+        )));
+    }
+    let refs = heads(address).await.map_err(|why| {
+        Problem::refused(format!(
+            "`repo.address`: the coordinator can't ask {shown} for its branches ({}); make it reachable from there, or send \
+             `base_ref` and `base_commit`",
+            why.replace(address, &shown)
+        ))
+    })?;
+    pick(&refs, wanted).ok_or_else(|| {
+        Problem::refused(match wanted {
+            Some(base) => format!("`repo.base_ref`: there is no branch, tag or commit `{base}` in {shown}"),
+            None => format!(
+                "`repo.base_ref`: {shown} has no commit, or names no branch of its own choice; name one"
+            ),
+        })
+    })
+}
+
+/// What `git ls-remote --symref` lists. The address comes from whoever submits, so only what moves data over a network or from a disk is
+/// let through, and nobody is asked for a password.
+async fn heads(address: &str) -> Result<String, String> {
+    let mut command = Command::new("git");
+    command
+        .args(["ls-remote", "--symref", "--", address])
+        .env("LC_ALL", "C")
+        .env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_ASKPASS", "false")
+        .env("SSH_ASKPASS", "false")
+        .env("SSH_ASKPASS_REQUIRE", "force")
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(ANSWER_WITHIN, command.output())
+        .await
+        .map_err(|_| format!("no answer within {} s", ANSWER_WITHIN.as_secs()))?
+        .map_err(|error| format!("git doesn't start: {error}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(words.trim().chars().take(WORDS).collect());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,351 @@
+//! Tasks: looked at and steered.
+
+pub(crate) mod dependencies;
+
+use axum::Json;
+use axum::extract::State;
+use ralph_shared::ids::RunId;
+use serde::Deserialize;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
+
+use super::body::{Done, EditTask, Steer};
+use super::features::StatusQuery;
+use super::submit::graph_of;
+use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
+use crate::api::http::idempotency::NewId;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{Asked, At, Body, PageQuery};
+use crate::api::submit::dirs::ELSEWHERE;
+use crate::domain::graph::{Located, TaskEntry};
+use crate::domain::states::TaskState;
+use crate::flow::control::{self, By, Steered, TaskCommand};
+use crate::flow::edit::remove;
+use crate::flow::{control::approve, edit};
+use crate::store;
+use crate::store::dispatch::FEEDBACK_CHARS;
+use crate::store::edit::TaskEdit;
+use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
+
+/// Rows of a log: the newest.
+const MAX_ROWS: i64 = 10_000;
+
+/// Tasks of all features, in the order in which they were made.
+#[utoipa::path(
+    get,
+    path = "/tasks",
+    operation_id = "list_tasks",
+    tag = "tasks",
+    params(
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        PageQuery
+    ),
+    responses((status = 200, body = Page<TaskView>))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Asked(query): Asked<StatusQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<TaskView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let filter = TaskFilter {
+        feature: None,
+        states: query.task_states()?,
+    };
+    Ok(Json(
+        view::tasks_page(
+            &mut *app.db().await?,
+            &filter,
+            cursor,
+            limit,
+            app.deps.settings.lease_ms(),
+        )
+        .await?,
+    ))
+}
+
+/// One task with everything around it.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}",
+    operation_id = "show_task",
+    tag = "tasks",
+    responses((status = 200, body = TaskDetail))
+)]
+pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TaskDetail>, Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::task(&mut conn, &id).await?;
+    let detail = view::detail(&mut conn, id, app.deps.settings.lease_ms()).await?;
+    detail.map(Json).ok_or_else(gone)
+}
+
+/// A task and everything below it, in the order in which they were made.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/tree",
+    operation_id = "show_tree",
+    tag = "tasks",
+    params(PageQuery),
+    responses((status = 200, body = Page<TaskView>))
+)]
+pub async fn tree(
+    State(app): State<App>,
+    At(id): At<String>,
+    Asked(page): Asked<PageQuery>,
+) -> Result<Json<Page<TaskView>>, Problem> {
+    let (cursor, limit) = page.bounds()?;
+    let mut conn = app.db().await?;
+    let id = locate::task(&mut conn, &id).await?;
+    let lease_ms = app.deps.settings.lease_ms();
+    Ok(Json(view::subtree(&mut conn, id, cursor, limit, lease_ms).await?))
+}
+
+/// What was done to a task, by whom and why.
+#[utoipa::path(
+    get,
+    path = "/tasks/{id}/log",
+    operation_id = "show_log",
+    tag = "tasks",
+    responses((status = 200, body = Page<LogEntry>))
+)]
+pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
+    let mut conn = app.db().await?;
+    let id = locate::task(&mut conn, &id).await?;
+    Ok(Json(Page::whole(
+        view::log_of_task(&mut conn, id, MAX_ROWS).await?,
+    )))
+}
+
+/// Changes a task that doesn't run.
+#[utoipa::path(
+    patch,
+    path = "/tasks/{id}",
+    operation_id = "edit_task",
+    tag = "tasks",
+    request_body = EditTask,
+    responses((status = 200, body = Done))
+)]
+pub async fn edit(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+    Body(body): Body<EditTask>,
+) -> Result<Json<Done>, Problem> {
+    if body == EditTask::default() {
+        return Err(Problem::refused(
+            "there is nothing to change; name at least one field",
+        ));
+    }
+    check(&body)?;
+    let before = body.before;
+    let change = TaskEdit {
+        title: body.title,
+        description: body.description,
+        priority: body.priority,
+        pool: body.pool,
+        agent: body.agent,
+        model: body.model,
+        max_retries: body.max_retries,
+        verify: body.verify,
+        paths: body.paths,
+    };
+    let mut conn = app.db().await?;
+    let task = locate::task(&mut conn, &id).await?;
+    if change.pool.is_some()
+        && let Some(feature) = store::task::feature_of(&mut conn, task).await?
+        && store::feature::dir_pool(&mut conn, feature).await?.is_some()
+    {
+        return Err(Problem::refused(ELSEWHERE));
+    }
+    drop(conn);
+    let db = &app.deps.db;
+    let (steered, signals) =
+        store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
+            .await?;
+    app.deps.bus.emit(signals).await;
+    told(steered, Vec::new())
+}
+
+/// What a graph's task may not be, an edited one may not become.
+fn check(body: &EditTask) -> Result<(), Problem> {
+    if body.max_retries.is_some_and(|n| n < 0) {
+        return Err(Problem::invalid("`max_retries` is 0 to 100"));
+    }
+    let edited = TaskEntry {
+        key: Located {
+            value: "task".to_owned(),
+            line: 0,
+        },
+        title: body.title.clone().unwrap_or_else(|| "unchanged".to_owned()),
+        description: body.description.clone(),
+        pool: body.pool.clone(),
+        agent: body.agent.clone(),
+        model: body.model.clone(),
+        max_retries: body.max_retries.and_then(|n| u32::try_from(n).ok()),
+        paths: body.paths.clone().unwrap_or_default(),
+        ..TaskEntry::default()
+    };
+    graph_of(edited).map(drop)
+}
+
+/// Deletes a task that nobody works on.
+#[utoipa::path(
+    delete,
+    path = "/tasks/{id}",
+    operation_id = "delete_task",
+    tag = "tasks",
+    responses((status = 200, body = Done))
+)]
+pub async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    At(id): At<String>,
+) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let (steered, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
+    app.deps.bus.emit(signals).await;
+    told(steered, Vec::new())
+}
+
+/// What can be done to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// Try again.
+    Retry,
+    /// Let the result that waits for a person count.
+    Approve,
+    /// Send it back; the next session is told the `reason`, which must be given.
+    Reject,
+    /// Tell the next session the `reason`, which must be given; what runs goes on.
+    Feedback,
+    /// Go on without it.
+    Skip,
+    /// End it; what depends on it is not worked on.
+    Cancel,
+    /// It failed for good.
+    Fail,
+    /// It is done, whatever its sessions say.
+    Done,
+    /// Take it from its worker.
+    Release,
+    /// End its session in order and tell the next one something.
+    Interrupt,
+}
+
+impl Verb {
+    fn parse(word: &str) -> Result<Self, Problem> {
+        let reader: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
+        Self::deserialize(reader).map_err(|_| {
+            Problem::not_found(format!(
+                "there is no command `{word}` for tasks; there are retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt"
+            ))
+        })
+    }
+}
+
+/// Does a command to a task.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/{command}",
+    operation_id = "command_task",
+    tag = "tasks",
+    params(("command" = inline(Verb), Path, description = "What to do")), request_body = Steer,
+    responses((status = 200, body = Done))
+)]
+pub async fn command(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At((id, verb)): At<(String, String)>,
+    Body(body): Body<Steer>,
+) -> Result<Json<Done>, Problem> {
+    check_reason(body.reason.as_deref())?;
+    let by = By {
+        resumes: body.resume.unwrap_or(true),
+        ..caller.by(new)
+    };
+    let command = match Verb::parse(&verb)? {
+        Verb::Skip => TaskCommand::Skip,
+        Verb::Cancel => TaskCommand::Cancel,
+        Verb::Fail => TaskCommand::Fail,
+        Verb::Done => TaskCommand::Done,
+        Verb::Retry => TaskCommand::Retry,
+        Verb::Release => TaskCommand::Release,
+        Verb::Reject => {
+            said(&body)?;
+            TaskCommand::Reject
+        }
+        Verb::Feedback => return feedback(&app, &id, by, said(&body)?).await,
+        Verb::Approve => return approve(&app, &id, by, &body).await,
+        Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
+    };
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let (db, why) = (&app.deps.db, body.reason.as_deref());
+    let (steered, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
+    let resumed = signals.resumed.clone();
+    app.deps.bus.emit(signals).await;
+    told(steered, resumed)
+}
+
+async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, id).await?;
+    let (db, why) = (&app.deps.db, body.reason.as_deref());
+    let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
+    let resumed = signals.resumed.clone();
+    app.deps.bus.emit(signals).await;
+    told(steered, resumed)
+}
+
+/// What sessions would not be told whole is refused, rather than cut.
+pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
+    let chars = reason.map_or(0, |reason| reason.chars().count());
+    if i32::try_from(chars).is_ok_and(|chars| chars <= FEEDBACK_CHARS) {
+        return Ok(());
+    }
+    Err(Problem::refused(format!(
+        "the `reason` has {chars} characters, and sessions are told {FEEDBACK_CHARS} of what is said; say it in fewer, and the rest \
+         in the task's description (`task edit`)"
+    )))
+}
+
+/// The reason of a command that has no use without one.
+fn said(body: &Steer) -> Result<&str, Problem> {
+    let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
+    reason.ok_or_else(|| Problem::refused("the next session has to be told something: give a `reason`"))
+}
+
+async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, id).await?;
+    let db = &app.deps.db;
+    let steered = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
+    told(steered, Vec::new())
+}
+
+async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, id).await?;
+    let (db, feedback) = (&app.deps.db, body.reason.as_deref());
+    let (steered, signals) =
+        store::retry_serialization(|| control::interrupt(db, task, by, feedback)).await?;
+    app.deps.bus.emit(signals).await;
+    told(steered, Vec::new())
+}
+
+/// What came of a command, with the run that goes on for it.
+pub(super) fn told(steered: Steered, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
+    match steered {
+        Steered::Done(count) => Ok(Json(Done {
+            count,
+            run: resumed.first().map(RunId::short),
+        })),
+        Steered::NotFound => Err(gone()),
+        Steered::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+fn gone() -> Problem {
+    Problem::not_found("the task was deleted meanwhile")
+}

@@ -1,0 +1,421 @@
+//! `doctor`: what is here, and what is missing.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use ralph_shared::agents::requires::OLDEST_GIT;
+use ralph_shared::environment::EnvironmentError;
+use ralph_shared::{broker, environment};
+use serde::Serialize;
+use tokio::process::Command;
+
+use super::up::Programs;
+use crate::cli::args::Globals;
+use crate::cli::client::Client;
+use crate::cli::client::endpoint;
+use crate::cli::submit::agents;
+use crate::cli::submit::{self, RepoFlags};
+use crate::cli::terminal::color::{Paint, Tone};
+use crate::cli::terminal::output::{self, Format};
+
+use crate::config::{Config, unread};
+use crate::embedded::Places;
+use crate::store;
+use crate::store::view::{Page, WorkerStatus, WorkerView};
+
+/// How long a server that is named may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Look at what this machine has for Ralph, and what is missing
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator doctor
+  ralph-coordinator doctor --output json
+
+Exit code: 0 when `up` could start, 1 when something is missing. `ralph-worker doctor` tries the agent.")]
+pub struct DoctorArgs {}
+
+/// What came of one look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Finding {
+    /// What was looked at.
+    check: &'static str,
+    status: Status,
+    /// What was found.
+    found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = FindingStatus)]
+enum Status {
+    Ok,
+    /// Not needed for a start.
+    Note,
+    Missing,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            check,
+            status: Status::Ok,
+            found: found.into(),
+            advice: None,
+        }
+    }
+
+    fn other(
+        check: &'static str,
+        status: Status,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            check,
+            status,
+            found: found.into(),
+            advice: Some(advice.into()),
+        }
+    }
+}
+
+/// Looks, tells, and answers with the exit code.
+pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    let places = Places::from_env();
+    let mut findings = vec![
+        Finding::ok("ralph-coordinator", env!("CARGO_PKG_VERSION")),
+        worker_program(),
+        git().await,
+        postgres(&places).await,
+        nats(&places).await,
+        config(),
+        running(globals).await,
+    ];
+    findings.extend(agent_programs(globals));
+    findings.extend(embeddings().await);
+    findings.extend(checkout().await);
+    match globals.output {
+        Format::Json => output::json(&Page::whole(findings.clone()))?,
+        Format::Table | Format::Wide => output::text(&page(&findings))?,
+    }
+    let missing = findings.iter().any(|finding| finding.status == Status::Missing);
+    Ok(ExitCode::from(u8::from(missing)))
+}
+
+fn page(findings: &[Finding]) -> String {
+    let paint = Paint::stdout();
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.status {
+            Status::Ok => paint.apply(Tone::Good, "✓"),
+            Status::Note => paint.apply(Tone::Warn, "·"),
+            Status::Missing => paint.apply(Tone::Bad, "✗"),
+        };
+        text.push_str(&format!("{mark} {:18} {}\n", finding.check, finding.found));
+        if let Some(advice) = &finding.advice {
+            text.push_str(&format!("{:21}{}\n", "", paint.apply(Tone::Dim, advice)));
+        }
+    }
+    text
+}
+
+/// What features of this folder's repository will do to its checkout, where they are merged at their end.
+async fn checkout() -> Option<Finding> {
+    let how = Config::find().ok()?.workspace.merge?;
+    let flags = RepoFlags::default();
+    let warning = submit::checked_out(&flags, Some(how)).await?;
+    let found = format!("`[workspace] merge = \"{how}\"` moves the branch that is checked out here");
+    Some(Finding::other("merge", Status::Note, found, warning))
+}
+
+fn worker_program() -> Finding {
+    match Programs::find() {
+        Ok(programs) => Finding::ok("ralph-worker", programs.worker.display().to_string()),
+        Err(error) => Finding::other("ralph-worker", Status::Missing, "not found", error.to_string()),
+    }
+}
+
+/// The programs of the agents that workers here start, or would. A coordinator needs none.
+fn agent_programs(globals: &Globals) -> Vec<Finding> {
+    let check = "agent";
+    let running = endpoint::published(globals.data.as_deref()).ok().flatten();
+    let command = running
+        .and_then(|up| up.agent)
+        .or_else(|| environment::value("RALPH_AGENT").ok().flatten());
+    let agents = agents::configured(command.as_deref());
+    agents
+        .iter()
+        .map(|agent| match agent.trouble() {
+            None => {
+                let place = agent.found.as_deref().unwrap_or(Path::new(&agent.program));
+                Finding::ok(check, format!("{}: {}", agent.name, place.display()))
+            }
+            Some((problem, advice)) => Finding::other(check, Status::Note, problem, advice),
+        })
+        .collect()
+}
+
+async fn git() -> Finding {
+    let advice = "install git: workers and `submit` use its command line";
+    let output = Command::new("git")
+        .arg("--version")
+        .kill_on_drop(true)
+        .output()
+        .await;
+    let Ok(output) = output else {
+        return Finding::other("git", Status::Missing, "not found", advice);
+    };
+    git_of(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+/// What `git --version` said.
+fn git_of(said: &str) -> Finding {
+    let version = said.trim_start_matches("git version ").to_owned();
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if found < OLDEST_GIT {
+        let (major, minor) = OLDEST_GIT;
+        return Finding::other(
+            "git",
+            Status::Missing,
+            version,
+            format!("git {major}.{minor} or later is needed"),
+        );
+    }
+    Finding::ok("git", version)
+}
+
+async fn postgres(places: &Places) -> Finding {
+    let check = "Postgres";
+    let named = match environment::value("DATABASE_URL") {
+        Ok(named) => named,
+        Err(error) => return unset(check, &error),
+    };
+    if let Some(url) = named {
+        return match tokio::time::timeout(ANSWER_WITHIN, store::server_version(&url)).await {
+            Ok(Ok(version)) => Finding::ok(check, format!("{version}, named by DATABASE_URL")),
+            Ok(Err(error)) => Finding::other(
+                check,
+                Status::Missing,
+                format!("DATABASE_URL names one that can't be used: {error}"),
+                "correct DATABASE_URL, or unset it to use a private Postgres",
+            ),
+            Err(_) => Finding::other(
+                check,
+                Status::Missing,
+                format!(
+                    "DATABASE_URL names one that does not answer within {} s",
+                    ANSWER_WITHIN.as_secs()
+                ),
+                "start it, correct DATABASE_URL, or unset it to use a private Postgres",
+            ),
+        };
+    }
+    match places.postgres() {
+        Ok(servers) => {
+            let each = servers.iter().map(|server| {
+                format!(
+                    "{}.{} in {}",
+                    server.version[0],
+                    server.version[1],
+                    server.bin.display()
+                )
+            });
+            Finding::ok(check, each.collect::<Vec<_>>().join("; "))
+        }
+        Err(error) => Finding::other(check, Status::Missing, "not found", error.to_string()),
+    }
+}
+
+async fn nats(places: &Places) -> Finding {
+    let check = "nats-server";
+    let named = match environment::value("NATS_URL") {
+        Ok(named) => named,
+        Err(error) => return unset(check, &error),
+    };
+    if let Some(url) = named {
+        let connect = broker::connect(&url, "ralph-doctor");
+        let answered = async {
+            if let Some(refused) = broker::refusal(&url, "ralph-doctor").await {
+                anyhow::bail!("{refused}");
+            }
+            let client = connect.await?;
+            let jetstream = async_nats::jetstream::new(client.clone());
+            jetstream.query_account().await?;
+            anyhow::Ok(client.server_info().version)
+        };
+        return match tokio::time::timeout(ANSWER_WITHIN, answered).await {
+            Ok(Ok(version)) => Finding::ok(check, format!("{version} with JetStream, named by NATS_URL")),
+            Ok(Err(error)) => Finding::other(
+                check,
+                Status::Missing,
+                format!("NATS_URL names one that can't be used: {error:#}"),
+                "correct NATS_URL or switch JetStream on there, or unset NATS_URL to use a private server",
+            ),
+            Err(_) => Finding::other(
+                check,
+                Status::Missing,
+                format!(
+                    "NATS_URL names one that does not answer within {} s",
+                    ANSWER_WITHIN.as_secs()
+                ),
+                "start it, correct NATS_URL, or unset it to use a private server",
+            ),
+        };
+    }
+    match places.nats() {
+        Ok(server) => {
+            let version = server.version.map(|part| part.to_string()).join(".");
+            Finding::ok(check, format!("{version} at {}", server.program.display()))
+        }
+        Err(error) => Finding::other(check, Status::Missing, "not found", error.to_string()),
+    }
+}
+
+fn config() -> Finding {
+    match Config::locate() {
+        Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
+        // What can be read may still be refused when a coordinator starts.
+        Ok(Some(path)) => {
+            match Config::read(&path).and_then(|config| config.settings()?.with_environment()) {
+                Ok(_) if super::config::is_trusted(&path).unwrap_or(false) => readable(&path),
+                Ok(_) => Finding::other(
+                    "configuration",
+                    Status::Missing,
+                    format!(
+                        "{} is not trusted: nothing that it says is in force, and `up` and `submit` refuse it",
+                        path.display()
+                    ),
+                    format!(
+                        "read it, then `ralph-coordinator config trust {}`",
+                        path.display()
+                    ),
+                ),
+                Err(error) => Finding::other(
+                    "configuration",
+                    Status::Missing,
+                    "not readable",
+                    format!("{error:#}"),
+                ),
+            }
+        }
+        Err(error) => Finding::other(
+            "configuration",
+            Status::Missing,
+            "not usable",
+            format!("{error:#}"),
+        ),
+    }
+}
+
+/// A file that can be used, and what of it nobody reads.
+fn readable(path: &Path) -> Finding {
+    let check = "configuration";
+    let file = path.display();
+    match unread(path).unwrap_or_default() {
+        keys if keys.is_empty() => Finding::ok(check, file.to_string()),
+        keys => Finding::other(
+            check,
+            Status::Note,
+            format!("{file} has keys that nobody reads: {}", keys.join(", ")),
+            "correct them, or take them out: what they say is ignored; `ralph-coordinator config` lists all keys",
+        ),
+    }
+}
+
+/// The outside model of `[memory.embeddings]`, where there is one.
+async fn embeddings() -> Option<Finding> {
+    let check = "embeddings";
+    // What is wrong with the file is told above.
+    let config = Config::find().ok()?;
+    config.memory.embeddings.as_ref()?;
+    let broken = |found: String| {
+        Finding::other(
+            check,
+            Status::Note,
+            found,
+            "the memory works without it; correct [memory.embeddings], or take it out",
+        )
+    };
+    let embedder = match config.settings() {
+        Ok(settings) => settings.embedder?,
+        Err(error) => return Some(broken(format!("{error:#}"))),
+    };
+    let text = ["Does it answer?".to_owned()];
+    Some(match embedder.questions(&text, ANSWER_WITHIN).await {
+        Some(vectors) => Finding::ok(
+            check,
+            format!(
+                "{} answers vectors of {} dimensions",
+                embedder.model(),
+                vectors.first().map_or(0, Vec::len)
+            ),
+        ),
+        None => broken(format!(
+            "{}: {}",
+            embedder.model(),
+            embedder.trouble().unwrap_or_default()
+        )),
+    })
+}
+
+async fn running(globals: &Globals) -> Finding {
+    let check = "coordinator";
+    let endpoint = match endpoint::find(globals) {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            let folder = globals.data.clone().unwrap_or_else(|| PathBuf::from(".ralph"));
+            let found = format!("none runs (data folder {})", folder.display());
+            return Finding::other(check, Status::Note, found, format!("{error:#}"));
+        }
+    };
+    let url = endpoint.url.clone();
+    let asked = async { Client::new(endpoint)?.get::<Page<WorkerView>>("/workers").await };
+    match asked.await {
+        Ok(page) => {
+            let ready = page
+                .items
+                .iter()
+                .filter(|w| w.status == WorkerStatus::Ready)
+                .count();
+            Finding::ok(check, format!("answers at {url}; {ready} workers are ready"))
+        }
+        Err(error) => Finding::other(
+            check,
+            Status::Note,
+            format!("does not answer at {url}"),
+            format!("{error:#}"),
+        ),
+    }
+}
+
+/// What a variable can't be used for.
+fn unset(check: &'static str, error: &EnvironmentError) -> Finding {
+    let advice = "correct the variable, or unset it to use a private server";
+    Finding::other(check, Status::Missing, error.to_string(), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_git_that_workers_refuse_is_missing_here_too() {
+        for (said, status) in [
+            ("git version 2.30.2", Status::Missing),
+            ("git version 2.37.9", Status::Missing),
+            ("git version 2.38.0", Status::Ok),
+            ("git version 2.47.3 (Apple Git-1)", Status::Ok),
+            ("git version 3.0", Status::Ok),
+            ("something else", Status::Missing),
+        ] {
+            assert_eq!(git_of(said).status, status, "{said}");
+        }
+    }
+}

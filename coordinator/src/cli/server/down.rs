@@ -1,0 +1,53 @@
+//! `down`: ends an `up` from anywhere.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::cli::args::Globals;
+use crate::embedded::datadir::{held_above, holder};
+
+/// How often it is looked whether everything has stopped.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Stop the `up` of a data folder, in order
+///
+/// Sessions that run get the time that `up --drain-timeout` gives them. What was going on goes on with the next `up`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator down
+  ralph-coordinator down --data /srv/ralph
+
+Exit code: 0 when it stopped, or nothing ran.")]
+pub struct DownArgs {}
+
+/// Stops it and waits for its end.
+///
+/// # Errors
+/// When it can't be told.
+pub async fn run(globals: &Globals, _args: DownArgs) -> anyhow::Result<ExitCode> {
+    let data = match &globals.data {
+        Some(data) => Some(data.clone()),
+        None => held_above(&std::env::current_dir().context("failed to find the current folder")?),
+    };
+    let Some((data, pid)) = data.and_then(|data| Some((data.clone(), holder(&data)?))) else {
+        eprintln!("nothing runs here (--data names another data folder)");
+        return Ok(ExitCode::SUCCESS);
+    };
+    if let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM) {
+        bail!(
+            "failed to tell process {pid}, which holds {}, to stop: {error}",
+            data.display()
+        );
+    }
+    eprintln!("stopping what runs in {}", data.display());
+    while holder(&data) == Some(pid) {
+        tokio::time::sleep(AGAIN).await;
+    }
+    eprintln!("stopped");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,9 @@
+//! TODO cli::server
+
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod down;
+pub(crate) mod init;
+pub(crate) mod serve;
+pub(crate) mod up;
+pub(crate) mod wait_for_servers;

@@ -1,0 +1,258 @@
+//! `serve`: one coordinator; `migrate`: the schema.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use ralph_shared::subjects::Subjects;
+use ralph_shared::{broker, environment, file};
+use sqlx::PgPool;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::config;
+use crate::api::Health;
+use crate::cli::{server::wait_for_servers, terminal::output};
+use crate::config::Config;
+use crate::services::{Deps, Reserved, Shares};
+use crate::store::access::Role;
+use crate::{api, services, store};
+
+/// Run one coordinator: the HTTP API and the loops that move tasks
+///
+/// It needs a Postgres (DATABASE_URL) and a NATS server with JetStream (NATS_URL); several may run on the same two.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  DATABASE_URL=postgres://… NATS_URL=nats://… ralph-coordinator serve
+  ralph-coordinator serve --listen 127.0.0.1:8080 --token-file /run/secrets/ralph-token
+
+Addresses with passwords are read from the environment alone, since arguments can be seen by others; NAME_FILE names a file with the
+value of NAME. docs/connections.md tells of TLS and logins. A server that is away is waited for. RALPH_LOG says what is logged:
+`debug`, or `info,ralph_coordinator::flow=debug`; RALPH_LOG_FORMAT=json logs lines of JSON.")]
+pub struct ServeArgs {
+    /// Where the HTTP API listens
+    #[arg(
+        long,
+        env = "RALPH_LISTEN",
+        default_value = "127.0.0.1:7226",
+        value_name = "ADDR"
+    )]
+    pub listen: SocketAddr,
+    /// File with a token that may do everything
+    #[arg(long, env = "RALPH_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// File with a token that may only look, for what asks for /metrics
+    #[arg(long, env = "RALPH_READ_TOKEN_FILE", value_name = "FILE")]
+    pub read_token_file: Option<PathBuf>,
+    /// Where /healthz and /readyz are answered as well, apart from the API [default: nowhere]
+    #[arg(long, env = "RALPH_HEALTH_LISTEN", value_name = "ADDR")]
+    pub health_listen: Option<SocketAddr>,
+    /// Connections to Postgres, at most; from 4 on some are kept for heartbeats, from 12 on some for claims and reports
+    #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub db_connections: u32,
+    /// Prefix of all NATS names, so that two systems can share a server
+    #[arg(
+        long,
+        env = "RALPH_SUBJECT_PREFIX",
+        default_value = "ralph",
+        value_name = "PREFIX"
+    )]
+    pub subject_prefix: String,
+    /// Bring the schema to this release first
+    #[arg(long)]
+    pub migrate: bool,
+}
+
+/// Bring the database's schema to this release
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  DATABASE_URL=postgres://… ralph-coordinator migrate
+  ralph-coordinator migrate --check")]
+pub struct MigrateArgs {
+    /// Only say what is missing; exit code 1 when something is
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Runs a coordinator until SIGTERM or Ctrl+C.
+pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let found = Config::find()?;
+    let mut settings = found.settings()?.with_environment()?;
+    settings.in_force = config::of_coordinator("serve")?;
+    // Whoever else reaches the API shall not have workers look into their own machines.
+    if found.repositories.local.is_none() {
+        settings.repositories.local = args.listen.ip().is_loopback();
+    }
+    let subjects = Subjects::new(&args.subject_prefix).map_err(crate::cli::start::Usage)?;
+    let token = args.token_file.as_deref().map(read_token).transpose()?;
+    let read_token = args.read_token_file.as_deref().map(read_token).transpose()?;
+    let url = database_url()?;
+    let nats_url = broker::url()?;
+    let shutdown = CancellationToken::new();
+    let stop = end_on_signal(shutdown.clone())?;
+    let health = Health::default();
+    let health_server = match args.health_listen {
+        Some(address) => {
+            let listener = listen(address, "--health-listen").await?;
+            tokio::spawn(api::serve_health(health.clone(), listener, shutdown.clone()))
+        }
+        None => tokio::spawn(async {}),
+    };
+    // One that can't be had later is told of at once. Until it serves, callers are refused rather than kept waiting.
+    drop(listen(args.listen, "--listen").await?);
+    let prepared = async {
+        let server = wait_for_servers::postgres(&url, &health).await?;
+        server.warn_of_plain_text();
+        let shares = Shares::of(args.db_connections);
+        let db = store::connect_with(&server, shares.loops);
+        schema(&db, args.migrate).await?;
+        for (token, role) in [(token, Role::Admin), (read_token, Role::Read)] {
+            let Some(token) = token else { continue };
+            api::register_token(&db, &api::operator_name(&token), &token, role)
+                .await
+                .context("failed to store a token's hash")?;
+        }
+        let bus = wait_for_servers::bus(&nats_url, &subjects, &health).await?;
+        broker::warn_of_plain_text(&bus.client, &nats_url);
+        anyhow::Ok((server, shares, db, bus.traced(settings.tracer.clone())))
+    };
+    let (server, shares, db, bus) = tokio::select! {
+        prepared = prepared => prepared?,
+        () = shutdown.cancelled() => {
+            tracing::info!("stopped while it waited");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let listener = listen(args.listen, "--listen").await?;
+    tracing::info!(address = %listener.local_addr()?, "serving");
+
+    // Each has connections that the others can't take.
+    let pool = |connections| match connections {
+        0 => db.clone(),
+        n => store::connect_with(&server, n),
+    };
+    let first = pool(shares.first);
+    let reserved = match shares.reserved {
+        0 => Reserved::shared(&first),
+        _ => Reserved::open(&server, first),
+    };
+    let deps = Deps {
+        db: db.clone(),
+        reserved,
+        bus,
+        settings,
+        pulse: Arc::default(),
+    };
+    let for_api = Deps {
+        db: pool(shares.api),
+        ..deps.clone()
+    };
+    health.serves(deps.clone());
+    let api = api::serve(for_api.clone(), listener, shutdown.clone());
+    let loops = services::serve(deps.clone(), shutdown.clone());
+    // It ends with the loops.
+    let loops = async {
+        loops.await;
+        shutdown.cancel();
+    };
+    tokio::join!(api, loops);
+    let _ = health_server.await;
+    stop.abort();
+    // A statement that hangs is cut off: the server takes its transaction back.
+    let close = async { tokio::join!(deps.reserved.close(), for_api.db.close(), deps.db.close()) };
+    if tokio::time::timeout(CLOSE, close).await.is_err() {
+        tracing::warn!("connections to the database did not close in time; cut off");
+    }
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("failed to listen on {address}; choose another address with {flag}"))
+}
+
+async fn schema(db: &PgPool, migrate: bool) -> anyhow::Result<()> {
+    let pending = store::pending_migrations(db).await?;
+    if migrate {
+        return store::migrate(db).await.context("failed to migrate the database");
+    }
+    if pending > 0 {
+        bail!(
+            "the database lacks {pending} migration(s); run `ralph-coordinator migrate`, or serve with --migrate"
+        );
+    }
+    Ok(())
+}
+
+/// How long connections to the database may take to close.
+const CLOSE: Duration = Duration::from_secs(5);
+/// Signals that come within this time are one.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
+
+fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("failed to wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("failed to wait for Ctrl+C")?;
+    Ok(tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        shutdown.cancel();
+        // Everything is safe to cut (DESIGN 1.6): a second signal doesn't wait for what is under way. A terminal and a supervisor may
+        // both tell of the first one.
+        tokio::time::sleep(ONE_SIGNAL).await;
+        let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            return;
+        };
+        let number = tokio::select! {
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = interrupt.recv() => SignalKind::interrupt(),
+        };
+        tracing::warn!("told to stop again; stopping at once");
+        std::process::exit(128 + number.as_raw_value());
+    }))
+}
+
+/// Migrates, or says what is missing.
+pub async fn migrate(args: MigrateArgs) -> anyhow::Result<ExitCode> {
+    let db = store::connect(&database_url()?, 1).await?;
+    let pending = store::pending_migrations(&db).await?;
+    if args.check {
+        output::text(&format!("{pending} migration(s) missing\n"))?;
+        return Ok(ExitCode::from(u8::from(pending > 0)));
+    }
+    store::migrate(&db)
+        .await
+        .context("failed to migrate the database")?;
+    output::text(&format!("{pending} migration(s) applied\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn database_url() -> anyhow::Result<String> {
+    environment::value("DATABASE_URL")?.context(
+        "DATABASE_URL is not set; set it, or DATABASE_URL_FILE, to postgres://USER:PASSWORD@HOST/DATABASE, or use \
+         `ralph-coordinator up`",
+    )
+}
+
+fn read_token(path: &std::path::Path) -> anyhow::Result<String> {
+    let text = file::read_text(path, file::SMALL_BYTES).context("there is no token")?;
+    let token = text.trim();
+    if token.len() < 16 {
+        bail!(
+            "the token in {} is too short; use at least 16 characters",
+            path.display()
+        );
+    }
+    Ok(token.to_owned())
+}

@@ -1,0 +1,135 @@
+//! The coordinator and the workers as children. Passwords go to them by their environment, never by arguments.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use ralph_shared::agents::requires::DRAINED_STATUS;
+
+use super::args::UpArgs;
+use super::programs::Programs;
+use super::servers::Servers;
+use crate::embedded::{Backoff, ChildSpec, DataDir, DataDirError, StopStep, Supervised};
+
+/// What a coordinator takes to answer its last requests.
+const COORDINATOR_GRACE: Duration = Duration::from_secs(15);
+/// What a worker takes, besides its drain, to end its sessions, push and report.
+const WORKER_GRACE: Duration = Duration::from_secs(60);
+/// The exit status of a worker that was told to drain: it isn't started again.
+const DRAINED: i32 = 10;
+
+/// What is meant for this process, or is set for each child anew; the same goes for the names of their files.
+const OURS_ALONE: [&str; 8] = [
+    "DATABASE_URL",
+    "NATS_URL",
+    "RALPH_WORKER_NATS_URL",
+    "RALPH_TOKEN",
+    "RALPH_URL",
+    "RALPH_DATA",
+    "RALPH_AGENT",
+    "RALPH_HEALTH_LISTEN",
+];
+
+/// A child that runs.
+#[derive(Debug)]
+pub struct Child {
+    /// What it is called in messages.
+    pub name: String,
+    /// It.
+    pub supervised: Supervised,
+}
+
+/// Starts the coordinator.
+pub fn coordinator(
+    programs: &Programs,
+    data: &DataDir,
+    servers: &Servers,
+    listen: SocketAddr,
+    token_file: &Path,
+) -> Child {
+    let spec = ours("coordinator", &programs.coordinator, data, servers)
+        .args(["serve"])
+        .env("DATABASE_URL", &servers.database_url)
+        .env("NATS_URL", &servers.nats_url)
+        .env("RALPH_LISTEN", listen.to_string())
+        .env("RALPH_TOKEN_FILE", token_file)
+        .stop_steps([StopStep {
+            signal: Signal::SIGTERM,
+            grace: COORDINATOR_GRACE,
+        }]);
+    start("coordinator", spec)
+}
+
+/// Starts a worker. It has a folder of its own, and its name goes with it.
+///
+/// # Errors
+/// When its folder can't be made.
+pub fn worker(
+    programs: &Programs,
+    data: &DataDir,
+    servers: &Servers,
+    args: &UpArgs,
+    name: &str,
+) -> Result<Child, DataDirError> {
+    data.folder("workers")?;
+    let folder = data.folder(format!("workers/{name}"))?;
+    let drain = args.drain_timeout.0;
+    let mut spec = ours(name, &programs.worker, data, servers)
+        .args(["run", "--name", name, "--slots", &args.slots.to_string()])
+        .args(["--data".into(), folder.into_os_string()])
+        .env("NATS_URL", &servers.worker_nats_url)
+        .env("RALPH_DRAIN_SECONDS", drain.as_secs().to_string())
+        .stop_steps([StopStep {
+            signal: Signal::SIGTERM,
+            grace: drain + WORKER_GRACE,
+        }])
+        .env(DRAINED_STATUS, DRAINED.to_string())
+        .may_finish(DRAINED);
+    for pool in &args.pools {
+        spec = spec.args(["--pool", pool]);
+    }
+    if let Some(here) = here(data) {
+        spec = spec.env("RALPH_DIRS", here);
+    }
+    if let Some(agent) = &args.agent {
+        spec = spec.args(["--agent", agent]);
+    }
+    Ok(start(name, spec))
+}
+
+/// The folder that agents may work in themselves: where `up` was started, unless its own data lies in it, which no agent may
+/// see, or somebody chose others.
+fn here(data: &DataDir) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+    let root = data.root().canonicalize().ok()?;
+    let chosen = std::env::var_os("RALPH_DIRS").is_some_and(|dirs| !dirs.is_empty());
+    // The worker takes a list, with commas between.
+    let is_one = !here.as_os_str().as_encoded_bytes().contains(&b',');
+    (!chosen && is_one && here.parent().is_some() && !root.starts_with(&here)).then_some(here)
+}
+
+/// One of our programs with our environment, but for what is not meant for every child.
+fn ours(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildSpec {
+    let meant = |key: &OsStr| {
+        let key = key.to_string_lossy();
+        let key = key.strip_suffix("_FILE").unwrap_or(&key);
+        let of_another_broker = servers.has_private_nats() && key.starts_with("NATS_");
+        !OURS_ALONE.contains(&key) && !of_another_broker
+    };
+    let mut spec = ChildSpec::new(name, program, data.log(name)).clear_env();
+    for (key, value) in std::env::vars_os() {
+        if meant(&key) {
+            spec = spec.env(key, value);
+        }
+    }
+    spec
+}
+
+fn start(name: &str, spec: ChildSpec) -> Child {
+    Child {
+        name: name.to_owned(),
+        supervised: Supervised::start(spec, Backoff::default()),
+    }
+}

@@ -1,0 +1,62 @@
+//! `up --detach`: the same command once more, in the background.
+
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context as _, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use super::steps::tell;
+use super::stop::Signals;
+use crate::cli::terminal::output;
+
+/// Starts it, passes on what it says until everything runs, and leaves it to itself.
+///
+/// # Errors
+/// When it can't be started, or ends before everything runs.
+pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
+    let own = std::env::current_exe().context("failed to find this program's own file")?;
+    let arguments = std::env::args_os()
+        .skip(1)
+        .filter(|argument| argument != "--detach");
+    let mut child = Command::new(own)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Ctrl+C at this terminal is not meant for it.
+        .process_group(0)
+        .spawn()
+        .context("failed to start `up` in the background")?;
+    let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
+        bail!("the output of `up` can't be read");
+    };
+    let (mut out, mut err) = (BufReader::new(out).lines(), BufReader::new(err).lines());
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+    loop {
+        tokio::select! {
+            line = out.next_line() => match line? {
+                Some(url) => {
+                    output::text(&format!("{url}\n"))?;
+                    tell("it runs in the background; `ralph-coordinator down` stops it");
+                    return Ok(ExitCode::SUCCESS);
+                }
+                None => break,
+            },
+            Ok(Some(line)) = err.next_line() => tell(&line),
+            () = signals.next() => {
+                if let Some(pid) = pid {
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+                }
+            }
+        }
+    }
+    while let Ok(Some(line)) = err.next_line().await {
+        tell(&line);
+    }
+    let status = child.wait().await.context("failed to wait for `up`")?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(1).max(1)))
+}

@@ -1,0 +1,13 @@
+//! TODO cli::terminal
+
+pub(crate) mod color;
+pub(crate) mod condition;
+pub(crate) mod confirm;
+pub(crate) mod duration;
+pub(crate) mod editor;
+pub(crate) mod local_time;
+pub(crate) mod moment;
+pub(crate) mod output;
+pub(crate) mod pager;
+pub(crate) mod plural;
+pub(crate) mod table;

@@ -1,0 +1,4 @@
+//! TODO domain::routing
+
+pub mod adaptive;
+pub mod strategy;

@@ -1,0 +1,44 @@
+//! How many of a feature's tasks are in each state. What is in progress counts as pending, since claims move tasks between
+//! the two without the feature's lock.
+
+use crate::domain::states::TaskState;
+
+/// How many tasks are in each state, `in_progress` counted as `pending`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts([i32; 8]);
+
+impl Counts {
+    /// Tasks in `state`.
+    pub fn of(&self, state: TaskState) -> i32 {
+        self.0[index(state)]
+    }
+
+    /// Adds `n` tasks to `state`.
+    pub fn add(&mut self, state: TaskState, n: i32) {
+        self.0[index(state)] += n;
+    }
+
+    /// Notes that a task went from one state to another.
+    pub fn moved(&mut self, from: TaskState, to: TaskState) {
+        self.add(from, -1);
+        self.add(to, 1);
+    }
+
+    /// All tasks.
+    pub fn total(&self) -> i32 {
+        self.0.iter().sum()
+    }
+
+    /// Tasks that can still change without a person.
+    pub fn open(&self) -> i32 {
+        self.of(TaskState::Pending) + self.of(TaskState::Blocked)
+    }
+}
+
+fn index(state: TaskState) -> usize {
+    if state == TaskState::InProgress {
+        TaskState::Pending as usize
+    } else {
+        state as usize
+    }
+}

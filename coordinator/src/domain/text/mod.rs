@@ -1,0 +1,7 @@
+//! TODO domain::text
+
+pub mod document;
+pub mod excerpt;
+pub mod knowledge_file;
+pub mod leftover_files;
+pub mod note;

@@ -1,0 +1,109 @@
+//! What reports tell of agents' doors (SPEC 7.3): people hear of a pool whose sessions don't get past them, and what concerns an
+//! account holds back whatever needs it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{ClosedDoor, Door, Ended, SessionReport};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::failure::silence::Meaning;
+use crate::domain::failure::{Failure, Told};
+use crate::domain::outcome::Judgement;
+use crate::domain::states::Outcome;
+use crate::store;
+use crate::store::availability::Failed;
+use crate::store::dispatch::Dispatch;
+
+/// So many sessions of an agent fail at the door of a pool, none between gets past it, and people are told.
+const TOLD_AT_DOOR: i32 = 3;
+
+/// What a batch of reports tells of them.
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    /// Tasks whose sessions failed there, each with its agent, and why.
+    at_door: Vec<(TaskId, String, String)>,
+    /// Tasks whose sessions got past it, each with its agent.
+    past_door: Vec<(Uuid, String)>,
+    /// Accounts whose turns were empty, each with its task.
+    empty: Vec<(String, Uuid)>,
+    /// The accounts of these sessions, and their dispatches.
+    open: Vec<(String, Uuid)>,
+    /// Accounts that failed: sessions that ended together fail together.
+    failed: BTreeMap<String, Failed>,
+}
+
+impl Doors {
+    /// Notes how a session began.
+    pub(super) fn note(
+        &mut self,
+        dispatch: &Dispatch,
+        session: &SessionReport,
+        judgement: &Judgement,
+        meaning: Option<Meaning>,
+    ) {
+        let (agent, account) = (&session.agent.configured, &session.agent.account);
+        if meaning.is_some() {
+            self.empty.push((account.clone(), dispatch.task.0));
+        }
+        match judgement.failure.map(Failure::policy) {
+            Some(policy) if policy.told == Told::Pool => {
+                let reason = judgement.reason.clone().unwrap_or_default();
+                if policy.account.is_some() && !account.is_empty() {
+                    let (door, message) = match &session.ended {
+                        Ended::Door { door, message } => (*door, message.as_str()),
+                        _ => (Door::Empty, reason.as_str()),
+                    };
+                    let end = message.floor_char_boundary(ClosedDoor::SAID_BYTES);
+                    let failed = Failed {
+                        account: account.clone(),
+                        door,
+                        reason: message[..end].to_owned(),
+                        worker: dispatch.worker.clone(),
+                        dispatch: dispatch.id,
+                        asked: session.retry_after_ms.map(Duration::from_millis),
+                    };
+                    self.failed.insert(account.clone(), failed);
+                }
+                self.at_door.push((dispatch.task, agent.clone(), reason));
+            }
+            // An empty turn is no answer.
+            _ if meaning.is_some() => {}
+            _ if tells_nothing(judgement.outcome) => {}
+            _ => {
+                self.past_door.push((dispatch.task.0, agent.clone()));
+                if !account.is_empty() {
+                    self.open.push((account.clone(), dispatch.id.0));
+                }
+            }
+        }
+    }
+
+    /// Writes it.
+    pub(super) async fn write(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        if !self.past_door.is_empty() {
+            store::availability::passed(conn, &self.past_door, &self.open).await?;
+        }
+        store::availability::was_empty(conn, &self.empty).await?;
+        for (task, agent, reason) in &self.at_door {
+            store::notice::door_closed(conn, *task, agent, reason, TOLD_AT_DOOR).await?;
+        }
+        for failed in self.failed.values() {
+            if let Some(pause) = store::availability::failed(conn, failed).await? {
+                tracing::warn!(account = failed.account, door = failed.door.as_str(), failures = pause.failures,
+                    until = %pause.until, "an account fails; what needs it waits");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a session that ended so may not have come as far as its agent's door.
+fn tells_nothing(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Door
+    )
+}

@@ -1,0 +1,434 @@
+//! The assignment of a dispatch: workspace, limits, model, and the prompt with the memory of this moment (DESIGN 1.3).
+//!
+//! Built outside the claim's transaction for a whole batch; what was sent is stored in a second one, so that it can be
+//! explained later.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{
+    Assignment, Change, GitOperation, SessionOrder, SurveyOrder, Text, Work, sha256_hex,
+};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::domain::run::Run;
+use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
+use crate::flow::assignment::prompt_log::Sent;
+use crate::flow::claim::Opened;
+use crate::flow::memory::context::Remembered;
+use crate::flow::memory::layout::Laid;
+use crate::flow::{
+    Settings,
+    memory::{distill, repo_scan},
+};
+use crate::prompt;
+use crate::store;
+use crate::store::dispatch::context::{ConflictFacts, Prerequisite, TaskFacts};
+use crate::store::git::integration::Integration;
+
+/// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
+const INLINE_PROMPT_BYTES: usize = 100 * 1024;
+
+/// How many landed tasks the message of a merge names.
+const LANDED_TITLES: i64 = 200;
+
+/// All facts of a batch.
+pub(in crate::flow) struct Facts {
+    tasks: HashMap<TaskId, TaskFacts>,
+    runs: HashMap<Uuid, Run>,
+    prerequisites: Vec<Prerequisite>,
+    /// Last conflicts of tasks whose work begins where it conflicted.
+    pub(in crate::flow) conflicts: HashMap<TaskId, ConflictFacts>,
+    /// What is to be verified.
+    changes: HashMap<TaskId, Change>,
+    /// What people said of it.
+    said: HashMap<TaskId, String>,
+    /// What is odd about attempts that are to be judged.
+    doubts: HashMap<TaskId, String>,
+    memory: Remembered,
+    /// What tasks of the role `distill` are to merge.
+    merging: HashMap<TaskId, distill::Order>,
+    /// What sessions look up that start from the head of their feature's branch, by feature.
+    pub(in crate::flow) surveys: HashMap<Uuid, SurveyOrder>,
+    pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
+    pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
+    /// Features whose gate is known to fail on their base.
+    gate_fails: HashSet<FeatureId>,
+    /// What attempts changed that are judged in a folder.
+    dir_changed: HashMap<TaskId, Vec<String>>,
+    /// Titles of what landed, of features that are merged.
+    pub(in crate::flow) landed: HashMap<FeatureId, Vec<String>>,
+}
+
+/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out.
+pub async fn build(
+    db: &PgPool,
+    settings: &Settings,
+    opened: &[Opened],
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+    let mut sent = Sent::default();
+    if opened.is_empty() {
+        return Ok((HashMap::new(), sent));
+    }
+    let mut conn = db.acquire().await?;
+    let facts = read(&mut conn, settings, opened).await?;
+    let mut assignments = HashMap::new();
+    let mut frames: HashMap<String, String> = HashMap::new();
+    for dispatch in opened {
+        let Some(task) = facts.tasks.get(&dispatch.task) else {
+            continue;
+        };
+        let Some(run) = facts.runs.get(&dispatch.run.0) else {
+            continue;
+        };
+        let work = if matches!(dispatch.kind, SessionKind::Git | SessionKind::Check) {
+            let Some(operation) = facts.operations.get(&dispatch.task) else {
+                continue;
+            };
+            Work::Git(operation_order(&facts, task, run, operation))
+        } else if dispatch.kind == SessionKind::Integrate {
+            let Some(integration) = facts.integrations.get(&dispatch.task) else {
+                continue;
+            };
+            let operation = facts.operations.get(&dispatch.task);
+            Work::Integrate(integrate_order(task, run, dispatch, integration, operation))
+        } else {
+            let (rendered, laid) = render(&facts, task, run, dispatch, settings);
+            if let Some(laid) = laid {
+                sent.uses.extend(laid.uses(&rendered));
+                sent.trials.extend(laid.trial());
+            }
+            let merging = facts.merging.get(&dispatch.task);
+            sent.uses.extend(
+                merging
+                    .into_iter()
+                    .flat_map(|order| order.uses(dispatch.dispatch)),
+            );
+            let prompt = &rendered.prompt;
+            let frame = match frames.get(&prompt.frame) {
+                Some(hash) => String::clone(hash),
+                None => {
+                    let hash = sha256_hex(prompt.frame.as_bytes());
+                    frames.insert(prompt.frame.clone(), hash.clone());
+                    hash
+                }
+            };
+            if let Some(row) = dispatch.prompts {
+                let body = store::dispatch::prompt::Sent {
+                    frame: frame.clone(),
+                    body: prompt.body.clone(),
+                    sections: sections(&rendered.account),
+                };
+                sent.prompts
+                    .entry(row)
+                    .or_default()
+                    .insert(dispatch.dispatch.0, body);
+            }
+            let text = parted(&mut conn, prompt.whole(), Some(dispatch.dispatch)).await?;
+            let mut context = BTreeMap::new();
+            for (name, text) in prompt::overlong(&task_context(&facts, task, run), &settings.budgets) {
+                context.insert(name.to_owned(), parted(&mut conn, text.to_owned(), None).await?);
+            }
+            Work::Session(SessionOrder {
+                context,
+                ..session_order(&facts, settings, task, run, dispatch, text)
+            })
+        };
+        let start = match (&work, facts.integrations.get(&dispatch.task)) {
+            (Work::Integrate(_), Some(i)) => Some((i.source_commit.clone(), i.source_ref.clone())),
+            _ => task.start_commit.clone().zip(task.start_ref.clone()),
+        };
+        assignments.insert(
+            dispatch.dispatch,
+            assignment(&facts, settings, task, run, dispatch, work, start),
+        );
+    }
+    sent.frames = frames.into_iter().map(|(frame, hash)| (hash, frame)).collect();
+    Ok((assignments, sent))
+}
+
+/// The account of a prompt's sections, to be kept with it.
+pub fn sections(account: &[prompt::SectionAccount]) -> Vec<store::dispatch::prompt::SentSection> {
+    let kept = account.iter().map(|one| store::dispatch::prompt::SentSection {
+        name: one.section.as_str().to_owned(),
+        status: one.fate.as_str().to_owned(),
+        chars: one.chars,
+        allowed: one.allowed,
+    });
+    kept.collect()
+}
+
+/// A text for a message: in parts when it is long, which name the dispatch whose prompt they are.
+async fn parted(conn: &mut PgConnection, text: String, prompt_of: Option<DispatchId>) -> sqlx::Result<Text> {
+    if text.len() <= INLINE_PROMPT_BYTES {
+        return Ok(Text::Inline(text));
+    }
+    Ok(Text::Parts {
+        sha256: store::blob::put_text(conn, &text, prompt_of).await?,
+        size_bytes: text.len() as u64,
+    })
+}
+
+/// The prompt of one dispatch that need not exist, with what it shows of other tasks' memory.
+pub(in crate::flow) async fn render_one(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    opened: &Opened,
+) -> sqlx::Result<Option<(prompt::Rendered, Vec<store::memory::exposures::Use>)>> {
+    let facts = read(conn, settings, std::slice::from_ref(opened)).await?;
+    let (Some(task), Some(run)) = (facts.tasks.get(&opened.task), facts.runs.get(&opened.run.0)) else {
+        return Ok(None);
+    };
+    let (rendered, laid) = render(&facts, task, run, opened, settings);
+    let uses = laid.map(|laid| laid.uses(&rendered)).unwrap_or_default();
+    Ok(Some((rendered, uses)))
+}
+
+async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -> sqlx::Result<Facts> {
+    let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
+    let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
+    // What is told to agents is read for those dispatches alone that have one.
+    let told: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind.has_agent())
+        .map(|d| d.task.0)
+        .collect();
+    let mut tasks = store::dispatch::context::tasks(conn, &ids).await?;
+    let runs = store::run::read(conn, &run_ids).await?;
+    let prerequisites = if told.is_empty() {
+        Vec::new()
+    } else {
+        store::dispatch::context::prerequisites(conn, &told).await?
+    };
+    let conflicted: Vec<Uuid> = tasks
+        .iter()
+        .filter(|task| task.conflicted && task.start_commit.is_some() && told.contains(&task.task.0))
+        .map(|task| task.task.0)
+        .collect();
+    let mut conflicts = if conflicted.is_empty() {
+        Vec::new()
+    } else {
+        store::dispatch::context::conflicts(conn, &conflicted).await?
+    };
+    // Once an attempt went on from it, its work holds both sides.
+    conflicts.retain(|conflict| {
+        let mut tasks = tasks.iter();
+        tasks.any(|t| t.task == conflict.task && t.start_commit.as_ref() == Some(&conflict.commit))
+    });
+    let verifying: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == SessionKind::Verify)
+        .map(|d| d.task.0)
+        .collect();
+    let (mut changes, mut said, mut doubts) = (HashMap::new(), HashMap::new(), HashMap::new());
+    if !verifying.is_empty() {
+        changes = store::dispatch::context::changes(conn, &verifying).await?;
+        said.extend(store::dispatch::feedback_of(conn, &verifying).await?);
+        doubts.extend(store::dispatch::doubts(conn, &verifying).await?);
+    }
+    if !settings.memory && !told.is_empty() {
+        // What people say is no memory.
+        for (task, words) in store::dispatch::last_feedback(conn, &told).await? {
+            said.entry(task).or_insert(words);
+        }
+    }
+    let memory = if settings.memory {
+        Remembered::read(conn, settings, opened, &tasks, &prerequisites).await?
+    } else {
+        Remembered::default()
+    };
+    let integrating: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| d.kind == SessionKind::Integrate)
+        .map(|d| d.task.0)
+        .collect();
+    let integrations = if integrating.is_empty() {
+        Vec::new()
+    } else {
+        store::git::integration::open_of_tasks(conn, &integrating).await?
+    };
+    let parts: Vec<Uuid> = tasks
+        .iter()
+        .filter(|task| task.parent.is_some() && !task.conflicted && integrating.contains(&task.task.0))
+        .map(|task| task.task.0)
+        .collect();
+    if !parts.is_empty() {
+        // A task that was split with a conflict in its tree left that to its parts.
+        let above = store::dispatch::context::conflicted_above(conn, &parts).await?;
+        for task in &mut tasks {
+            task.conflicted |= above.contains(&task.task);
+        }
+    }
+    let merging = distill::merging(conn, opened).await?;
+    let surveys = repo_scan::orders(conn, settings, &tasks).await?;
+    let operating: Vec<Uuid> = tasks
+        .iter()
+        .filter(|task| matches!(task.role, SessionKind::Git | SessionKind::Check))
+        .map(|task| task.task.0)
+        .collect();
+    let operations = if operating.is_empty() {
+        HashMap::new()
+    } else {
+        store::git::operation::of_tasks(conn, &operating).await?
+    };
+    let judged: Vec<Uuid> = opened
+        .iter()
+        .filter(|d| {
+            d.kind == SessionKind::Verify && tasks.iter().any(|t| t.task == d.task && t.dir.is_some())
+        })
+        .map(|d| d.task.0)
+        .collect();
+    let dir_changed = if judged.is_empty() {
+        HashMap::new()
+    } else {
+        let changes = store::dispatch::context::last_changes(conn, &judged).await?;
+        changes.into_iter().collect()
+    };
+    let mut landed = HashMap::new();
+    for task in &tasks {
+        if let Some(GitOperation::Merge { .. }) = operations.get(&task.task) {
+            let titles = store::git::operation::landed_titles(conn, task.feature, LANDED_TITLES).await?;
+            landed.insert(task.feature, titles);
+        }
+    }
+    let gated = opened
+        .iter()
+        .filter(|d| matches!(d.kind, SessionKind::Work | SessionKind::Verify));
+    let is_gated = |d: &&Opened| {
+        runs.iter()
+            .any(|run| run.id == d.run && !run.settings.gate.is_empty())
+    };
+    let gated: HashSet<TaskId> = gated.filter(is_gated).map(|d| d.task).collect();
+    let of_gated = tasks
+        .iter()
+        .filter(|task| gated.contains(&task.task) && task.repo_address.is_some());
+    let of_gated: Vec<Uuid> = of_gated.map(|task| task.feature.0).collect();
+    let gate_fails = match of_gated[..] {
+        [] => HashSet::new(),
+        _ => store::git::gate::fails(conn, &of_gated).await?,
+    };
+    Ok(Facts {
+        operations,
+        gate_fails,
+        dir_changed,
+        landed,
+        tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
+        runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
+        prerequisites,
+        merging,
+        surveys,
+        conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
+        changes,
+        said,
+        doubts,
+        memory,
+        integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
+    })
+}
+
+fn render(
+    facts: &Facts,
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    settings: &Settings,
+) -> (prompt::Rendered, Option<Laid>) {
+    let mut context = task_context(facts, task, run);
+    if !dispatch.kind.changes_files() {
+        context.conflict = None;
+    }
+    if !settings.memory && dispatch.kind != SessionKind::Verify {
+        context.said = facts.said.get(&task.task).cloned();
+    }
+    let (laid, judged) = if dispatch.kind == SessionKind::Verify {
+        let judged = prompt::Judged {
+            attempt: dispatch.attempt,
+            change: facts.changes.get(&task.task).cloned(),
+            said: facts.said.get(&task.task).cloned(),
+            doubt: facts.doubts.get(&task.task).cloned(),
+        };
+        (None, Some(judged))
+    } else if dispatch.kind == SessionKind::Distill {
+        (None, None)
+    } else {
+        (Some(facts.memory.of(task, run, dispatch)), None)
+    };
+    let memory = laid.as_ref().map(|laid| &laid.memory).filter(|_| settings.memory);
+    let rendered = prompt::render(
+        &settings.templates,
+        &settings.budgets,
+        dispatch.kind,
+        &context,
+        memory,
+        judged.as_ref(),
+    );
+    (rendered, laid)
+}
+
+fn task_context(facts: &Facts, task: &TaskFacts, run: &Run) -> prompt::TaskContext {
+    prompt::TaskContext {
+        id: task.task.to_string(),
+        title: task.title.clone(),
+        description: task.description.clone(),
+        parent: task.parent.as_ref().map(|parent| prompt::Parent {
+            id: parent.id.to_string(),
+            title: parent.title.clone(),
+            description: parent.description.clone(),
+        }),
+        prerequisites: facts
+            .prerequisites
+            .iter()
+            .filter(|blocker| blocker.of == task.task)
+            .map(|blocker| prompt::Prerequisite {
+                id: blocker.id.to_string(),
+                title: blocker.title.clone(),
+                skipped: blocker.skipped,
+                summary: blocker.summary.clone(),
+            })
+            .collect(),
+        more_prerequisites: facts
+            .prerequisites
+            .iter()
+            .find(|blocker| blocker.of == task.task)
+            .map_or(0, |blocker| {
+                let told = facts.prerequisites.iter().filter(|other| other.of == task.task);
+                usize::try_from(blocker.in_all)
+                    .unwrap_or(0)
+                    .saturating_sub(told.count())
+            }),
+        conflict: facts.conflicts.get(&task.task).map(|conflict| prompt::Conflict {
+            paths: conflict.paths.clone(),
+            others: conflict
+                .others
+                .iter()
+                .map(|other| prompt::OtherSide {
+                    id: other.id.to_string(),
+                    title: other.title.clone(),
+                    description: other.description.clone(),
+                    summary: other.journal.clone(),
+                })
+                .collect(),
+        }),
+        feature: task.feature_name.clone(),
+        // A step's own description is the feature's: once is enough.
+        feature_description: if task.description == task.feature_description {
+            String::new()
+        } else {
+            task.feature_description.clone()
+        },
+        spec: task.spec.clone(),
+        plan: task.plan.clone(),
+        base: task.base_commit.clone(),
+        merging: facts.merging.get(&task.task).map(|order| order.told.clone()),
+        dir: task.dir.clone(),
+        dir_changed: facts.dir_changed.get(&task.task).cloned().unwrap_or_default(),
+        said: None,
+        gate: match task.repo_address {
+            Some(_) => run.settings.gate.clone(),
+            None => Vec::new(),
+        },
+        gate_fails: facts.gate_fails.contains(&task.feature),
+    }
+}

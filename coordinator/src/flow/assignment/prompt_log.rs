@@ -1,0 +1,86 @@
+//! What was sent with a batch of assignments, to be explained later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::domain::recall::Kind;
+use crate::faults;
+use crate::store;
+use crate::store::dispatch::prompt::Prompts;
+use crate::store::memory::exposures::Use;
+
+/// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
+#[derive(Debug, Default)]
+pub struct Sent {
+    pub(in crate::flow) prompts: BTreeMap<Uuid, Prompts>,
+    pub(in crate::flow) frames: BTreeMap<String, String>,
+    pub(in crate::flow) uses: Vec<Use>,
+    pub(in crate::flow) trials: Vec<(Uuid, String, bool)>,
+}
+
+impl Sent {
+    /// Takes up what was sent with others.
+    pub(in crate::flow) fn merge(&mut self, other: Self) {
+        for (row, prompts) in other.prompts {
+            self.prompts.entry(row).or_default().extend(prompts);
+        }
+        self.frames.extend(other.frames);
+        self.uses.extend(other.uses);
+        self.trials.extend(other.trials);
+    }
+
+    /// Keeps them. Losing the newest in a crash costs an explanation, not work.
+    pub async fn keep(self, db: &PgPool) -> sqlx::Result<()> {
+        if self.prompts.is_empty() {
+            return Ok(());
+        }
+        let mut tx = store::begin_unflushed(db).await?;
+        if self.shown().next().is_some() {
+            // A purge comes before, and what it took is found missing, or after, and finds what is kept here.
+            store::memory::exposures::hold_back_purges(&mut tx).await?;
+        }
+        self.within(&mut tx).await?;
+        faults::point("prompt.before_commit");
+        tx.commit().await
+    }
+
+    /// The same within a transaction of the caller's, which holds purges back.
+    pub(in crate::flow) async fn within(mut self, tx: &mut PgConnection) -> sqlx::Result<()> {
+        self.leave_out_purged(tx).await?;
+        let frames: Vec<_> = self.frames.into_iter().collect();
+        store::dispatch::prompt::keep_frames(tx, &frames).await?;
+        store::dispatch::prompt::keep(tx, &self.prompts).await?;
+        store::memory::exposures::insert_uses(tx, &self.uses, &self.trials).await
+    }
+
+    /// What the prompts show that a purge may take.
+    fn shown(&self) -> impl Iterator<Item = &Use> {
+        let shown = self.uses.iter().filter(|one| one.left_out.is_none());
+        shown.filter(|one| one.kind != Kind::Journal)
+    }
+
+    /// Doesn't keep prompts that show what was purged since they were made.
+    async fn leave_out_purged(&mut self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        let shown: BTreeSet<Uuid> = self.shown().map(|one| one.entry).collect();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let shown: Vec<Uuid> = shown.into_iter().collect();
+        let there = store::memory::exposures::not_purged(conn, &shown).await?;
+        let purged = self.shown().filter(|one| !there.contains(&one.entry));
+        let with_purged: BTreeSet<Uuid> = purged.map(|one| one.dispatch).collect();
+        if with_purged.is_empty() {
+            return Ok(());
+        }
+        let dispatches: Vec<Uuid> = with_purged.iter().copied().collect();
+        store::blob::forget_prompts(conn, &dispatches).await?;
+        for prompts in self.prompts.values_mut() {
+            prompts.retain(|dispatch, _| !with_purged.contains(dispatch));
+        }
+        self.prompts.retain(|_, prompts| !prompts.is_empty());
+        self.uses.retain(|one| !with_purged.contains(&one.dispatch));
+        Ok(())
+    }
+}

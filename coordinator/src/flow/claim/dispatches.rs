@@ -1,0 +1,232 @@
+//! Takes tasks for a batch of claims and opens their dispatches, in one transaction under the lock on claims.
+
+use std::collections::{HashMap, HashSet};
+
+use ralph_shared::ids::{DispatchId, FeatureId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{ClaimAnswer, ClaimRequest};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::budget::levels::Levels;
+use crate::domain::routing::strategy;
+use crate::domain::scheduling::availability::Standing;
+use crate::domain::scheduling::fairness::Left;
+use crate::flow::Settings;
+use crate::flow::claim::Opened;
+use crate::flow::claim::matching::{Asking, Deal, Dealt, deal};
+use crate::store;
+use crate::store::availability::Account;
+use crate::store::budget::Tasks;
+use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
+use crate::store::worker::Claimer;
+
+/// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// What a batch of claims gets.
+#[derive(Debug)]
+pub(in crate::flow) struct Taken {
+    /// The answers, where nothing was opened.
+    pub answers: Vec<ClaimAnswer>,
+    /// Dispatches that are new, or live since the claim came before, with the index of their claim.
+    pub opened: Vec<(usize, Opened)>,
+    /// Why claims got nothing, by their index; a missing one is unknown.
+    pub unmet: HashMap<usize, Left>,
+}
+
+/// Takes tasks for claims and opens their dispatches, under the lock on claims.
+pub(in crate::flow) async fn take(
+    tx: &mut PgConnection,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<Taken> {
+    let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let (rows, any_door, any_budget) = store::worker::claimers(tx, &names).await?;
+    let known: HashMap<String, Claimer> = rows.into_iter().map(|row| (row.name.clone(), row)).collect();
+    let accounts: Vec<Account> = match any_door {
+        true => store::availability::not_open(tx).await?,
+        false => Vec::new(),
+    };
+    let levels = match any_budget || !settings.levels.is_empty() {
+        true => store::budget::read(tx, &settings.levels, Tasks::Of(&[]), false).await?,
+        false => Levels::default(),
+    };
+    let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
+    let waits = accounts
+        .iter()
+        .filter(|one| !matches!(one.standing, Standing::Free(_)));
+    let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
+    let mut free = Vec::new();
+    // One that was sent again while it waited here gets what its first one gets.
+    let mut first: HashMap<DispatchId, usize> = HashMap::new();
+    let mut repeated = Vec::new();
+    for (index, claim) in claims.iter().enumerate() {
+        let first_one = *first.entry(claim.claim).or_insert(index);
+        if first_one != index {
+            repeated.push((index, first_one));
+            continue;
+        }
+        match known.get(claim.worker.as_str()) {
+            Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
+            None => answers[index] = ClaimAnswer::SayHello,
+            Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
+            Some(worker) => {
+                if worker.accounts.values().any(|account| waiting.contains(account)) {
+                    // A ticket may be for what it can't start now: it asks again by itself.
+                    answers[index] = not_now("an account that its agents use waits");
+                }
+                free.push(index);
+            }
+        }
+    }
+    let mut opened = Vec::new();
+    let free = asked_before(tx, claims, free, &mut answers, &mut opened).await?;
+    let asking = Asking {
+        claims,
+        known: &known,
+    };
+    let Deal { dealt, unmet } = deal(tx, settings, asking, free, &accounts, levels).await?;
+    opened.extend(open(tx, settings, claims, &dealt).await?);
+    for (index, first) in repeated {
+        answers[index] = answers[first].clone();
+        let same = opened.iter().find(|(of, _)| *of == first);
+        let same = same.map(|(_, same)| (index, same.clone()));
+        opened.extend(same.into_iter().collect::<Vec<_>>());
+    }
+    Ok(Taken {
+        answers,
+        opened,
+        unmet,
+    })
+}
+
+fn not_now(reason: &str) -> ClaimAnswer {
+    ClaimAnswer::NotNow {
+        reason: reason.to_owned(),
+        retry_after_ms: RETRY_AFTER_MS,
+    }
+}
+
+/// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the
+/// others.
+async fn asked_before(
+    conn: &mut PgConnection,
+    claims: &[ClaimRequest],
+    mut free: Vec<usize>,
+    answers: &mut [ClaimAnswer],
+    opened: &mut Vec<(usize, Opened)>,
+) -> sqlx::Result<Vec<usize>> {
+    if free.is_empty() {
+        return Ok(free);
+    }
+    let ids: Vec<Uuid> = free.iter().map(|&index| claims[index].claim.0).collect();
+    let rows = store::dispatch::read(conn, &ids).await?;
+    let before: HashMap<DispatchId, &Dispatch> = rows.iter().map(|row| (row.id, row)).collect();
+    free.retain(|&index| {
+        let Some(row) = before.get(&claims[index].claim) else {
+            return true;
+        };
+        answers[index] = ClaimAnswer::Nothing;
+        if row.state == DispatchState::Live {
+            opened.push((index, reopened(row)));
+        }
+        false
+    });
+    Ok(free)
+}
+
+/// A dispatch that stands, to be given the same work again.
+pub(in crate::flow) fn reopened(row: &Dispatch) -> Opened {
+    Opened {
+        dispatch: row.id,
+        task: row.task,
+        kind: row.kind,
+        attempt: row.attempt,
+        run: row.run,
+        model: row.model.clone().map(|model| strategy::Choice {
+            model,
+            reason: String::new(),
+        }),
+        agent: row.agent.clone(),
+        // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
+        prompts: row.prompts.map(|_| row.id.0),
+        share: row.share,
+    }
+}
+
+/// The dispatches of what was dealt.
+fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> {
+    let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
+    let new = dealt.iter().map(|dealt| {
+        let Dealt {
+            index,
+            taken,
+            run,
+            chosen,
+            ..
+        } = dealt;
+        let claim = &claims[*index];
+        let has_agent = taken.kind.has_agent();
+        NewDispatch {
+            id: claim.claim,
+            task: taken.task,
+            feature: taken.feature,
+            run: *run,
+            kind: taken.kind,
+            begins_attempt: taken.kind.begins_attempt(),
+            worker: claim.worker.clone(),
+            incarnation: claim.incarnation,
+            model: chosen.model.as_ref().map(|m| m.model.clone()),
+            model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
+            prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
+            agent: chosen.agent.clone(),
+            account: dealt.account.clone(),
+            share: dealt.share,
+            key: taken.key.clone(),
+            place: settings.attempts,
+        }
+    });
+    new.collect()
+}
+
+/// Moves the fences of taken tasks and opens their dispatches.
+async fn open(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    dealt: &[Dealt],
+) -> sqlx::Result<Vec<(usize, Opened)>> {
+    let new = new_dispatches(settings, claims, dealt);
+    let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
+    let mut opened = Vec::with_capacity(new.len());
+    let mut turns = (Vec::new(), Vec::new());
+    for (dealt, new) in dealt.iter().zip(&new) {
+        // Its task may be gone.
+        let Some(&attempt) = attempts.get(&new.id) else {
+            continue;
+        };
+        // A verification holds the turn that it is a part of, if there is one.
+        if matches!(new.kind, SessionKind::Integrate | SessionKind::Verify) {
+            turns.0.push(new.task.0);
+            turns.1.push(new.id.0);
+        }
+        let one = Opened {
+            dispatch: new.id,
+            task: new.task,
+            kind: new.kind,
+            attempt,
+            run: new.run,
+            model: dealt.chosen.model.clone(),
+            agent: new.agent.clone(),
+            prompts: new.prompts,
+            share: new.share,
+        };
+        opened.push((dealt.index, one));
+    }
+    if !turns.0.is_empty() {
+        store::git::integration::give_turn(conn, &turns.0, &turns.1).await?;
+    }
+    Ok(opened)
+}

@@ -1,0 +1,371 @@
+//! Which free slot gets which ready task. First as many slots for each account whose pause ended as may use it again (SPEC 7.3); then all others,
+//! those together that offer the same. With the task come the model and the agent that its session gets: an agent that depends on
+//! the model can't be started by every worker, so what nobody of these can start goes back into the queue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use ralph_shared::ids::{RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{AgentRule, ClaimRequest, DEFAULT_AGENT, Share, agent_for};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::budget::levels::{Level, Levels, Place};
+use crate::domain::budget::{Purse, Usual};
+use crate::domain::routing::adaptive::{self, Outcomes};
+use crate::domain::routing::strategy::{self, Strategy};
+use crate::domain::scheduling::availability::Standing;
+use crate::domain::scheduling::capability::{Accounts, Agents, Offer};
+use crate::domain::scheduling::fairness::Left;
+use crate::flow::claim::selection::Budget;
+use crate::flow::{Settings, claim::selection};
+use crate::store;
+use crate::store::availability::Account;
+use crate::store::budget::Tasks;
+use crate::store::dispatch::context::ModelFacts;
+use crate::store::queue::ready::Taken;
+use crate::store::worker::Claimer;
+
+/// Looks of one claim, each behind what the ones before couldn't start; what lies behind the last is looked at by a later claim.
+const LOOKS: usize = 32;
+/// For how long nobody takes a task whose agent, by its model, couldn't be started: this transaction at least doesn't see it again. Not
+/// longer, since who asks every second before a closed door must not keep it from a worker that can start it. Milliseconds.
+const LEFT_MS: i64 = 50;
+
+/// A task for a slot.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Dealt {
+    /// Which of the claims.
+    pub index: usize,
+    /// The task.
+    pub taken: Taken,
+    /// Its run.
+    pub run: RunId,
+    /// What its session gets.
+    pub chosen: Chosen,
+    /// The account that its agent uses.
+    pub account: Option<String>,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
+}
+
+/// What a session gets.
+#[derive(Debug, Clone, Default)]
+pub(in crate::flow) struct Chosen {
+    /// The model, and why.
+    pub model: Option<strategy::Choice>,
+    /// The worker's agent; `None` for the default one, and where no agent takes part.
+    pub agent: Option<String>,
+}
+
+/// What those who ask get.
+#[derive(Debug, Default)]
+pub(in crate::flow) struct Deal {
+    /// Tasks.
+    pub dealt: Vec<Dealt>,
+    /// What there is for those who got none; of who isn't listed it isn't known.
+    pub unmet: HashMap<usize, Left>,
+}
+
+/// Those who ask.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::flow) struct Asking<'a> {
+    /// The claims.
+    pub claims: &'a [ClaimRequest],
+    /// Their workers, by name.
+    pub known: &'a HashMap<String, Claimer>,
+}
+
+impl Asking<'_> {
+    fn worker(&self, index: usize) -> Option<&Claimer> {
+        self.known.get(&self.claims[index].worker)
+    }
+
+    /// What the slot of a claim offers.
+    fn offer(&self, index: usize, accounts: Accounts<'_>) -> Option<Offer> {
+        let (claim, worker) = (&self.claims[index], self.worker(index)?);
+        let agents = Agents {
+            accounts: &worker.accounts,
+            rules: &worker.rules,
+        };
+        let open = claim.agents.iter().map(String::as_str);
+        Some(Offer::new(&claim.pools, open, agents, accounts))
+    }
+}
+
+/// Deals to the claims with these indices. The caller holds the lock on claims.
+pub(in crate::flow) async fn deal(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    asking: Asking<'_>,
+    mut free: Vec<usize>,
+    accounts: &[Account],
+    mut levels: Levels,
+) -> sqlx::Result<Deal> {
+    let mut deal = Deal::default();
+    for account in accounts {
+        let Standing::Free(mut room) = account.standing else {
+            continue;
+        };
+        let only = Accounts::Only(&account.account);
+        let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
+        for &index in &free {
+            let offer = asking
+                .offer(index, only)
+                .filter(|offer| !offer.startable.is_empty());
+            if let Some(offer) = offer {
+                offers.entry(offer).or_default().push(index);
+            }
+        }
+        for (offer, mut indices) in offers {
+            indices.truncate(room);
+            let before = deal.dealt.len();
+            give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
+            let dealt: Vec<usize> = deal.dealt[before..].iter().map(|one| one.index).collect();
+            if let Some(first) = dealt.first().filter(|_| account.width == 1) {
+                store::availability::try_with(conn, &account.account, asking.claims[*first].claim).await?;
+            }
+            free.retain(|one| !dealt.contains(one));
+            room -= dealt.len();
+            if room == 0 {
+                break;
+            }
+        }
+    }
+    let mut closed: BTreeSet<String> = accounts.iter().map(|one| one.account.clone()).collect();
+    closed.extend(levels.empty_accounts().cloned());
+    let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
+    for index in free {
+        if let Some(offer) = asking.offer(index, Accounts::Not(&closed)) {
+            offers.entry(offer).or_default().push(index);
+        }
+    }
+    for (offer, indices) in offers {
+        give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
+    }
+    if !accounts.is_empty() || !levels.are_none() {
+        // What is there for them changes with time.
+        deal.unmet.clear();
+    }
+    Ok(deal)
+}
+
+/// Gives those who offer the same what is best for them.
+async fn give(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    asking: Asking<'_>,
+    offer: &Offer,
+    indices: Vec<usize>,
+    (Deal { dealt, unmet }, levels): (&mut Deal, &mut Levels),
+) -> sqlx::Result<()> {
+    let mut left = Left::Unknown;
+    let mut is_sure = true;
+    let mut indices = VecDeque::from(indices);
+    for _ in 0..LOOKS {
+        if indices.is_empty() {
+            break;
+        }
+        let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
+        let took = selection::take(conn, offer, indices.len(), &took, &settings.turns, levels).await?;
+        left = took.left;
+        let mut budgets = took.budgets;
+        for one in &*dealt {
+            if let Some(budget) = budgets.get_mut(&one.run) {
+                budget.purse.give(one.share);
+            }
+        }
+        if took.tasks.is_empty() {
+            break;
+        }
+        let ids: Vec<Uuid> = took.tasks.iter().map(|(one, _)| one.task.0).collect();
+        if levels.limits(Level::Task) {
+            store::budget::of_tasks(conn, levels, Tasks::Of(&ids)).await?;
+        }
+        let facts: HashMap<TaskId, ModelFacts> = store::dispatch::context::models(conn, &ids)
+            .await?
+            .into_iter()
+            .collect();
+        let outcomes = outcomes(conn, facts.values()).await?;
+        let mut rooms = rooms(conn, &took.tasks, dealt).await?;
+        let mut back = Vec::new();
+        for (taken, run) in took.tasks {
+            let Some(&index) = indices.front() else {
+                back.push(taken);
+                continue;
+            };
+            let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
+            let facts = facts.get(&taken.task);
+            let (chosen, agent) = match facts {
+                Some(facts) => choose(settings, rules, (taken.task, facts), taken.kind, &outcomes),
+                None => Default::default(),
+            };
+            let has_key = taken
+                .key
+                .as_ref()
+                .is_none_or(|key| rooms.get(key).is_some_and(|room| *room > 0));
+            let is_able = has_key && (taken.kind != SessionKind::Check || asking.claims[index].checks);
+            if !is_able || !offer.can_start(agent.as_deref()) {
+                back.push(taken);
+                continue;
+            }
+            let accounts = asking.worker(index).map(|worker| &worker.accounts);
+            let account = accounts
+                .zip(agent)
+                .and_then(|(accounts, agent)| accounts.get(&agent).cloned());
+            let place = Place {
+                task: taken.task,
+                feature: taken.feature,
+                account: account.as_deref(),
+            };
+            let budget = budgets.get_mut(&run);
+            let Some(share) = share(settings, facts, taken.kind, budget, (levels, &place)) else {
+                back.push(taken);
+                continue;
+            };
+            if let Some(room) = taken.key.as_ref().and_then(|key| rooms.get_mut(key)) {
+                *room -= 1;
+            }
+            indices.pop_front();
+            dealt.push(Dealt {
+                account,
+                share,
+                index,
+                taken,
+                run,
+                chosen,
+            });
+        }
+        if back.is_empty() {
+            break;
+        }
+        is_sure = false;
+        store::queue::ready::put_back(conn, &back, LEFT_MS).await?;
+    }
+    if !is_sure {
+        left = Left::Unknown;
+    }
+    unmet.extend(indices.into_iter().map(|index| (index, left)));
+    Ok(())
+}
+
+/// How many more sessions may begin with the keys of what was taken, those left out that were dealt already.
+async fn rooms(
+    conn: &mut PgConnection,
+    taken: &[(Taken, RunId)],
+    dealt: &[Dealt],
+) -> sqlx::Result<HashMap<String, i64>> {
+    let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut rooms =
+        store::queue::concurrency_keys::rooms(conn, &keys.into_iter().collect::<Vec<_>>()).await?;
+    for key in dealt.iter().filter_map(|one| one.taken.key.as_ref()) {
+        if let Some(room) = rooms.get_mut(key) {
+            *room -= 1;
+        }
+    }
+    Ok(rooms)
+}
+
+/// The share of its run's limits, and of those beside it, that a session begins with, taken out of what is left; `None` where that is too little now.
+fn share(
+    settings: &Settings,
+    facts: Option<&ModelFacts>,
+    kind: SessionKind,
+    budget: Option<&mut Budget>,
+    (levels, place): (&mut Levels, &Place<'_>),
+) -> Option<Share> {
+    let Some(budget) = budget.filter(|_| kind.has_agent()) else {
+        return Some(Share::default());
+    };
+    let own = facts.map(|facts| facts.used_before).unwrap_or_default();
+    // Twice of it: one that tells at once what is usual isn't ended by that, again and again.
+    let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
+    let usual = Usual {
+        microusd: twice(own.microusd.or(budget.usual.microusd)),
+        tokens: twice(own.tokens.or(budget.usual.tokens)),
+    };
+    let follows_up = kind == SessionKind::Verify;
+    let first = |purse: Purse, sessions| purse.first_share(usual, settings.first_share, sessions, follows_up);
+    let shared = first(levels.shared(budget.purse, place), budget.sessions)?;
+    let share = shared.least(first(levels.own(place, Share::default()), 1)?);
+    budget.purse.give(share);
+    levels.give(share, place);
+    budget.sessions -= 1;
+    Some(share)
+}
+
+/// What a session gets, and the agent that has to be started for it.
+fn choose(
+    settings: &Settings,
+    rules: &[AgentRule],
+    (task, facts): (TaskId, &ModelFacts),
+    kind: SessionKind,
+    outcomes: &HashMap<String, Vec<Outcomes>>,
+) -> (Chosen, Option<String>) {
+    let session = kind;
+    if !session.has_agent() {
+        return Default::default();
+    }
+    let rows = outcomes.get(&facts.repo_id).map_or(&[][..], Vec::as_slice);
+    let model = choose_model(settings, (task, facts), kind, rows);
+    let named = facts.agent.as_deref().filter(|agent| *agent != DEFAULT_AGENT);
+    let tier = model.as_ref().map(|choice| choice.model.as_str());
+    let of_tier = tier
+        .and_then(|tier| settings.tiers.get(tier))
+        .and_then(|tier| tier.agent.as_deref());
+    let agent = named
+        .or(of_tier)
+        .unwrap_or_else(|| agent_for(rules, session, &facts.pool, tier));
+    let chosen = Chosen {
+        model,
+        agent: Some(agent.to_owned()).filter(|agent| agent != DEFAULT_AGENT),
+    };
+    (chosen, Some(agent.to_owned()))
+}
+
+/// What is known of the repositories of tasks whose strategy learns from it.
+async fn outcomes(
+    conn: &mut PgConnection,
+    facts: impl Iterator<Item = &ModelFacts>,
+) -> sqlx::Result<HashMap<String, Vec<Outcomes>>> {
+    let learns = facts.filter(|facts| facts.strategy == Strategy::Adaptive);
+    let repositories: BTreeSet<String> = learns.map(|facts| facts.repo_id.clone()).collect();
+    let repositories: Vec<String> = repositories.into_iter().collect();
+    store::dispatch::outcomes::of_repositories(conn, &repositories).await
+}
+
+fn choose_model(
+    settings: &Settings,
+    (task, facts): (TaskId, &ModelFacts),
+    kind: SessionKind,
+    rows: &[Outcomes],
+) -> Option<strategy::Choice> {
+    let strategy = facts.strategy;
+    let learned = adaptive::Facts {
+        task,
+        attempt: facts.attempt + 1,
+        difficulty: facts.difficulty,
+        failures: usize::try_from(facts.failures).unwrap_or(0),
+        tries: usize::try_from(facts.retries_left + 1).unwrap_or(1),
+    };
+    let facts = strategy::Facts {
+        run_model: facts.run_model.as_deref(),
+        hint: facts.hint.as_deref().filter(|_| kind.begins_attempt()),
+        task_model: facts.task_model.as_deref(),
+        failures: facts.failures,
+        recent: (facts.recent, facts.recent_done),
+        easy_streak: facts.easy_streak,
+        step: matches!(
+            kind,
+            SessionKind::Spec | SessionKind::Plan | SessionKind::Build | SessionKind::Review
+        )
+        .then_some(kind),
+        first_of_given_plan: facts.plan_given && facts.iterations == 0,
+        // Of other sessions nothing is known.
+        outcomes: (kind == SessionKind::Work).then_some((learned, rows)),
+    };
+    strategy::choose(strategy, &settings.tiers, &facts)
+}

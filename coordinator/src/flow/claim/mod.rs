@@ -1,0 +1,171 @@
+//! Claims: free slots get the best ready tasks (DESIGN 2).
+//!
+//! A batch of claims is one short transaction that takes tasks out of the queue, moves their fences and opens dispatches
+//! with leases. The context is built after it; what was sent is stored when the claims are answered. A claim that was answered
+//! before gets the same answer, so a lost answer costs nothing.
+
+pub(crate) mod dispatches;
+pub(crate) mod matching;
+pub mod path_holds;
+pub(crate) mod selection;
+pub mod tickets;
+
+use std::collections::{HashMap, HashSet};
+
+use ralph_shared::ids::{DispatchId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest, Share};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use super::guard::{guarded, is_away};
+use super::{Settings, Signals, apply};
+use crate::domain::routing::strategy;
+use crate::domain::scheduling::fairness::Left;
+use crate::faults;
+use crate::flow::assignment::context;
+use crate::flow::assignment::prompt_log::Sent;
+use crate::flow::claim::dispatches::{Taken, take};
+use crate::store;
+
+/// A dispatch that a claim opened, or had opened when it was asked before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// Its task.
+    pub task: TaskId,
+    /// What it is to do.
+    pub kind: SessionKind,
+    /// Number of the attempt.
+    pub attempt: i32,
+    /// The run.
+    pub run: RunId,
+    /// The model and the reason for it.
+    pub model: Option<strategy::Choice>,
+    /// Its agent among the worker's; `None` for the default one.
+    pub agent: Option<String>,
+    /// The row that keeps its prompt.
+    pub prompts: Option<Uuid>,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
+}
+
+/// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answers.
+    pub answers: Vec<ClaimAnswer>,
+    /// Why claims got nothing, by their index; a missing one is unknown.
+    pub unmet: HashMap<usize, Left>,
+    /// What was sent with them; to be kept after they went out.
+    pub sent: Sent,
+    /// Signals of attempts that ended since their assignment could not be built.
+    pub signals: Signals,
+}
+
+/// Serves a batch of claims and keeps what was sent.
+///
+/// # Errors
+/// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
+pub async fn claim(
+    db: &PgPool,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+) -> sqlx::Result<Vec<ClaimAnswer>> {
+    let Answered { answers, sent, .. } = answer(db, settings, claims, ()).await?;
+    sent.keep(db).await?;
+    Ok(answers)
+}
+
+/// Serves a batch of claims. Batches take their tasks one after another: `turn` is dropped as soon as this one has its own,
+/// while its assignments are still built.
+///
+/// # Errors
+/// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
+pub async fn answer<T: Send>(
+    db: &PgPool,
+    settings: &Settings,
+    claims: &[ClaimRequest],
+    turn: T,
+) -> sqlx::Result<Answered> {
+    let taken = store::retry_serialization(async || {
+        let mut tx = store::begin_claims(db).await?;
+        let taken = take(&mut tx, settings, claims).await?;
+        faults::point("claim.before_commit");
+        tx.commit().await?;
+        Ok(taken)
+    });
+    let Taken {
+        mut answers,
+        opened,
+        unmet,
+    } = taken.await?;
+    drop(turn);
+    faults::point("claim.after_commit");
+    let dispatches = distinct(&opened);
+    let mut signals = Signals::default();
+    let (assignments, sent) = match guarded(context::build(db, settings, &dispatches)).await {
+        Err(error) if !is_away(&error) => {
+            tracing::warn!(%error, dispatches = dispatches.len(), "assignments could not be built; building them one by one");
+            build_each(db, settings, &dispatches, &mut signals).await?
+        }
+        built => built?,
+    };
+    for (index, opened) in opened {
+        if let Some(assignment) = assignments.get(&opened.dispatch) {
+            answers[index] = ClaimAnswer::Assigned {
+                assignment: Box::new(assignment.clone()),
+            };
+        }
+    }
+    Ok(Answered {
+        answers,
+        unmet,
+        sent,
+        signals,
+    })
+}
+
+/// Builds assignments one by one; a dispatch whose assignment can't be built ends as an error and is left out.
+async fn build_each(
+    db: &PgPool,
+    settings: &Settings,
+    dispatches: &[Opened],
+    signals: &mut Signals,
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+    let mut assignments = HashMap::new();
+    let mut sent = Sent::default();
+    for one in dispatches {
+        match guarded(context::build(db, settings, std::slice::from_ref(one))).await {
+            Ok((built, more)) => {
+                assignments.extend(built);
+                sent.merge(more);
+            }
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, dispatch = %one.dispatch, task = %one.task, "an assignment can't be built; its attempt ends");
+                let message = format!("its assignment could not be built: {error}");
+                match apply::end_as_error(db, settings, one.dispatch, message).await {
+                    Ok(more) => signals.merge(more),
+                    Err(error) if is_away(&error) => return Err(error),
+                    // Nobody renews its lease.
+                    Err(error) => {
+                        tracing::error!(%error, dispatch = %one.dispatch, "its attempt can't be ended")
+                    }
+                }
+            }
+        }
+    }
+    Ok((assignments, sent))
+}
+
+/// Each once.
+fn distinct(opened: &[(usize, Opened)]) -> Vec<Opened> {
+    let mut seen = HashSet::new();
+    let opened = opened.iter().map(|(_, opened)| opened);
+    opened
+        .filter(|opened| seen.insert(opened.dispatch))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Keeps tasks apart that change the same paths, in features that ask for it (`--avoid-conflicts`).
+//!
+//! What a task changes is declared with it, or learned from its own earlier attempts; of a task that has neither nothing is
+//! assumed. A claim looks at the best ready tasks, and takes out of the queue what overlaps with something under way; it goes
+//! back when that is over, whatever its end was. Who waits longest keeps its paths free ([`paths::admit`]).
+
+use ralph_shared::ids::FeatureId;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::scheduling::capability::Offer;
+use crate::domain::scheduling::paths::{self, Admission};
+use crate::flow::Signals;
+use crate::store;
+use crate::store::queue::ready::Taken;
+
+/// Ready tasks that one look reads beyond those that may begin.
+const AHEAD: i64 = 256;
+/// Looks of one claim; what lies behind is looked at by the next.
+const LOOKS: usize = 8;
+
+/// Takes up to `n` ready tasks of a feature that overlap with nothing under way, best first. `took` is what the same
+/// transaction took before.
+pub(in crate::flow) async fn take(
+    conn: &mut PgConnection,
+    offer: &Offer,
+    feature: FeatureId,
+    n: u32,
+    took: &[Uuid],
+) -> sqlx::Result<Vec<Taken>> {
+    let mut busy = store::queue::path_holds::busy(conn, feature, took).await?;
+    let mut waiting = store::queue::path_holds::waiting(conn, feature).await?;
+    let mut taken = Vec::new();
+    let mut room = n as usize;
+    for _ in 0..LOOKS {
+        let most = AHEAD + i64::from(n);
+        let candidates = store::queue::path_holds::candidates(conn, offer, feature, most).await?;
+        let seen = candidates.len();
+        let mut begin = Vec::new();
+        let mut held = Vec::new();
+        for (task, admission) in paths::admit(room, &mut busy, &mut waiting, candidates) {
+            match admission {
+                Admission::Admitted => begin.push(task.0),
+                Admission::Held { by, path } => held.push((task.0, by.0, path)),
+            }
+        }
+        if !held.is_empty() {
+            store::queue::path_holds::hold(conn, &held).await?;
+        }
+        if !begin.is_empty() {
+            taken.extend(store::queue::path_holds::take(conn, &begin).await?);
+        }
+        room = (n as usize).saturating_sub(taken.len());
+        // A short answer was all that is ready.
+        if room == 0 || seen < usize::try_from(most).unwrap_or(usize::MAX) {
+            break;
+        }
+    }
+    Ok(taken)
+}
+
+/// Lets go what was held by tasks that are over. The caller holds the features.
+pub(in crate::flow) async fn release(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let free = store::queue::path_holds::release(conn, features).await?;
+    if !free.is_empty() {
+        let at_once = vec![0; free.len()];
+        signals.got_work(store::queue::ready::enqueue(conn, &free, &at_once).await?);
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! A person approves what waits for them: the last attempt lands as it was pushed (SPEC 7.4); the specification, the plan
+//! or the tasks count, and the next step starts.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
+use sqlx::{PgPool, Postgres, Transaction};
+use uuid::Uuid;
+
+use crate::domain::failure::retry::Trouble;
+use crate::domain::states::{FeatureState, TaskState, Verification};
+use crate::flow::cascade::{self, Features, moved};
+use crate::flow::control::{By, Steered};
+use crate::flow::{
+    Signals,
+    finish::{self, resume},
+    integrate,
+    memory::capture,
+    submit::agent_graph,
+};
+use crate::store;
+use crate::store::feature::Text;
+use crate::store::task::Task;
+
+/// Sends the last pushed attempt of a task that needs a person into its feature's queue of integrations. A run that
+/// ended for it goes on; a feature that doesn't run otherwise lands it with its next run.
+pub async fn approve(
+    db: &PgPool,
+    id: TaskId,
+    by: impl Into<By<'_>>,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let by = by.into();
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok((done, signals));
+    }
+    let Some((mut features, mut task)) = cascade::lock_task(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let feature = task.feature;
+    let refused = |why: String, signals| Ok((Steered::Refused(why), signals));
+    if task.state != TaskState::NeedsReview {
+        let state = task.state.as_str();
+        return refused(
+            format!("only what needs a person can be approved, and {id} is {state}"),
+            signals,
+        );
+    }
+    if let Some(held) = features.get(&feature)
+        && held.state == FeatureState::Cancelled
+    {
+        let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+        return refused(why, signals);
+    }
+    if task.role == SessionKind::Check {
+        let why = format!(
+            "{id} runs the gate on the base commit: `task retry {id}` tries it again, `task skip {id}` lets work land all the same"
+        );
+        return refused(why, signals);
+    }
+    if !task.role.changes_files() {
+        return step(tx, features, task, by, why).await;
+    }
+    if task.role == SessionKind::Git {
+        let why = format!(
+            "{id} changes branches, which is no work to approve: `task retry {id}` does it again from how things are now, \
+             `task cancel {id}` leaves them"
+        );
+        return refused(why, signals);
+    }
+    let Some(pushed) = store::dispatch::last_pushed(&mut tx, id).await? else {
+        return refused(
+            format!("no attempt of {id} left anything that could land; `task done {id}` goes on without it"),
+            signals,
+        );
+    };
+    let from = task.state;
+    task.state = TaskState::InProgress;
+    task.next_kind = Some(SessionKind::Integrate);
+    task.verification = Verification::Passed;
+    task.dispatch = None;
+    moved(&mut features, feature, from, task.state);
+    store::git::integration::queue(
+        &mut tx,
+        feature,
+        id,
+        pushed.attempt,
+        &pushed.commit,
+        &pushed.pushed_ref,
+        true,
+    )
+    .await?;
+    store::task::save(&mut tx, &[&task]).await?;
+    store::task::explain(&mut tx, id, None).await?;
+    store::task::log(&mut tx, id, by.actor, "approve", why).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    integrate::promote(&mut tx, &BTreeSet::from([feature]), &mut signals).await?;
+    if by.resumes {
+        resume::after_decision(&mut tx, feature, true, &mut signals).await?;
+    }
+    by.note(&mut tx, 1).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(1), signals))
+}
+
+/// The result of a step counts: a text that was stored already, or a graph that becomes tasks now.
+async fn step(
+    mut tx: Transaction<'_, Postgres>,
+    mut features: Features,
+    mut task: Task,
+    by: By<'_>,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let (id, feature) = (task.id, task.feature);
+    let texts = store::feature::texts(&mut tx, feature).await?.unwrap_or_default();
+    let (text, result) = match task.role {
+        SessionKind::Spec => (texts.spec, "specification"),
+        SessionKind::Plan => (texts.plan, "plan"),
+        _ => (texts.proposed_graph, "graph"),
+    };
+    let Some(text) = text else {
+        let why = format!(
+            "no session of {id} left a {result} that could be approved; `task retry {id}` tries again"
+        );
+        return Ok((Steered::Refused(why), signals));
+    };
+    if task.role == SessionKind::Build {
+        let children = match agent_graph::grow(&mut tx, &task, &text).await? {
+            Ok(children) => children,
+            Err(problem) => return Ok((Steered::Refused(problem), signals)),
+        };
+        if let Some(held) = features.get_mut(&feature) {
+            for child in &children {
+                held.counts.add(child.state, 1);
+            }
+        }
+        let ready: Vec<Uuid> = children.iter().filter(|c| c.ready).map(|c| c.id.0).collect();
+        let delays = vec![0; ready.len()];
+        signals.got_work(store::queue::ready::enqueue(&mut tx, &ready, &delays).await?);
+        store::feature::write(&mut tx, feature, Text::ProposedGraph, None).await?;
+    }
+    moved(&mut features, feature, task.state, TaskState::Done);
+    task.state = TaskState::Done;
+    task.dispatch = None;
+    task.trouble = Trouble::default();
+    store::task::save(&mut tx, &[&task]).await?;
+    store::task::explain(&mut tx, id, None).await?;
+    store::task::log(&mut tx, id, by.actor, "approve", why).await?;
+    capture::release(&mut tx, &[id.0], Vec::new()).await?;
+    cascade::resolved(&mut tx, &mut features, vec![id], &mut signals).await?;
+    finish::check(&mut tx, &mut features, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    if by.resumes {
+        resume::after_decision(&mut tx, feature, true, &mut signals).await?;
+    }
+    by.note(&mut tx, 1).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(1), signals))
+}

@@ -1,0 +1,192 @@
+//! What can be done to a task, in which state, and where it leads.
+
+use ralph_shared::kind::SessionKind;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::states::TaskState;
+use crate::store;
+use crate::store::task::Task;
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Steered {
+    /// It was done; so many tasks or sessions were concerned.
+    Done(usize),
+    /// Nothing of that id.
+    NotFound,
+    /// It can't be done to something in that state.
+    Refused(String),
+}
+
+/// Who gives a command.
+#[derive(Debug, Clone, Copy)]
+pub struct By<'a> {
+    /// Their name in logs.
+    pub actor: &'a str,
+    /// The request that it came with, which is done once.
+    pub request: Option<Uuid>,
+    /// Whether a run goes on that ended for what is decided.
+    pub resumes: bool,
+}
+
+impl<'a> From<&'a str> for By<'a> {
+    fn from(actor: &'a str) -> Self {
+        Self {
+            actor,
+            request: None,
+            resumes: false,
+        }
+    }
+}
+
+impl By<'_> {
+    /// What the request came to if it was done before.
+    pub(in crate::flow) async fn done(self, conn: &mut PgConnection) -> sqlx::Result<Option<Steered>> {
+        let Some(request) = self.request else {
+            return Ok(None);
+        };
+        let count = store::idempotency::done(conn, request).await?;
+        Ok(count.map(|count| Steered::Done(usize::try_from(count).unwrap_or(0))))
+    }
+
+    /// Notes within its transaction that the request is done.
+    pub(in crate::flow) async fn note(self, conn: &mut PgConnection, count: usize) -> sqlx::Result<()> {
+        match self.request {
+            Some(request) => {
+                let count = i64::try_from(count).unwrap_or(i64::MAX);
+                store::idempotency::note_done(conn, request, count).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a person does to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskCommand {
+    /// Goes on without it: dependents run.
+    Skip,
+    /// Takes it out: dependents don't run.
+    Cancel,
+    /// Fails it for good.
+    Fail,
+    /// Says that it is done.
+    Done,
+    /// Tries it again: after failure, cancel, skip or review.
+    Retry,
+    /// Sends back what waits for a person; only with a word on why.
+    Reject,
+    /// Takes it from the worker that has it, to be claimed again.
+    Release,
+}
+
+impl TaskCommand {
+    pub(in crate::flow::control) fn verb(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Cancel => "cancel",
+            Self::Fail => "fail",
+            Self::Done => "done",
+            Self::Retry => "retry",
+            Self::Reject => "reject",
+            Self::Release => "release",
+        }
+    }
+
+    /// What it does to a task, in a sentence.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Done => "call done",
+            other => other.verb(),
+        }
+    }
+
+    /// Whether the task is worked on again.
+    pub(in crate::flow::control) fn tries_again(self) -> bool {
+        matches!(self, Self::Retry | Self::Reject)
+    }
+
+    /// Whether it is for those who work on a task, and so for its parts where it has some.
+    pub(in crate::flow::control) fn is_for_parts(self, task: &Task) -> bool {
+        let cancelled_whole = self == Self::Skip && task.state == TaskState::Cancelled;
+        task.children > 0 && self != Self::Retry && !cancelled_whole
+    }
+
+    /// Whether it can be done to a part in this state, which isn't over.
+    pub(in crate::flow::control) fn fits(self, part: TaskState) -> bool {
+        match self {
+            Self::Release => part == TaskState::InProgress,
+            Self::Reject => part == TaskState::NeedsReview,
+            Self::Retry => matches!(part, TaskState::Failed | TaskState::NeedsReview),
+            Self::Fail => part != TaskState::Failed,
+            Self::Skip | Self::Cancel | Self::Done => true,
+        }
+    }
+
+    /// The state that it leads to, or why it is refused. What is for parts was referred to them before.
+    pub(in crate::flow::control) fn target(self, task: &Task) -> Result<TaskState, String> {
+        let refuse = || {
+            let (id, state) = (task.id, task.state.as_str());
+            Err(match (self, task.state) {
+                (Self::Done, TaskState::Done)
+                | (Self::Skip, TaskState::Skipped)
+                | (Self::Cancel, TaskState::Cancelled)
+                | (Self::Fail, TaskState::Failed) => format!("{id} is {state} already"),
+                (Self::Retry, TaskState::Done) => {
+                    format!("{id} is done; where it landed, `task revert {id} --redo` does it again")
+                }
+                _ => format!("can't {} a task that is {state}", self.words()),
+            })
+        };
+        match (self, task.state) {
+            // Of a parent, what failed below it is tried again, whatever it is itself, unless it is over.
+            (Self::Retry, state) if task.children > 0 && !state.is_resolved() => Ok(state),
+            (Self::Retry, state) if task.children > 0 => Err(format!(
+                "{} is {} with all of its parts; submit the work anew",
+                task.id,
+                state.as_str()
+            )),
+            (Self::Reject, state) if state != TaskState::NeedsReview => Err(format!(
+                "only what waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops what \
+                 runs, `task revert {0}` takes back what landed, `task retry {0} --reason TEXT` tries again what is over",
+                task.id,
+                state.as_str()
+            )),
+            (Self::Reject | Self::Done, _) if task.role == SessionKind::Check => Err(format!(
+                "{0} runs the gate on the base commit: `task retry {0}` tries it again, `task skip {0}` lets work land all the same",
+                task.id
+            )),
+            (Self::Reject, _) if task.role == SessionKind::Git => Err(format!(
+                "{0} changes branches without an agent that could be told why: `task retry {0}` does it again, `task cancel {0}` \
+                 leaves them",
+                task.id
+            )),
+            (_, TaskState::Done) => refuse(),
+            (
+                Self::Retry | Self::Reject,
+                TaskState::Failed | TaskState::NeedsReview | TaskState::Cancelled | TaskState::Skipped,
+            )
+            | (Self::Release, TaskState::InProgress) => Ok(task.waiting()),
+            (Self::Retry | Self::Reject | Self::Release, _) => refuse(),
+            (Self::Done, _) if task.role == SessionKind::Build => Err(format!(
+                "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \
+                 {0}` goes on without",
+                task.id
+            )),
+            (Self::Done, _) if task.role == SessionKind::Git => Err(format!(
+                "{0} changes branches, and nobody else can say that it did: `task retry {0}` does it again, `task skip {0}` \
+                 goes on without",
+                task.id
+            )),
+            // Its dependents and its parent went on already: taking that back is a retry's.
+            (_, TaskState::Skipped)
+            | (Self::Cancel | Self::Fail, TaskState::Cancelled)
+            | (Self::Fail, TaskState::Failed) => refuse(),
+            (Self::Skip, _) => Ok(TaskState::Skipped),
+            (Self::Cancel, _) => Ok(TaskState::Cancelled),
+            (Self::Fail, _) => Ok(TaskState::Failed),
+            (Self::Done, _) => Ok(TaskState::Done),
+        }
+    }
+}

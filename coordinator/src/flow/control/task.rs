@@ -1,0 +1,277 @@
+//! A person's command to a task, done in one transaction with everything that follows from it.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{Control, EndReason, GitOperation};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::super::cascade::{self, Features, moved};
+use super::super::{Signals, finish, integrate};
+use super::command::{By, Steered, TaskCommand};
+use super::proposal;
+use crate::domain::states::{FeatureState, TaskState, Verification};
+use crate::domain::status::suggestion;
+use crate::flow::control::{retry, subtasks};
+use crate::flow::{finish::resume, integrate::base_gate};
+use crate::store;
+use crate::store::feature::Locked;
+use crate::store::git::integration::{Closed, IntegrationState};
+use crate::store::git::operation::Pushes;
+use crate::store::task::Task;
+
+/// Does `command` to a task; who did it and `why` go into its log.
+pub async fn task(
+    db: &PgPool,
+    id: TaskId,
+    command: TaskCommand,
+    by: impl Into<By<'_>>,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let by = by.into();
+    let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        return Ok((done, Signals::default()));
+    }
+    let mut steered = task_in(&mut tx, id, command, by.actor, why).await?;
+    if let Steered::Done(count) = steered.0 {
+        if by.resumes
+            && let Some(feature) = store::task::feature_of(&mut tx, id).await?
+        {
+            let wants_work = command.tries_again();
+            resume::after_decision(&mut tx, feature, wants_work, &mut steered.1).await?;
+        }
+        by.note(&mut tx, count).await?;
+        tx.commit().await?;
+    }
+    Ok(steered)
+}
+
+/// The same within a transaction of the caller's, who commits it when it was done.
+pub(in crate::flow) async fn task_in(
+    tx: &mut PgConnection,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let Some((mut features, mut task)) = cascade::lock_task(tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let feature = task.feature;
+    if command.is_for_parts(&task) {
+        let why = subtasks::refer(tx, id, command.verb(), |part| command.fits(part)).await?;
+        return Ok((Steered::Refused(why), signals));
+    }
+    let to = match command.target(&task) {
+        Ok(to) => to,
+        Err(reason) => return Ok((Steered::Refused(reason), signals)),
+    };
+    if command.tries_again()
+        && let Some(held) = features.get_mut(&feature)
+    {
+        match held.state {
+            FeatureState::Cancelled => {
+                let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+                return Ok((Steered::Refused(why), signals));
+            }
+            // There is something to run again.
+            FeatureState::Done => held.state = FeatureState::Ready,
+            _ => {}
+        }
+    }
+    if command.tries_again()
+        && let Some(parent) = task.parent
+        && let Some(state) = store::task::state_of(tx, parent).await?
+        && state.is_resolved()
+    {
+        let reason = format!(
+            "its parent {parent} is {} already; submit the work anew",
+            state.as_str()
+        );
+        return Ok((Steered::Refused(reason), signals));
+    }
+    if let Some(decided) = store::git::integration::open_of_tasks(tx, &[id.0]).await?.first() {
+        let held = features.get(&feature);
+        let state = held.map_or(FeatureState::Cancelled, |held| held.state);
+        // Of a cancelled feature nobody finds out any more whether it arrived.
+        let is_abandoned = state == FeatureState::Cancelled && decided.dispatch.is_none();
+        if decided.state == IntegrationState::Decided && !is_abandoned {
+            let finds_out = held.and_then(|held| suggestion::finds_out(state, &held.name));
+            let reason = match finds_out.filter(|_| decided.dispatch.is_none()) {
+                Some(finds_out) => {
+                    format!("its push was decided, and nobody knows whether it arrived; {finds_out}")
+                }
+                None => "its integration is decided and being pushed; try again in a moment".to_owned(),
+            };
+            return Ok((Steered::Refused(reason), signals));
+        }
+        let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn);
+        store::git::integration::close(tx, &withdrawn).await?;
+    }
+    if task.role == SessionKind::Git
+        && let Some(reason) = pushes(tx, &task, command, features.get(&feature)).await?
+    {
+        return Ok((Steered::Refused(reason), signals));
+    }
+    if command.tries_again()
+        && let Some(reason) = is_void(tx, &task).await?
+    {
+        return Ok((Steered::Refused(reason), signals));
+    }
+    if command == TaskCommand::Retry && task.children > 0 {
+        let leaves = retry::failed_below(tx, &task).await?;
+        if leaves.is_empty() {
+            let why =
+                format!("nothing below {id} failed or waits for a person, so there is nothing to try again");
+            return Ok((Steered::Refused(why), signals));
+        }
+        let ids: Vec<TaskId> = leaves.iter().map(|leaf| leaf.id).collect();
+        retry::try_again(tx, &mut features, leaves, why, &mut signals).await?;
+        for leaf in &ids {
+            store::task::log(tx, *leaf, actor, command.verb(), why).await?;
+        }
+        base_gate::follow(tx, &mut features, feature, base_gate::Why::Again, &mut signals).await?;
+        integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
+        end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
+        return Ok((Steered::Done(ids.len()), signals));
+    }
+    if command.tries_again() {
+        retry::try_again(tx, &mut features, vec![task], why, &mut signals).await?;
+    } else {
+        let settled = proposal::settle(tx, &mut features, &task, to, actor, &mut signals).await?;
+        if let Err(why) = settled {
+            return Ok((Steered::Refused(why), signals));
+        }
+        let from = task.state;
+        fence_off(tx, &mut task, &mut signals).await?;
+        store::queue::ready::withdraw(tx, &[id.0]).await?;
+        moved(&mut features, feature, from, to);
+        task.state = to;
+        task.next_kind = (task.children == 0).then_some(task.role);
+        let reason = (to == TaskState::Failed).then_some(why.unwrap_or("a person failed it"));
+        store::task::explain(tx, id, reason).await?;
+        store::task::save(tx, &[&task]).await?;
+        if from == TaskState::Failed {
+            cascade::forgiven(tx, &mut features, feature, &[], &mut signals).await?;
+        }
+        match to {
+            TaskState::Done | TaskState::Skipped => {
+                if from == TaskState::Cancelled {
+                    store::task::reopen_parents(tx, &[id.0]).await?;
+                }
+                cascade::resolved(tx, &mut features, vec![id], &mut signals).await?;
+            }
+            TaskState::Cancelled => cascade::cancelled(tx, &mut features, &[id.0], &mut signals).await?,
+            TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id)]).await?,
+            _ => signals.got_work(store::queue::ready::enqueue(tx, &[id.0], &[0]).await?),
+        }
+    }
+    if command.tries_again() {
+        base_gate::follow(tx, &mut features, feature, base_gate::Why::Again, &mut signals).await?;
+    }
+    integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
+    end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
+    Ok((Steered::Done(1), signals))
+}
+
+/// Why a revert has nothing to take back any more: its commit isn't the landing of its task by now.
+async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+    if task.role != SessionKind::Git {
+        return Ok(None);
+    }
+    let operation = store::git::operation::of_tasks(conn, &[task.id.0])
+        .await?
+        .remove(&task.id);
+    let Some(GitOperation::Revert { task: of, commit, .. }) = operation else {
+        return Ok(None);
+    };
+    let stands = store::git::operation::is_landing(conn, of, &commit).await?;
+    Ok((!stands).then(|| {
+        format!(
+            "what {of} had landed as {commit} was taken back before; `task revert {of}` takes back what it landed since, `task cancel \
+             {}` ends this one",
+            task.id
+        )
+    }))
+}
+
+/// Why a change of branches without an agent can't be taken from whoever was let push it, or is to find out whether it arrived.
+async fn pushes(
+    conn: &mut PgConnection,
+    task: &Task,
+    command: TaskCommand,
+    feature: Option<&Locked>,
+) -> sqlx::Result<Option<String>> {
+    // What is over, or was brought to a person, nobody looks after by itself: they may look, or have a worker look.
+    let goes_on = matches!(
+        task.state,
+        TaskState::Pending | TaskState::Blocked | TaskState::InProgress
+    );
+    Ok(match store::git::operation::pushes(conn, task.id).await? {
+        Pushes::Known => None,
+        _ if command.tries_again() => None,
+        Pushes::UnderWay => Some(
+            "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a moment"
+                .to_owned(),
+        ),
+        Pushes::InDoubt if !goes_on => None,
+        Pushes::InDoubt => match feature {
+            // Of a cancelled feature nobody finds out any more whether it arrived.
+            None => None,
+            Some(feature) if feature.state == FeatureState::Cancelled => None,
+            Some(feature) => Some(match suggestion::finds_out(feature.state, &feature.name) {
+                Some(finds_out) => {
+                    format!("its push was allowed, and nobody knows whether it arrived; {finds_out}")
+                }
+                None => {
+                    "its push was allowed, and whether it arrived is not known yet; its next try finds out, try again then"
+                        .to_owned()
+                }
+            }),
+        },
+    })
+}
+
+async fn end_of_step(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    id: TaskId,
+    command: TaskCommand,
+    actor: &str,
+    why: Option<&str>,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    store::task::log(conn, id, actor, command.verb(), why).await?;
+    finish::check(conn, features, signals).await?;
+    cascade::save_features(conn, features, signals).await
+}
+
+/// Takes a task from whoever has it: its fence is cleared, its session is told to end, and no verdict is waited for.
+pub(in crate::flow) async fn fence_off(
+    conn: &mut PgConnection,
+    task: &mut Task,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let live = store::dispatch::live_of_tasks(conn, &[task.id.0]).await?;
+    let ids: Vec<Uuid> = live.iter().map(|(dispatch, _)| dispatch.0).collect();
+    store::dispatch::lease::supersede(conn, &ids, "a person took the task from it").await?;
+    store::git::integration::release_turn(conn, &ids).await?;
+    for (dispatch, worker) in live {
+        signals.order(
+            &worker,
+            Control::End {
+                dispatch,
+                reason: EndReason::Fenced,
+            },
+        );
+    }
+    task.dispatch = None;
+    if task.verification == Verification::Pending {
+        task.verification = Verification::None;
+    }
+    Ok(())
+}

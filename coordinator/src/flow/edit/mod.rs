@@ -1,0 +1,389 @@
+//! What people change of what stands: a task that doesn't run, and features that nobody needs any more.
+
+pub mod cycle;
+pub mod dependencies;
+pub mod remove;
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use sqlx::{PgConnection, PgPool};
+
+use super::{Signals, cascade, integrate, submit};
+use crate::domain::budget::limit;
+use crate::domain::run::{Run, RunSettings};
+use crate::domain::states::{FeatureState, TaskState};
+use crate::domain::steps;
+use crate::flow::control::{self, By, Steered, TaskCommand};
+use crate::flow::{finish::resume, integrate::base_gate, submit::agent_graph};
+use crate::store;
+use crate::store::edit::{FeatureEdit, TaskEdit};
+use crate::store::feature::{Locked, Text};
+
+/// Changes a task. One that is worked on, or done, is refused: what runs was told something else. Of one that its parts work on, the words
+/// change, which those read that begin from now on.
+/// `before` is the description that the change started from: when it is another one by now, nothing is stored.
+pub async fn task(
+    db: &PgPool,
+    id: TaskId,
+    edit: &TaskEdit,
+    before: Option<&str>,
+    actor: &str,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let Some((_features, task)) = cascade::lock_task(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, signals));
+    };
+    let feature = task.feature;
+    let refused = match task.state {
+        TaskState::InProgress if task.children > 0 && edit.is_words() => None,
+        TaskState::InProgress if task.children > 0 => {
+            Some(control::refer(&mut tx, id, "edit", |_| true).await?)
+        }
+        TaskState::InProgress => Some(format!(
+            "{id} is worked on; `task interrupt {id}` first, or submit another task"
+        )),
+        TaskState::Done => Some(format!(
+            "{id} is over, and no session will read it; where it landed, `task revert {id} --redo` does it again, else submit \
+             another task"
+        )),
+        _ => None,
+    };
+    if let Some(why) = refused {
+        return Ok((Steered::Refused(why), signals));
+    }
+    let stands = store::edit::stands(&mut tx, id).await?.unwrap_or_default();
+    if let Some(before) = before
+        && stands.description.as_deref() != Some(before)
+    {
+        let why = "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that";
+        return Ok((Steered::Refused(why.to_owned()), signals));
+    }
+    store::edit::task(&mut tx, id, edit).await?;
+    // The queue holds pool, agent and priority as they were, and what it is held for may be none of its paths any more.
+    let changes_queue =
+        edit.pool.is_some() || edit.agent.is_some() || edit.priority.is_some() || edit.paths.is_some();
+    let queued = task.state == TaskState::Pending && changes_queue;
+    if queued {
+        let delay_ms = store::queue::ready::delay_ms(&mut tx, id).await?;
+        store::queue::ready::withdraw(&mut tx, &[id.0]).await?;
+        signals.got_work(store::queue::ready::enqueue(&mut tx, &[id.0], &[delay_ms]).await?);
+    }
+    store::task::log(&mut tx, id, actor, "edit", Some(&words(&stands, edit))).await?;
+    tx.commit().await?;
+    signals.features.insert(feature);
+    Ok((Steered::Done(1), signals))
+}
+
+/// Makes the limits and choices that a run is to have of those that it has, or says why there are none such.
+pub type Wished<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
+
+/// Changes a feature: what sessions are told and given that begin from now on. `before` is the description that the change started
+/// from, as in [`task`]. Counts the tasks that changed with it.
+pub async fn feature(
+    db: &PgPool,
+    id: FeatureId,
+    edit: &FeatureEdit,
+    before: Option<&str>,
+    run: Option<Wished<'_>>,
+    by: By<'_>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(held) = features.get(&id) else {
+        return Ok((Steered::NotFound, Signals::default()));
+    };
+    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    if held.state == FeatureState::Cancelled {
+        return refused(format!(
+            "`{}` is cancelled: no session will begin that a change could concern; submit another feature",
+            held.name
+        ));
+    }
+    if held.has_dir && edit.max_parallel.is_some_and(|most| most > 1) {
+        return refused(format!(
+            "`{}` works in a folder itself, where one session works at a time; `max_parallel` stays 1",
+            held.name
+        ));
+    }
+    if let Some(text) = &edit.description {
+        let texts = store::feature::texts(&mut tx, id).await?.unwrap_or_default();
+        if before.is_some_and(|before| before != texts.description) {
+            return refused(
+                "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
+                    .to_owned(),
+            );
+        }
+        store::edit::describe(&mut tx, id, text).await?;
+    }
+    if let Some(wished) = run
+        && let Err(why) = change_run(&mut tx, held, wished).await?
+    {
+        return refused(why);
+    }
+    let mut signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
+    if run.is_some() && matches!(held.state, FeatureState::Running | FeatureState::Paused) {
+        base_gate::follow(&mut tx, &mut features, id, base_gate::Why::Changed, &mut signals).await?;
+        cascade::save_features(&mut tx, &features, &mut signals).await?;
+        integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
+    }
+    store::edit::feature(&mut tx, id, edit).await?;
+    let mut changed = 0;
+    if edit.max_retries.is_some() || edit.verify.is_some() {
+        let why = words_of_feature(edit);
+        changed = store::edit::tasks_of_feature(&mut tx, id, edit, by.actor, &why).await?;
+    }
+    if by.resumes {
+        resume::after_raise(&mut tx, id, &mut signals).await?;
+    }
+    tx.commit().await?;
+    Ok((Steered::Done(usize::try_from(changed).unwrap_or(0)), signals))
+}
+
+/// Changes the run that is under way, or that ended and may go on, or what a draft was given for its first one. The inner error says why it can't.
+async fn change_run(
+    conn: &mut PgConnection,
+    held: &Locked,
+    wished: Wished<'_>,
+) -> sqlx::Result<Result<(), String>> {
+    let last = store::run::last(conn, held.id).await?;
+    let may_go_on = held.state != FeatureState::Done;
+    if let Some(run) = last.as_ref().filter(|run| run.ended_at.is_none() || may_go_on) {
+        let settings = match wished(&run.settings) {
+            Ok(settings) => settings,
+            Err(why) => return Ok(Err(why)),
+        };
+        let after = Run {
+            settings: settings.clone(),
+            ..run.clone()
+        };
+        if let Some(reached) = limit::reached(&after)
+            && run.ended_at.is_some()
+            && settings.limits() != run.settings.limits()
+        {
+            return Ok(Err(format!(
+                "with that limit nothing of `{}` could begin ({reached}); give more, or 0 for none",
+                held.name
+            )));
+        }
+        store::run::change(conn, run.id, &settings).await?;
+        if settings.agent != run.settings.agent {
+            // The queue holds the agent that each task needs.
+            store::queue::ready::follow_run(conn, held.id).await?;
+        }
+        return Ok(Ok(()));
+    }
+    let (_, defaults) = store::feature::draft(conn, held.id).await?;
+    let draft = submit::first_run(conn, held.id).await?;
+    let (Some(draft), Some(defaults), None) = (draft, defaults, last) else {
+        return Ok(Err(format!(
+            "`{0}` doesn't run, so there are no limits and choices to change; `feature run {0}` takes them, and has those of the last \
+             run where it is told nothing",
+            held.name
+        )));
+    };
+    let settings = match wished(&draft) {
+        Ok(settings) => submit::value(&settings)?,
+        Err(why) => return Ok(Err(why)),
+    };
+    store::feature::keep_draft(conn, held.id, &settings, &defaults).await?;
+    Ok(Ok(()))
+}
+
+/// What was changed of a feature's tasks, for their logs.
+fn words_of_feature(edit: &FeatureEdit) -> String {
+    let retries = edit.max_retries.map(|n| format!("max_retries to `{n}`"));
+    let verify = edit.verify.map(|verify| format!("verify to `{verify}`"));
+    let changes: Vec<String> = [retries, verify].into_iter().flatten().collect();
+    format!("changed {}, with all of its feature", changes.join(", "))
+}
+
+/// Stores the task graph that a person wants in the place of the one that waits for their approval. `before` is the text that
+/// they started from, as in [`text`].
+pub async fn graph(
+    db: &PgPool,
+    id: FeatureId,
+    text: &str,
+    before: Option<&str>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    let held = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(texts) = store::feature::texts(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, Signals::default()));
+    };
+    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let name = held.get(&id).map_or("the feature", |held| held.name.as_str());
+    let step = match store::feature::step(&mut tx, id, SessionKind::Build).await? {
+        Some(step) => store::task::lock(&mut tx, &[step.0]).await?.pop(),
+        None => None,
+    };
+    let (state, gave) = (
+        step.as_ref().map(|step| step.state),
+        step.is_some_and(|step| step.attempt == 0),
+    );
+    // What a review asks for stands there too, until its own corrections landed.
+    let waits = state == Some(TaskState::NeedsReview);
+    let Some(stored) = texts.proposed_graph.filter(|_| waits) else {
+        return refused(format!(
+            "no task graph of {name} waits for approval; `task create TITLE --feature {name}` adds a task"
+        ));
+    };
+    if before.is_some_and(|before| before != stored) {
+        return refused(
+            "the task graph was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
+                .to_owned(),
+        );
+    }
+    if let Err(problem) = agent_graph::check(text, gave) {
+        return refused(problem);
+    }
+    store::feature::write(&mut tx, id, Text::ProposedGraph, Some(text)).await?;
+    tx.commit().await?;
+    let signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
+    Ok((Steered::Done(1), signals))
+}
+
+/// Stores the specification or the plan that a person wrote; the step that would have written it is done, and one that wrote for that
+/// step alone is skipped, so that nothing of it goes on beside what follows. `before` is the text that they started from: when it
+/// changed meanwhile, nothing is stored.
+pub async fn text(
+    db: &PgPool,
+    id: FeatureId,
+    step: SessionKind,
+    text: &str,
+    before: Option<&str>,
+    by: By<'_>,
+) -> sqlx::Result<(Steered, Signals)> {
+    let mut tx = db.begin().await?;
+    cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(texts) = store::feature::texts(&mut tx, id).await? else {
+        return Ok((Steered::NotFound, Signals::default()));
+    };
+    let result = steps::result(step);
+    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let (which, stored) = match step {
+        SessionKind::Plan => (Text::Plan, texts.plan),
+        _ => (Text::Spec, texts.spec),
+    };
+    if let Some(before) = before
+        && before != stored.as_deref().unwrap_or_default()
+    {
+        return refused(format!(
+            "the {result} was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
+        ));
+    }
+    let task = store::feature::step(&mut tx, id, step).await?;
+    let state = match task {
+        Some(task) => store::task::state_of(&mut tx, task).await?,
+        None => None,
+    };
+    if let (Some(task), Some(TaskState::InProgress)) = (task, state) {
+        return refused(format!(
+            "a session writes the {result} right now; wait for it, or `task interrupt {task}` first"
+        ));
+    }
+    store::feature::write(&mut tx, id, which, Some(text)).await?;
+    let mut signals = Signals {
+        features: BTreeSet::from([id]),
+        ..Signals::default()
+    };
+    let mut ends = Vec::new();
+    if let Some(before) = steps::needless_with(step)
+        && let Some(task) = store::feature::step(&mut tx, id, before).await?
+    {
+        let state = store::task::state_of(&mut tx, task).await?;
+        ends.push((task, state, TaskCommand::Skip));
+    }
+    ends.extend(task.map(|task| (task, state, TaskCommand::Done)));
+    let why = format!("a person wrote the {result}");
+    for (task, state, command) in ends {
+        if state.is_none_or(TaskState::is_resolved) {
+            continue;
+        }
+        let (steered, more) = control::task_in(&mut tx, task, command, by.actor, Some(&why)).await?;
+        if !matches!(steered, Steered::Done(_)) {
+            return Ok((steered, more));
+        }
+        signals.merge(more);
+    }
+    if by.resumes {
+        resume::after_decision(&mut tx, id, false, &mut signals).await?;
+    }
+    tx.commit().await?;
+    Ok((Steered::Done(1), signals))
+}
+
+/// What was changed, for the log: what stood before is in it, so that no words are lost.
+fn words(before: &TaskEdit, edit: &TaskEdit) -> String {
+    fn shown<T: ToString>(value: Option<&T>) -> String {
+        value.map_or_else(|| "none".to_owned(), T::to_string)
+    }
+    fn change<T: ToString>(name: &str, before: Option<&T>, now: Option<&T>) -> Option<String> {
+        now.map(|now| format!("{name} from `{}` to `{}`", shown(before), now.to_string()))
+    }
+    let joined = |paths: &Option<Vec<String>>| paths.as_ref().map(|paths| paths.join(", "));
+    let changes = [
+        change("title", before.title.as_ref(), edit.title.as_ref()),
+        change("priority", before.priority.as_ref(), edit.priority.as_ref()),
+        change("pool", before.pool.as_ref(), edit.pool.as_ref()),
+        change("agent", before.agent.as_ref(), edit.agent.as_ref()),
+        change("model", before.model.as_ref(), edit.model.as_ref()),
+        change(
+            "max_retries",
+            before.max_retries.as_ref(),
+            edit.max_retries.as_ref(),
+        ),
+        change("verify", before.verify.as_ref(), edit.verify.as_ref()),
+        change(
+            "paths",
+            joined(&before.paths).as_ref(),
+            joined(&edit.paths).as_ref(),
+        ),
+        edit.description
+            .as_ref()
+            .map(|_| match before.description.as_deref() {
+                None | Some("") => "description, which was empty".to_owned(),
+                Some(text) => format!("description, which was:\n{text}"),
+            }),
+    ];
+    let changes: Vec<String> = changes.into_iter().flatten().collect();
+    format!("changed {}", changes.join(", "))
+}
+
+/// Deletes a feature that doesn't run, with its outcomes; its branches stay.
+pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered> {
+    let mut tx = db.begin().await?;
+    let features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(feature) = features.get(&id) else {
+        return Ok(Steered::NotFound);
+    };
+    let live = store::dispatch::live_count(&mut tx, id).await?;
+    if live > 0 || matches!(feature.state, FeatureState::Running | FeatureState::Paused) {
+        let sessions = if live == 1 { "session" } else { "sessions" };
+        let next = match feature.state {
+            FeatureState::Running | FeatureState::Paused => {
+                format!("`feature cancel {}` first", feature.name)
+            }
+            _ => "they are told to end: try again in a moment (`worker list` says where they are)".to_owned(),
+        };
+        let why = format!(
+            "can't delete the feature `{}` while it is {} with {live} {sessions}; {next}",
+            feature.name,
+            feature.state.as_str()
+        );
+        return Ok(Steered::Refused(why));
+    }
+    let entries = store::edit::delete_feature(&mut tx, id).await?;
+    store::memory::library::lock(&mut tx, &[feature.repo_id.as_str()]).await?;
+    store::memory::index::remove(&mut tx, &entries).await?;
+    tx.commit().await?;
+    Ok(Steered::Done(1))
+}

@@ -1,0 +1,291 @@
+//! A run's end: decided from counters, looked at after every change and by a poll (SPEC 3.4, 3.5).
+
+pub mod limits;
+pub mod resume;
+
+use std::collections::{BTreeSet, HashMap};
+
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::wire::{Control, EndReason, GitOperation};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::cascade::{self, Features};
+use super::guard::{guarded, is_away};
+use super::{Signals, integrate, submit};
+use crate::domain::gate;
+use crate::domain::run::end::{self, Decision, Facts};
+use crate::domain::states::{FeatureState, RunOutcome, TaskState};
+use crate::domain::status::suggestion::{self, FeatureVerb};
+use crate::flow::control::{By, Steered};
+use crate::flow::{claim::path_holds, integrate::operations};
+use crate::store;
+
+/// Ends the runs of held features that are over; the caller writes the features back.
+pub async fn check(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let running = features
+        .values()
+        .filter(|feature| feature.state == FeatureState::Running);
+    let (ids, runs): (Vec<Uuid>, Vec<Uuid>) = running
+        .filter_map(|feature| Some((feature.id.0, feature.current_run?.0)))
+        .unzip();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let runs = store::run::read(conn, &runs).await?;
+    let under_way = store::queue::ready::under_way(conn, &ids).await?;
+    let troubled = features.values().filter(|feature| {
+        let waits = feature.counts.of(TaskState::NeedsReview) + feature.counts.of(TaskState::Failed) > 0;
+        feature.has_repository && feature.state == FeatureState::Running && waits
+    });
+    let troubled: Vec<Uuid> = troubled.map(|feature| feature.id.0).collect();
+    let checks = match troubled[..] {
+        [] => HashMap::new(),
+        _ => store::git::gate::open(conn, &troubled).await?,
+    };
+    let held = store::budget::held(conn, &ids).await?;
+    for run in runs {
+        let (Some(feature), Some(under_way)) = (features.get_mut(&run.feature), under_way.get(&run.feature))
+        else {
+            continue;
+        };
+        let facts = Facts {
+            state: feature.state,
+            counts: feature.counts,
+            live: under_way.live,
+            queued: under_way.queued,
+            following_up: under_way.following_up,
+            integrating: under_way.integrating,
+            gate: checks
+                .get(&run.feature)
+                .filter(|check| check.waits)
+                .map(why_nothing_lands),
+            held: held.get(&run.feature).cloned(),
+            now: run.now,
+            run: &run,
+        };
+        match end::decide(&facts) {
+            Decision::GoOn => {}
+            Decision::EndSessions { reason } => {
+                let sessions = end_sessions(conn, feature.id, None, EndReason::RunLimit, signals).await?;
+                tracing::info!(feature = feature.name, reason, sessions, "run limit reached");
+            }
+            Decision::End {
+                outcome: RunOutcome::Complete,
+                reason,
+            } => complete(conn, feature, &facts, &reason, signals).await?,
+            Decision::End { outcome, reason } => {
+                tracing::info!(
+                    feature = feature.name,
+                    outcome = outcome.as_str(),
+                    reason,
+                    "run ended"
+                );
+                end(conn, feature, outcome, &reason, signals).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What holds up every landing of a feature, where only a person can move it on.
+fn why_nothing_lands(check: &store::git::gate::Open) -> String {
+    let commit = match &check.operation {
+        GitOperation::Check { commit, .. } => gate::short(commit),
+        _ => "",
+    };
+    if check.fails {
+        format!("the gate fails on the base commit {commit}")
+    } else {
+        format!("the gate could not be tried on the base commit {commit}")
+    }
+}
+
+/// Every task is resolved: what follows is a review where one is due, then the merge where one is asked for, then the end.
+async fn complete(
+    conn: &mut PgConnection,
+    feature: &mut store::feature::Locked,
+    facts: &Facts<'_>,
+    reason: &str,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let name = feature.name.clone();
+    let (outcome, reason) = match submit::review_due(conn, feature).await? {
+        Some(newest) if !end::used_up(facts) => {
+            tracing::info!(feature = name, "every task is resolved: the feature is reviewed");
+            return submit::review(conn, feature, newest, signals).await;
+        }
+        // Nor is it merged before.
+        Some(_) => {
+            let why = format!(
+                "{reason}, but the run may not go on to the review that is due; `feature review {name}` begins it"
+            );
+            (RunOutcome::Complete, why)
+        }
+        None => match operations::merge_due(conn, feature).await? {
+            Some(due) if end::hard_limit(facts).is_none() => {
+                tracing::info!(feature = name, "the feature is finished: it is merged");
+                return operations::finish(conn, feature, due, signals).await;
+            }
+            Some(due) => {
+                let how = due.how;
+                let why = format!(
+                    "{reason}, but the run may not go on to the merge; `feature merge {name} --how {how}` does it"
+                );
+                (RunOutcome::Complete, why)
+            }
+            None if submit::has_work(conn, feature.id).await? => (RunOutcome::Complete, reason.to_owned()),
+            None => (
+                RunOutcome::NoPlan,
+                "its steps are over, and no tasks came of them".to_owned(),
+            ),
+        },
+    };
+    tracing::info!(feature = name, outcome = outcome.as_str(), reason, "run ended");
+    end(conn, feature, outcome, &reason, signals).await
+}
+
+async fn end(
+    conn: &mut PgConnection,
+    feature: &mut store::feature::Locked,
+    outcome: RunOutcome,
+    reason: &str,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    if let Some(run) = feature.current_run {
+        store::run::end(conn, run, outcome, reason).await?;
+        store::notice::run_ended(conn, feature.id, run, outcome, reason).await?;
+        signals.ended_runs.push(run);
+    }
+    let asked = match outcome {
+        RunOutcome::LimitReached => EndReason::RunLimit,
+        _ => EndReason::Interrupted,
+    };
+    empty(conn, feature.id, asked, signals).await?;
+    feature.state = outcome.feature_state();
+    Ok(())
+}
+
+/// Takes a held feature's tasks out of the queue and ends its sessions in order. Claims hold no lock on the feature: one that is under way is
+/// waited for by the first, so that the second sees what it began.
+pub(super) async fn empty(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    reason: EndReason,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    store::queue::ready::withdraw_feature(conn, feature).await?;
+    end_sessions(conn, feature, None, reason, signals).await.map(drop)
+}
+
+/// Asks the sessions of a feature, or of one task of it, to end in order: what they did is pushed and reported. How many there are.
+pub(super) async fn end_sessions(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    task: Option<TaskId>,
+    reason: EndReason,
+    signals: &mut Signals,
+) -> sqlx::Result<usize> {
+    let ending = store::dispatch::lease::ask_to_end(conn, feature, task, reason).await?;
+    for (dispatch, worker) in &ending {
+        let dispatch = *dispatch;
+        signals.order(worker, Control::End { dispatch, reason });
+    }
+    Ok(ending.len())
+}
+
+/// A person ends the run (SPEC 3.5): what runs is ended in order and pushed, and another run may go on with what is left.
+pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    if let Some(done) = by.done(&mut tx).await? {
+        let run = store::run::last(&mut tx, id).await?;
+        return Ok((done, run.map(|run| run.id), signals));
+    }
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
+    let Some(held) = features.get_mut(&id) else {
+        return Ok((Steered::NotFound, None, signals));
+    };
+    if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
+        let why = suggestion::of_feature(FeatureVerb::Stop, held.state, &held.name);
+        return Ok((Steered::Refused(why), None, signals));
+    }
+    let run = held.current_run;
+    let why = "a person stopped the run";
+    end(&mut tx, held, RunOutcome::Interrupted, why, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    by.note(&mut tx, 1).await?;
+    tx.commit().await?;
+    Ok((Steered::Done(1), run, signals))
+}
+
+/// `<promise>FAILURE</promise>`: the run ends with Failure, and what runs is interrupted and pushed (SPEC 3.5).
+pub async fn promise_failure(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    feature: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let Some(held) = features.get_mut(&feature) else {
+        return Ok(());
+    };
+    // What ran when a person paused it goes on, and may find out.
+    if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
+        return Ok(());
+    }
+    end(conn, held, RunOutcome::Failure, end::GIVEN_UP, signals).await
+}
+
+/// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. One that can't be looked
+/// at keeps nobody from the others. Returns how many it looked at.
+pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
+    let mut signals = Signals::default();
+    let mut conn = db.acquire().await?;
+    signals
+        .features
+        .extend(store::feature::priority::tell_late(&mut conn).await?);
+    let running = store::feature::running(&mut conn).await?;
+    drop(conn);
+    let mut looked_at = 0;
+    for id in running {
+        match guarded(look(db, id)).await {
+            Ok(more) => {
+                looked_at += 1;
+                signals.merge(more);
+            }
+            // What was found before is told all the same.
+            Err(error) if is_away(&error) && looked_at > 0 => {
+                tracing::warn!(%error, "the other features are looked at later");
+                break;
+            }
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, feature = %id, "a feature can't be looked at; the others go on");
+            }
+        }
+    }
+    Ok((looked_at, signals))
+}
+
+async fn look(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
+    let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
+    // A poll makes it right: what may begin or land by now, and nobody was told of.
+    if features.values().any(|feature| feature.avoid_conflicts) {
+        path_holds::release(&mut tx, &[id], &mut signals).await?;
+    }
+    crate::flow::integrate::base_gate::look(&mut tx, &mut features, FeatureId(id), &mut signals).await?;
+    integrate::promote(&mut tx, &BTreeSet::from([FeatureId(id)]), &mut signals).await?;
+    check(&mut tx, &mut features, &mut signals).await?;
+    if features.values().map(|f| (f.state, f.counts)).ne(before) {
+        cascade::save_features(&mut tx, &features, &mut signals).await?;
+    }
+    tx.commit().await?;
+    Ok(signals)
+}

@@ -1,0 +1,121 @@
+//! A run goes on that ended for something a person decided since: a task that waited for them, or a limit.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::FeatureId;
+use sqlx::{PgConnection, PgPool};
+
+use crate::domain::budget::limit;
+use crate::domain::run::Run;
+use crate::domain::states::{FeatureState, RunOutcome};
+use crate::domain::status::condition::goes_on_after;
+use crate::flow::cascade::{self, Features};
+use crate::flow::{
+    Signals, finish,
+    integrate::{self, base_gate},
+};
+use crate::store;
+
+/// Lets the last run of a feature go on after a person decided on one of its tasks, if it ended for that. What `wants_work` is a task
+/// that a person wants worked on, or landed.
+pub async fn after_decision(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    wants_work: bool,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let mut features = cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
+    let Some(run) = ended(conn, &features, feature).await? else {
+        return Ok(());
+    };
+    if !run
+        .outcome
+        .is_some_and(|outcome| goes_on_after(outcome, wants_work))
+    {
+        return Ok(());
+    }
+    // One of which nothing would begin, since it waits for another decision, would end at once.
+    let needs_run = store::view::features(conn, &[feature.0])
+        .await?
+        .first()
+        .is_some_and(|view| view.needs_run);
+    match needs_run {
+        true => go_on(conn, &mut features, run, signals).await,
+        false => Ok(()),
+    }
+}
+
+/// The same after a limit of it was raised, as it is stored by then.
+pub async fn after_raise(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let mut features = cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
+    let Some(run) = ended(conn, &features, feature).await? else {
+        return Ok(());
+    };
+    let is_held = store::budget::held(conn, &[feature.0])
+        .await?
+        .contains_key(&feature);
+    if run.outcome != Some(RunOutcome::LimitReached) || limit::reached(&run).is_some() || is_held {
+        return Ok(());
+    }
+    go_on(conn, &mut features, run, signals).await
+}
+
+/// The last run of a feature that doesn't run, once it ended, and where nothing begins one by itself.
+async fn ended(
+    conn: &mut PgConnection,
+    features: &Features,
+    feature: FeatureId,
+) -> sqlx::Result<Option<Run>> {
+    let rests = features.get(&feature).is_some_and(|held| {
+        matches!(
+            held.state,
+            FeatureState::Planned | FeatureState::Ready | FeatureState::Failed
+        )
+    });
+    if !rests {
+        return Ok(None);
+    }
+    let last = store::run::last(conn, feature).await?;
+    Ok(last.filter(|run| run.ended_at.is_some()))
+}
+
+async fn go_on(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    run: Run,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let feature = run.feature;
+    store::run::reopen(conn, run.id).await?;
+    if let Some(held) = features.get_mut(&feature) {
+        held.begin(run.id);
+        tracing::info!(feature = held.name, run = %run.id, "a run goes on that had ended");
+        base_gate::ensure(conn, held, &run.settings, base_gate::Why::Again, signals).await?;
+    }
+    cascade::save_features(conn, features, signals).await?;
+    signals.got_work(store::queue::ready::enqueue_feature(conn, feature, Some(run.id)).await?);
+    integrate::promote(conn, &BTreeSet::from([feature]), signals).await?;
+    finish::check(conn, features, signals).await?;
+    cascade::save_features(conn, features, signals).await?;
+    signals.resumed.push(run.id);
+    Ok(())
+}
+
+/// Lets the runs go on of features whose own limit ended them, and holds them no more.
+pub async fn of_raised_budget(db: &PgPool, feature: Option<FeatureId>) -> sqlx::Result<Signals> {
+    let mut signals = Signals::default();
+    let ids = match feature {
+        Some(feature) => BTreeSet::from([feature]),
+        None => store::run::at_limit(&mut *db.acquire().await?).await?,
+    };
+    for id in ids {
+        let mut tx = db.begin().await?;
+        after_raise(&mut tx, id, &mut signals).await?;
+        tx.commit().await?;
+    }
+    Ok(signals)
+}

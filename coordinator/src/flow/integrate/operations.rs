@@ -1,0 +1,423 @@
+//! Changes of a feature's branches that people or the feature's end ask for (DESIGN 6): tasks that everybody sees, which a
+//! worker does without an agent, as long as nothing conflicts.
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{GitOperation, MergeHow};
+use sqlx::{PgConnection, PgPool};
+
+use crate::domain::ids::further;
+use crate::domain::states::{FeatureState, TaskState};
+use crate::flow::cascade::{self, Features};
+use crate::flow::{Signals, submit};
+use crate::prompt::{Templates, own_tasks};
+use crate::store;
+use crate::store::feature::Locked;
+use crate::store::git::operation::{Branches, Progress};
+use crate::store::task::NewTask;
+
+/// What came of a wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operated {
+    /// These tasks do it, one after the other.
+    Accepted(Vec<TaskId>),
+    /// Nothing of that id.
+    NotFound,
+    /// It can't be done as things stand, and why.
+    Refused(String),
+    /// Tasks of the feature are not done, which nobody said is meant so.
+    Unfinished(String),
+}
+
+/// How a landed task is taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RevertWish {
+    /// The task is done again afterwards, rather than cancelled.
+    pub redo: bool,
+    /// Landed tasks that waited for it are taken back as well, the last first.
+    pub dependents: bool,
+}
+
+/// A feature that the transaction holds, and where it stands.
+struct Held {
+    features: Features,
+    branches: Branches,
+}
+
+impl Held {
+    fn feature(&mut self, id: FeatureId) -> Option<&mut Locked> {
+        self.features.get_mut(&id)
+    }
+}
+
+/// Locks a feature whose branches can be changed.
+async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Result<Held, Operated>> {
+    let features = cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
+    let Some(held) = features.get(&feature) else {
+        return Ok(Err(Operated::NotFound));
+    };
+    if held.state == FeatureState::Cancelled {
+        let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+        return Ok(Err(Operated::Refused(why)));
+    }
+    let Some(branches) = store::git::operation::branches(conn, feature).await? else {
+        let why = format!("the feature `{}` has no repository, or no tasks yet", held.name);
+        return Ok(Err(Operated::Refused(why)));
+    };
+    Ok(Ok(Held { features, branches }))
+}
+
+/// The same, unless a task of it does the same already.
+async fn hold_for(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    is_same: impl Fn(&GitOperation) -> bool,
+) -> sqlx::Result<Result<Held, Operated>> {
+    let held = match hold(conn, feature).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let open = store::git::operation::open(conn, feature).await?;
+    if let Some((task, _)) = open.iter().find(|(_, open)| is_same(open)) {
+        return Ok(Err(Operated::Refused(does_that_already(*task))));
+    }
+    Ok(Ok(held))
+}
+
+/// Why a feature can't be merged now: a task for it would be left, and merge it with some later run that nobody starts for that.
+fn not_now(held: &Locked, progress: Progress) -> Option<String> {
+    let name = &held.name;
+    match held.state {
+        FeatureState::Paused => Some(format!(
+            "the feature `{name}` is paused; go on with `feature resume {name}`, then ask again"
+        )),
+        FeatureState::Running => None,
+        _ if progress.open > 0 => Some(format!(
+            "no run of `{name}` is under way, and one would go on with its {} open task(s) as well: start it with `feature run {name}` \
+             and ask again, or skip or cancel those tasks first",
+            progress.open
+        )),
+        _ => None,
+    }
+}
+
+fn does_that_already(task: TaskId) -> String {
+    format!("{task} does that already; `task show {task}` says how far it is")
+}
+
+/// The tasks that an earlier try of the request made whose first task gets the id `first`, if it made any.
+pub async fn made_before(db: &PgPool, first: TaskId) -> sqlx::Result<Option<Vec<TaskId>>> {
+    let mut conn = db.acquire().await?;
+    let mut tasks = Vec::new();
+    loop {
+        let next = TaskId(further(first.0, tasks.len()));
+        if store::task::feature_of(&mut conn, next).await?.is_none() {
+            return Ok((!tasks.is_empty()).then_some(tasks));
+        }
+        tasks.push(next);
+    }
+}
+
+/// Takes what the feature's base has by now into its branch; `id` is the task's that does it.
+pub async fn update(
+    db: &PgPool,
+    templates: &Templates,
+    feature: FeatureId,
+    id: TaskId,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let mut tx = db.begin().await?;
+    let is_same = |open: &GitOperation| matches!(open, GitOperation::Update { .. });
+    let mut held = match hold_for(&mut tx, feature, is_same).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok((refused, Signals::default())),
+    };
+    let branch = held.branches.base_ref.clone();
+    let title = format!("Take in {branch}");
+    let description = own_tasks::update(templates, &branch);
+    let operation = GitOperation::Update { branch, brings: None };
+    let task = task(&held.branches, 1, "update", title, description, operation);
+    add(tx, feature, &mut held, id, vec![task], actor).await
+}
+
+/// How a feature is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MergeWish<'a> {
+    /// How.
+    pub how: MergeHow,
+    /// Into which branch; the one that it began from when `None`.
+    pub into: Option<&'a str>,
+    /// Also while tasks of it are not done.
+    pub partial: bool,
+}
+
+/// Brings the feature's branch into the branch that it began from, or another; `id` is the task's that does it.
+pub async fn merge(
+    db: &PgPool,
+    feature: FeatureId,
+    id: TaskId,
+    wish: MergeWish<'_>,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let MergeWish { how, into, partial } = wish;
+    let mut tx = db.begin().await?;
+    let base = store::git::operation::branches(&mut tx, feature).await?;
+    let base = base.map_or_else(String::new, |branches| branches.base_ref);
+    let wanted = into.map_or(base, str::to_owned);
+    let is_same = |open: &GitOperation| match open {
+        GitOperation::Merge {
+            branch, how: as_that, ..
+        } => *branch == wanted && *as_that == how,
+        _ => false,
+    };
+    let mut held = match hold_for(&mut tx, feature, is_same).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok((refused, Signals::default())),
+    };
+    let Some(head) = held.branches.last_landed.clone() else {
+        let why = "nothing of this feature has landed yet".to_owned();
+        return Ok((Operated::Refused(why), Signals::default()));
+    };
+    let progress = store::git::operation::progress(&mut tx, feature).await?;
+    if let Some(why) = held.feature(feature).and_then(|locked| not_now(locked, progress)) {
+        return Ok((Operated::Refused(why), Signals::default()));
+    }
+    let Progress { open, stuck, total } = progress;
+    if !partial && open + stuck > 0 {
+        let why = format!(
+            "{} of {total} tasks of the feature are not done; `--partial` (`partial` in the API) merges what has landed so far",
+            open + stuck
+        );
+        return Ok((Operated::Unfinished(why), Signals::default()));
+    }
+    let task = merging(&held.branches, wanted, how, head, false);
+    add(tx, feature, &mut held, id, vec![task], actor).await
+}
+
+/// Takes a landed task back; the tasks that do it get the id `first` and those that follow from it.
+pub async fn revert(
+    db: &PgPool,
+    templates: &Templates,
+    id: TaskId,
+    first: TaskId,
+    wish: RevertWish,
+    why: Option<&str>,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let refused = |why: String| Ok((Operated::Refused(why), Signals::default()));
+    let mut tx = db.begin().await?;
+    let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
+        return Ok((Operated::NotFound, Signals::default()));
+    };
+    let mut held = match hold(&mut tx, feature).await? {
+        Ok(held) => held,
+        Err(refused) => return Ok((refused, Signals::default())),
+    };
+    let Some(reverted) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
+        return Ok((Operated::NotFound, Signals::default()));
+    };
+    let Some(landing) = store::git::operation::landing(&mut tx, id).await? else {
+        return refused(format!(
+            "{id} is {} and has not landed: there is nothing to take back",
+            reverted.state.as_str()
+        ));
+    };
+    if reverted.role == SessionKind::Git {
+        return refused(format!("{id} is no task's work; revert the tasks themselves"));
+    }
+    if wish.redo
+        && let Some(parent) = reverted.parent
+        && let Some(state) = store::task::state_of(&mut tx, parent).await?
+        && state.is_resolved()
+    {
+        return refused(format!(
+            "its parent {parent} is {} already, so {id} can't be done again; take it back without --redo",
+            state.as_str()
+        ));
+    }
+    let open = store::git::operation::open(&mut tx, feature).await?;
+    let reverts = |wanted: TaskId| {
+        let one = |open: &GitOperation| matches!(open, GitOperation::Revert { task, .. } if *task == wanted);
+        open.iter().find(|(_, open)| one(open)).map(|(task, _)| *task)
+    };
+    if let Some(task) = reverts(id) {
+        return refused(does_that_already(task));
+    }
+    let mut landings = store::git::operation::landed_after(&mut tx, id).await?;
+    if !landings.is_empty() && !wish.dependents {
+        let names: Vec<_> = landings
+            .iter()
+            .map(|one| format!("{} {}", one.task, one.title))
+            .collect();
+        return refused(format!(
+            "what waited for {id} has landed on it: {}; --with-dependents takes that back as well",
+            names.join(", ")
+        ));
+    }
+    if let Some((one, task)) = landings
+        .iter()
+        .find_map(|one| Some((one.task, reverts(one.task)?)))
+    {
+        return refused(format!(
+            "{task} takes {one} back already, which is one of what waited for {id}; wait for it, or `task cancel {task}` first"
+        ));
+    }
+    landings.push(landing);
+    let mut tasks = Vec::new();
+    for (n, one) in (1..).zip(&landings) {
+        // Only when all of it is taken back anything is begun again.
+        let is_last = one.task == id;
+        let redo = landings.iter().rev().map(|one| one.task);
+        let title = format!("Revert: {}", one.title);
+        let description = own_tasks::revert(templates, &one.task.to_string(), &one.title, &one.commit);
+        let operation = GitOperation::Revert {
+            task: one.task,
+            commit: one.commit.clone(),
+            redo: redo.filter(|_| wish.redo && is_last).collect(),
+        };
+        tasks.push(task(&held.branches, n, "revert", title, description, operation));
+    }
+    if let Some(why) = why {
+        store::dispatch::note_feedback(&mut tx, id, why).await?;
+    }
+    store::task::log(&mut tx, id, actor, "revert", why).await?;
+    add(tx, feature, &mut held, first, tasks, actor).await
+}
+
+/// A merge that a finished feature waits for.
+pub(in crate::flow) struct DueMerge {
+    pub how: MergeHow,
+    branches: Branches,
+    head: String,
+}
+
+/// The merge of a feature whose tasks are all resolved, if it is to be merged and something landed since it last was.
+pub(in crate::flow) async fn merge_due(
+    conn: &mut PgConnection,
+    held: &Locked,
+) -> sqlx::Result<Option<DueMerge>> {
+    if !held.has_repository {
+        return Ok(None);
+    }
+    let Some(how) = store::git::operation::merge_of(conn, held.id).await? else {
+        return Ok(None);
+    };
+    let Some(branches) = store::git::operation::branches(conn, held.id).await? else {
+        return Ok(None);
+    };
+    let Some(head) = branches.last_landed.clone() else {
+        return Ok(None);
+    };
+    if store::git::operation::is_merged(conn, held.id, &branches.base_ref, &head).await? {
+        return Ok(None);
+    }
+    Ok(Some(DueMerge { how, branches, head }))
+}
+
+/// Adds and queues the merge that is due.
+pub(in crate::flow) async fn finish(
+    conn: &mut PgConnection,
+    held: &mut Locked,
+    due: DueMerge,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let DueMerge { how, branches, head } = due;
+    let task = merging(&branches, branches.base_ref.clone(), how, head, true);
+    let id = task.id;
+    store::task::insert(conn, held.id, &[task], &[]).await?;
+    held.counts.add(TaskState::Pending, 1);
+    signals.got_work(store::queue::ready::enqueue(conn, &[id.0], &[0]).await?);
+    Ok(())
+}
+
+fn merging(branches: &Branches, branch: String, how: MergeHow, head: String, at_end: bool) -> NewTask {
+    let title = match how {
+        MergeHow::Command => "Hand the feature over".to_owned(),
+        _ => format!("Merge into {branch}"),
+    };
+    let description = format!("Bring the feature's branch into `{branch}` ({how}).");
+    let operation = GitOperation::Merge {
+        branch,
+        how,
+        head,
+        at_end,
+    };
+    task(branches, 1, "merge", title, description, operation)
+}
+
+fn task(
+    branches: &Branches,
+    n: i64,
+    key: &str,
+    title: String,
+    description: String,
+    operation: GitOperation,
+) -> NewTask {
+    let defaults = submit::TaskDefaults::default();
+    NewTask {
+        id: TaskId::new(),
+        parent: None,
+        key: format!("{key}-{}", branches.operations + n),
+        title,
+        description,
+        priority: 0,
+        pool: branches.pool.clone(),
+        agent: None,
+        model: None,
+        max_retries: defaults.max_retries,
+        verify: defaults.verify,
+        paths: Vec::new(),
+        concurrency: None,
+        not_before: None,
+        open_blockers: 0,
+        children: 0,
+        start_commit: None,
+        start_ref: None,
+        role: SessionKind::Git,
+        operation: Some(operation),
+    }
+}
+
+/// Adds tasks to a held feature, each after the one before; their ids follow from `first`.
+async fn add(
+    mut tx: sqlx::Transaction<'_, sqlx::Postgres>,
+    feature: FeatureId,
+    held: &mut Held,
+    first: TaskId,
+    mut tasks: Vec<NewTask>,
+    actor: &str,
+) -> sqlx::Result<(Operated, Signals)> {
+    let mut signals = Signals::default();
+    for (n, task) in tasks.iter_mut().enumerate() {
+        task.id = TaskId(further(first.0, n));
+    }
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let edges: Vec<(TaskId, TaskId)> = ids.windows(2).map(|pair| (pair[1], pair[0])).collect();
+    for task in tasks.iter_mut().skip(1) {
+        task.open_blockers = 1;
+    }
+    store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    let Some(locked) = held.feature(feature) else {
+        return Ok((Operated::NotFound, signals));
+    };
+    for task in &tasks {
+        locked.counts.add(task.state(), 1);
+    }
+    if matches!(
+        locked.state,
+        FeatureState::Draft | FeatureState::Planned | FeatureState::Done | FeatureState::Failed
+    ) {
+        locked.state = FeatureState::Ready;
+    }
+    cascade::save_features(&mut tx, &held.features, &mut signals).await?;
+    for id in &ids {
+        store::task::log(&mut tx, *id, actor, "submit", None).await?;
+    }
+    if let Some(first) = ids.first() {
+        signals.got_work(store::queue::ready::enqueue(&mut tx, &[first.0], &[0]).await?);
+    }
+    tx.commit().await?;
+    Ok((Operated::Accepted(ids), signals))
+}

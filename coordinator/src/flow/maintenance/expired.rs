@@ -1,0 +1,109 @@
+//! What sessions leave beside their work goes once it is old: transcripts, prompts, what they were shown, reports that nobody could
+//! read (SPEC 6.8). A little at a time, so that nobody waits for it.
+
+use sqlx::PgPool;
+
+use crate::store;
+
+/// Rows of one transaction.
+const TOGETHER: i64 = 500;
+/// Transactions of one round and kind; the rest waits for the next round.
+const ROUNDS: usize = 100;
+
+/// How long it is known who changed what. Days: a year, and some time to look.
+const CHANGES_DAYS: f64 = 400.0;
+
+/// How long things are kept. Days; for ever when `None`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KeptDays {
+    /// What sessions showed.
+    pub transcripts: Option<f64>,
+    /// What sessions were told.
+    pub prompts: Option<f64>,
+    /// Which entries of the memory attempts were shown, after they ended.
+    pub uses: Option<f64>,
+    /// Reports that could not be read or applied.
+    pub bad_reports: Option<f64>,
+}
+
+impl Default for KeptDays {
+    fn default() -> Self {
+        Self {
+            transcripts: Some(90.0),
+            prompts: Some(90.0),
+            uses: Some(365.0),
+            bad_reports: Some(30.0),
+        }
+    }
+}
+
+impl KeptDays {
+    /// The same with uses that last as long as prompts: by them a purge finds the prompts that it has to take along.
+    #[must_use]
+    pub fn with_uses_of_prompts(mut self) -> Self {
+        self.uses = match (self.uses, self.prompts) {
+            (Some(uses), Some(prompts)) => Some(uses.max(prompts)),
+            _ => None,
+        };
+        self
+    }
+}
+
+/// How much was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Removed {
+    pub transcripts: u64,
+    pub prompts: u64,
+    pub uses: u64,
+    pub bad_reports: u64,
+}
+
+/// Removes what is too old; nothing while another coordinator does.
+///
+/// # Errors
+/// When the database fails; what was removed before stays so.
+pub async fn tick(db: &PgPool, kept: &KeptDays) -> sqlx::Result<Removed> {
+    remove(db, Kind::Changes, Some(CHANGES_DAYS)).await?;
+    Ok(Removed {
+        transcripts: remove(db, Kind::Transcripts, kept.transcripts).await?,
+        prompts: remove(db, Kind::Prompts, kept.prompts).await?,
+        uses: remove(db, Kind::Uses, kept.uses).await?,
+        bad_reports: remove(db, Kind::BadReports, kept.bad_reports).await?,
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Transcripts,
+    Prompts,
+    Uses,
+    BadReports,
+    Changes,
+}
+
+async fn remove(db: &PgPool, kind: Kind, days: Option<f64>) -> sqlx::Result<u64> {
+    let Some(days) = days else {
+        return Ok(0);
+    };
+    let mut removed = 0;
+    for _ in 0..ROUNDS {
+        let mut tx = db.begin().await?;
+        let gone = match store::expired::try_lock(&mut tx).await? {
+            false => 0,
+            true => match kind {
+                Kind::Transcripts => store::expired::transcripts(&mut tx, days, TOGETHER).await?,
+                Kind::Prompts => store::expired::prompts(&mut tx, days, TOGETHER).await?,
+                Kind::Uses => store::expired::uses(&mut tx, days, TOGETHER).await?,
+                Kind::BadReports => store::expired::bad_reports(&mut tx, days, TOGETHER).await?,
+                Kind::Changes => store::expired::changes(&mut tx, days, TOGETHER).await?,
+            },
+        };
+        tx.commit().await?;
+        removed += gone;
+        if gone < TOGETHER.unsigned_abs() {
+            break;
+        }
+    }
+    Ok(removed)
+}

@@ -1,0 +1,191 @@
+//! Attempt refs go from the remote when their retention ends or a person says so (DESIGN 6), and from among branches, where earlier
+//! releases had them, to refs of their own. A worker does both, since
+//! coordinators have no git: it asks, and says what went. What is asked of it twice, or by two, changes nothing more.
+
+use std::time::Duration;
+
+use ralph_shared::attempts::AttemptPlace;
+use ralph_shared::ids::FeatureId;
+use ralph_shared::wire::{AttemptRef, Control, PruneAnswer, PruneRequest, Repository};
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::retention::{Facts, Fate, Why, decide};
+use crate::flow::{Settings, Signals};
+use crate::store;
+use crate::store::git::retention::KnownRef;
+
+/// Refs in one answer.
+const REFS: usize = 500;
+/// The same of those that are to be moved.
+const MOVED: i64 = 500;
+/// Features that one sweep asks for.
+const FEATURES: i64 = 200;
+/// What is kept of why refs could not be removed. Bytes.
+const ERROR_BYTES: usize = 4 * 1024;
+
+/// What came of a wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wished {
+    /// So it stands, or would.
+    Planned(Plan),
+    /// No such feature.
+    NotFound,
+    /// It can't be done, and why.
+    Refused(String),
+}
+
+/// Refs of a feature.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Plan {
+    /// Whole names of those that go, as far as they are known to have been pushed.
+    pub going: Vec<String>,
+    /// Those that stay, and why.
+    pub staying: Vec<(String, Why)>,
+    /// How many there are besides whose attempts ended too lately.
+    pub recent: usize,
+    /// How long ago those that go have to have ended.
+    pub age: Duration,
+    /// Why the last try came to nothing, if it did.
+    pub error: Option<String>,
+}
+
+/// Asks for the refs of a feature's attempts that ended longer ago than `older_than`; the settings' retention when it isn't
+/// given. With `dry_run` it only tells.
+pub async fn wish(
+    db: &PgPool,
+    settings: &Settings,
+    feature: FeatureId,
+    older_than: Option<Duration>,
+    dry_run: bool,
+) -> sqlx::Result<(Wished, Signals)> {
+    let mut signals = Signals::default();
+    let Some(age) = older_than.or(settings.keep_attempts) else {
+        let why = "attempts are kept for ever here (`[workspace] keep_attempts_days = 0`); say how old they must be: \
+                   `--older-than 30d`";
+        return Ok((Wished::Refused(why.to_owned()), signals));
+    };
+    let mut tx = db.begin().await?;
+    let Some(text) = store::feature::repository(&mut tx, feature).await? else {
+        return Ok((Wished::NotFound, signals));
+    };
+    if text.is_none() {
+        let why = "the feature has no repository, so there are no branches of attempts".to_owned();
+        return Ok((Wished::Refused(why), signals));
+    }
+    let before = OffsetDateTime::now_utc() - age;
+    let known = store::git::retention::refs(&mut tx, feature, before).await?;
+    let all = store::git::retention::refs(&mut tx, feature, OffsetDateTime::now_utc()).await?;
+    let pushed = |known: &[KnownRef]| known.iter().filter(|known| known.pushed).count();
+    let mut plan = Plan {
+        recent: pushed(&all).saturating_sub(pushed(&known)),
+        age,
+        error: store::git::retention::error(&mut tx, feature).await?,
+        ..Plan::default()
+    };
+    for known in known.into_iter().filter(|known| known.pushed) {
+        match fate(&known) {
+            Fate::Goes => plan.going.push(known.name),
+            Fate::Stays(why) => plan.staying.push((known.name, why)),
+        }
+    }
+    if !dry_run {
+        store::git::retention::ask(&mut tx, feature, before).await?;
+        tell_workers(&mut tx, settings, &mut signals).await?;
+        tx.commit().await?;
+    }
+    Ok((Wished::Planned(plan), signals))
+}
+
+fn fate(known: &KnownRef) -> Fate {
+    decide(Facts {
+        task: known.task,
+        landed: known.landed,
+    })
+}
+
+async fn tell_workers(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    for worker in store::worker::list(conn, settings.lease_ms()).await? {
+        if worker.alive {
+            signals.order(&worker.name, Control::Prune);
+        }
+    }
+    Ok(())
+}
+
+/// Asks for refs of features that ended whose retention is over. How many features.
+pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signals)> {
+    let mut signals = Signals::default();
+    let Some(age) = settings.keep_attempts else {
+        return Ok((0, signals));
+    };
+    let mut tx = db.begin().await?;
+    let before = OffsetDateTime::now_utc() - age;
+    let asked = store::git::retention::ask_of_ended(&mut tx, before, FEATURES).await?;
+    if asked > 0 {
+        tell_workers(&mut tx, settings, &mut signals).await?;
+    }
+    tx.commit().await?;
+    Ok((asked, signals))
+}
+
+/// Notes what a worker did, and says what may go next, or else what is to be moved.
+pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> sqlx::Result<PruneAnswer> {
+    let mut tx = db.begin().await?;
+    if let Some(pruned) = &request.pruned {
+        let gone: Vec<Uuid> = pruned.gone.iter().map(|dispatch| dispatch.0).collect();
+        let error = pruned.error.as_deref();
+        let error = error.map(|text| &text[..text.floor_char_boundary(ERROR_BYTES)]);
+        store::git::retention::note(&mut tx, pruned.feature, &gone, error).await?;
+    }
+    if let Some(moved) = &request.moved {
+        let gone: Vec<Uuid> = moved.gone.iter().map(|dispatch| dispatch.0).collect();
+        store::git::attempt_refs::note(&mut tx, moved.feature, &gone, moved.error.is_some()).await?;
+    }
+    let mut answer = PruneAnswer::Nothing;
+    while let Some(next) = store::git::retention::take(&mut tx, &request.pools).await? {
+        let known = store::git::retention::refs(&mut tx, next.feature, next.before).await?;
+        let refs: Vec<AttemptRef> = known
+            .into_iter()
+            .filter(|known| fate(known) == Fate::Goes)
+            .take(REFS)
+            .map(|known| AttemptRef {
+                dispatch: known.dispatch,
+                name: known.name,
+            })
+            .collect();
+        if refs.is_empty() {
+            store::git::retention::over(&mut tx, next.feature).await?;
+            continue;
+        }
+        answer = PruneAnswer::Refs {
+            feature: next.feature,
+            repository: Repository {
+                address: next.address,
+            },
+            base: next.base,
+            refs,
+        };
+        break;
+    }
+    if answer == PruneAnswer::Nothing
+        && settings.attempts == AttemptPlace::Refs
+        && let Some(next) = store::git::attempt_refs::take(&mut tx, &request.pools).await?
+    {
+        answer = PruneAnswer::Move {
+            feature: next.feature,
+            repository: Repository {
+                address: next.address,
+            },
+            base: next.base,
+            refs: store::git::attempt_refs::refs(&mut tx, next.feature, MOVED).await?,
+        };
+    }
+    tx.commit().await?;
+    Ok(answer)
+}

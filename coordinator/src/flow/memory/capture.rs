@@ -1,0 +1,444 @@
+//! What a session's report leaves for later iterations (SPEC 4, 6): failure reports, learnings, knowledge, notes. Collected
+//! while a batch is judged, written in the same transaction.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::sigil::{ErrorCategory, FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
+use ralph_shared::wire::SessionReport;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::recall::{Analysed, Kind, Scope, analyse, merged_tags, replaces};
+use crate::domain::states::Outcome;
+use crate::store;
+use crate::store::dispatch::earlier::FailureReport;
+use crate::store::memory::index::NewDoc;
+use crate::store::memory::{Learned, Noted, Released, Source};
+
+/// Files that are kept of one entry.
+const KEPT_PATHS: usize = 20;
+/// Learnings, and knowledge entries, that are kept of one session: an agent in a loop writes more.
+const KEPT_ENTRIES: usize = 200;
+/// Longest free text that is kept of one sigil. Characters.
+pub const KEPT_CHARS: usize = 20_000;
+
+/// What a batch leaves.
+#[derive(Debug, Default)]
+pub struct Captured {
+    failures: Vec<(Source, FailureReport)>,
+    learnings: Vec<Learned>,
+    knowledge: Vec<Learned>,
+    notes: Vec<Noted>,
+    questions: Vec<(DispatchId, TaskId, Vec<String>)>,
+}
+
+impl Captured {
+    /// Takes what a session asked of a person.
+    pub fn asked(&mut self, dispatch: DispatchId, task: TaskId, asked: &[String]) {
+        if !asked.is_empty() {
+            self.questions.push((dispatch, task, asked.to_vec()));
+        }
+    }
+
+    /// Takes what a work session's text says, with the files that it changed.
+    pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String]) {
+        let learnings = sigils.learnings.iter().take(KEPT_ENTRIES);
+        self.learnings.extend(learnings.map(|learning| Learned {
+            id: Uuid::now_v7(),
+            source: source.clone(),
+            head: learning.category.as_str().to_owned(),
+            tags: learning.tags.clone(),
+            paths: paths(&learning.tags, files_changed),
+            body: bounded(&learning.body),
+        }));
+        // Of one title the last takes the place of the others, and their tags over, as it would when they are released.
+        let mut by_title: HashMap<String, usize> = HashMap::new();
+        let mut knowledge: Vec<Learned> = Vec::new();
+        for told in &sigils.knowledge {
+            let at = *by_title
+                .entry(told.title.to_lowercase())
+                .or_insert(knowledge.len());
+            let before = knowledge.get(at).map(|before| before.tags.as_slice());
+            let tags = merged_tags(before.into_iter(), &told.tags);
+            let learned = Learned {
+                id: Uuid::now_v7(),
+                source: source.clone(),
+                head: told.title.clone(),
+                paths: paths(&tags, files_changed),
+                tags,
+                body: bounded(&told.body),
+            };
+            match knowledge.get_mut(at) {
+                Some(before) => *before = learned,
+                None if at < KEPT_ENTRIES => knowledge.push(learned),
+                None => {}
+            }
+        }
+        self.knowledge.extend(knowledge);
+        self.notes.extend(sigils.notes.iter().map(|note| Noted {
+            source: source.clone(),
+            kind: note.kind.into(),
+            body: bounded(&note.text),
+            rationale: note.rationale.as_deref().map(bounded),
+        }));
+    }
+
+    /// Takes why a work session failed: the agent's own report, else what can be extracted (SPEC 4.3).
+    pub fn failure(
+        &mut self,
+        source: &Source,
+        outcome: Outcome,
+        reason: Option<&str>,
+        report: &SessionReport,
+        text: &str,
+        sigils: &Sigils,
+    ) {
+        let changed = report.snapshot.files_changed_count > 0;
+        let failed = match outcome {
+            Outcome::Failed | Outcome::Error => true,
+            // One that left changes goes on where it was (SPEC 3.3); what its agent itself takes for a failure is told.
+            Outcome::NoSigil => !changed || sigils.failure_report.is_some(),
+            _ => false,
+        };
+        if !failed {
+            return;
+        }
+        let failure = match own_report(sigils) {
+            Some(own) => own,
+            None => {
+                let extracted = extract_failure(&FailureFacts {
+                    failure_reason: sigils.failure_reason.as_deref().unwrap_or_default(),
+                    // An agent that ended its turn as it should has said why, if anybody has.
+                    session_end: if outcome == Outcome::Error || !report.ended.is_in_order() {
+                        reason.unwrap_or_default()
+                    } else {
+                        ""
+                    },
+                    tool_output: report.last_tool_error.as_deref().unwrap_or_default(),
+                    stderr_tail: &report.stderr_tail,
+                    text,
+                    attempted: &report.attempted,
+                    changed_files: &report.snapshot.files_changed,
+                });
+                // What the system itself says of the end is better than nothing.
+                let why_failed = match reason {
+                    Some(reason) if extracted.error == NOTHING_CAPTURED => bounded(reason),
+                    _ => extracted.error,
+                };
+                FailureReport {
+                    extracted: true,
+                    category: ErrorCategory::Unknown,
+                    what_tried: extracted.attempted,
+                    why_failed,
+                    relevant_files: (!extracted.files.is_empty()).then(|| extracted.files.join(", ")),
+                    error_output: (!extracted.context.is_empty()).then_some(extracted.context),
+                    retry_suggestion: sigils.retry_suggestion.as_deref().map(bounded),
+                }
+            }
+        };
+        self.failures.push((source.clone(), failure));
+    }
+
+    /// Takes why an attempt was refused that its agent took for done: by a verifier, by the gate, or since conflict markers are
+    /// left. What failed stands in the first line, what it printed below.
+    pub fn refusal(&mut self, source: &Source, category: ErrorCategory, reason: &str) {
+        let (why, output) = reason.split_once('\n').unwrap_or((reason, ""));
+        let (why, output) = (why.trim().trim_end_matches(':'), output.trim());
+        self.failures.push((
+            source.clone(),
+            FailureReport {
+                extracted: true,
+                category,
+                what_tried: String::new(),
+                why_failed: bounded(why),
+                relevant_files: None,
+                error_output: (!output.is_empty()).then(|| bounded(output)),
+                retry_suggestion: None,
+            },
+        ));
+    }
+
+    /// Takes why an attempt failed whose graph was refused: its agent's own report, if there is one.
+    pub fn refused_graph(&mut self, source: &Source, sigils: &Sigils, problem: &str) {
+        let told = |(of, _): &(Source, FailureReport)| of.dispatch == source.dispatch;
+        if self.failures.iter().any(told) {
+            return;
+        }
+        match own_report(sigils) {
+            Some(own) => self.failures.push((source.clone(), own)),
+            None => {
+                self.refusal(source, ErrorCategory::Unknown, problem);
+                if let Some((_, report)) = self.failures.last_mut() {
+                    report.retry_suggestion = sigils.retry_suggestion.as_deref().map(bounded);
+                }
+            }
+        }
+    }
+
+    /// Writes everything. Returns what is released already, since its tasks are among `done`.
+    pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Findable>> {
+        store::memory::insert_failure_reports(conn, &self.failures).await?;
+        let is_released = |learned: &&Learned| done.contains(&learned.source.task);
+        let words = self.learnings.iter().map(|learned| {
+            is_released(&learned).then(|| {
+                let repo_id = &learned.source.repo_id;
+                words(
+                    repo_id,
+                    Kind::Learning,
+                    "",
+                    &learned.body,
+                    &learned.paths,
+                    &learned.tags,
+                )
+            })
+        });
+        let docs = store::memory::insert_learnings(conn, &self.learnings, words.collect()).await?;
+        let released = self.learnings.iter().filter(is_released).zip(docs);
+        let released = released.map(|(learned, doc)| Findable {
+            paths: learned.paths.clone(),
+            doc,
+        });
+        let released = released.collect();
+        store::memory::insert_knowledge(conn, &self.knowledge).await?;
+        store::memory::insert_notes(conn, &self.notes).await?;
+        for (dispatch, task, asked) in &self.questions {
+            store::question::keep(conn, *dispatch, *task, asked).await?;
+        }
+        Ok(released)
+    }
+}
+
+/// What the agent itself says of its failure.
+fn own_report(sigils: &Sigils) -> Option<FailureReport> {
+    let own = sigils.failure_report.as_ref()?;
+    Some(FailureReport {
+        extracted: false,
+        category: own.error_category,
+        what_tried: bounded(&own.what_tried),
+        why_failed: bounded(&own.why_failed),
+        relevant_files: (!own.relevant_files.is_empty()).then(|| own.relevant_files.join(", ")),
+        error_output: own.stack_trace.clone(),
+        retry_suggestion: sigils.retry_suggestion.as_deref().map(bounded),
+    })
+}
+
+/// What others may find from now on: as the index gets it, with the files that it is about.
+#[derive(Debug)]
+pub struct Findable {
+    paths: Vec<String>,
+    doc: NewDoc,
+}
+
+/// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
+/// and all of it can be found by others, as can what was `released` already. Their errors are resolved.
+pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Findable>) -> sqlx::Result<()> {
+    let quarantined = store::memory::resolve_or_quarantined(conn, tasks).await?;
+    let is_more = !quarantined.is_empty();
+    let mut repos: BTreeSet<&str> = quarantined.iter().map(String::as_str).collect();
+    repos.extend(findable.iter().map(|one| one.doc.repo_id.as_str()));
+    if repos.is_empty() {
+        return Ok(());
+    }
+    // Before an entry is touched: others hold the memory, and then change its entries.
+    store::memory::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let released = if is_more {
+        store::memory::release(conn, tasks).await?
+    } else {
+        Vec::new()
+    };
+    let_in(conn, released, findable).await
+}
+
+/// Lets released entries in: knowledge takes the place of what it repeats, and all are indexed.
+pub(in crate::flow) async fn admit(conn: &mut PgConnection, released: Vec<Released>) -> sqlx::Result<()> {
+    if released.is_empty() {
+        return Ok(());
+    }
+    let repos: BTreeSet<&str> = released.iter().map(|one| one.repo_id.as_str()).collect();
+    store::memory::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let_in(conn, released, Vec::new()).await
+}
+
+/// The same with their memories held, so that of two tasks that learned the same at once the second one finds the first. What is
+/// `findable` already is indexed as well.
+async fn let_in(
+    conn: &mut PgConnection,
+    mut released: Vec<Released>,
+    mut findable: Vec<Findable>,
+) -> sqlx::Result<()> {
+    let knowledge: Vec<Uuid> = released
+        .iter()
+        .filter(|one| one.is_knowledge)
+        .map(|one| one.id)
+        .collect();
+    let mut similar = store::memory::library::similar_knowledge(conn, &knowledge).await?;
+    let order: HashMap<Uuid, usize> = released
+        .iter()
+        .enumerate()
+        .map(|(at, one)| (one.id, at))
+        .collect();
+    let mut gone = HashSet::new();
+    for id in knowledge {
+        let (at, others) = (order[&id], similar.remove(&id).unwrap_or_default());
+        let mut replaced = Vec::new();
+        for mut old in others.into_iter().filter(|old| !gone.contains(&old.id)) {
+            if let Some(&other) = order.get(&old.id) {
+                // Of those that come together, later ones replace earlier ones, with what these have taken over.
+                if other > at {
+                    continue;
+                }
+                old.tags.clone_from(&released[other].tags);
+            }
+            if replaces(&released[at].title, &released[at].tags, &old.title, &old.tags) {
+                replaced.push(old);
+            }
+        }
+        if replaced.is_empty() {
+            continue;
+        }
+        let tags = merged_tags(replaced.iter().map(|old| old.tags.as_slice()), &released[at].tags);
+        let ids: Vec<Uuid> = replaced.iter().map(|old| old.id).collect();
+        store::memory::library::replace_knowledge(conn, id, &tags, &ids).await?;
+        store::memory::index::remove(conn, &ids).await?;
+        released[at].tags = tags;
+        gone.extend(ids);
+    }
+    released.retain(|one| !gone.contains(&one.id));
+    findable.extend(released.into_iter().map(Findable::new));
+    make_findable(conn, findable).await
+}
+
+/// Indexes entries, and notes the files that they are about.
+pub(in crate::flow) async fn make_findable(
+    conn: &mut PgConnection,
+    findable: Vec<Findable>,
+) -> sqlx::Result<()> {
+    let (mut paths, mut docs) = (Vec::new(), Vec::new());
+    for one in findable {
+        paths.extend(one.paths.into_iter().map(|path| (one.doc.repo_id.clone(), path)));
+        docs.push(one.doc);
+    }
+    store::memory::repo_scan::note_paths(conn, &paths).await?;
+    store::memory::index::insert(conn, &docs).await
+}
+
+impl Findable {
+    /// An entry that isn't in the index yet.
+    pub(in crate::flow) fn new(released: Released) -> Self {
+        let kind = if released.is_knowledge {
+            Kind::Knowledge
+        } else {
+            Kind::Learning
+        };
+        let Released {
+            id,
+            repo_id,
+            title,
+            body,
+            tags,
+            paths,
+            created_at,
+            ..
+        } = released;
+        Self {
+            doc: NewDoc {
+                number: None,
+                entry: id,
+                kind,
+                created_at,
+                words: words(&repo_id, kind, &title, &body, &paths, &tags),
+                repo_id,
+            },
+            paths,
+        }
+    }
+}
+
+/// By which an entry is found.
+fn words(repo_id: &str, kind: Kind, title: &str, body: &str, paths: &[String], tags: &[String]) -> Analysed {
+    let (title, body) = if title.is_empty() {
+        head(body)
+    } else {
+        (title, body)
+    };
+    analyse(Scope::new(repo_id, kind), title, body, paths, tags)
+}
+
+/// The first line or sentence, and the rest: what stands first says what it is about.
+fn head(text: &str) -> (&str, &str) {
+    let end = [text.find('\n'), text.find(". ").map(|at| at + 1)]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// Files that an entry is about: those among its tags, then those that its session changed.
+fn paths(tags: &[String], files_changed: &[String]) -> Vec<String> {
+    let is_path = |tag: &&String| {
+        let ending = tag.rsplit_once('.').is_some_and(|(stem, ending)| {
+            !stem.is_empty()
+                && (1..=5).contains(&ending.len())
+                && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+        });
+        !tag.contains(char::is_whitespace) && (tag.contains('/') || ending)
+    };
+    let mut paths: Vec<String> = Vec::new();
+    for path in tags.iter().filter(is_path).chain(files_changed) {
+        if paths.len() < KEPT_PATHS && !paths.contains(path) {
+            paths.push(path.clone());
+        }
+    }
+    paths
+}
+
+/// The iteration's journal: what the agent wrote, or nothing, which still marks an iteration.
+pub fn journal(sigils: &Sigils) -> String {
+    sigils.journal.as_deref().map(bounded).unwrap_or_default()
+}
+
+/// A text as far as it is kept.
+pub(in crate::flow) fn bounded(text: &str) -> String {
+    match text.char_indices().nth(KEPT_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} [truncated]", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_tags_that_name_files_and_what_was_changed() {
+        let strings = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            paths(
+                &strings(&[
+                    "sqlite",
+                    "src/dag/db.rs",
+                    "v1.2 notes",
+                    "main.rs",
+                    "e.g. this",
+                    "foreign keys"
+                ]),
+                &strings(&["src/lib.rs", "main.rs"]),
+            ),
+            strings(&["src/dag/db.rs", "main.rs", "src/lib.rs"])
+        );
+    }
+
+    #[test]
+    fn the_head_is_the_first_line_or_sentence() {
+        for (text, expected) in [
+            ("Use it. Then stop.", ("Use it.", " Then stop.")),
+            ("Use it\nThen. Stop.", ("Use it", "\nThen. Stop.")),
+            ("v1.2 only", ("v1.2 only", "")),
+            ("", ("", "")),
+        ] {
+            assert_eq!(head(text), expected);
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! What is remembered at the moment of a claim, read for a whole batch and laid out for each prompt (SPEC 6).
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::Difficulty;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::recall::{Dropped, Kind as EntryKind, unlike};
+use crate::domain::run::Run;
+use crate::domain::text::note::NoteKind;
+use crate::flow::Settings;
+use crate::flow::assignment::attempts::attempts;
+use crate::flow::claim::Opened;
+use crate::flow::memory::layout::Laid;
+use crate::flow::memory::questions::{Asking, Recalled, recall};
+use crate::flow::memory::select::{Picked, PickedEntry, prompt_limit};
+use crate::flow::memory::wording::{journal_entry, knowledge, learning, status};
+use crate::prompt;
+use crate::store;
+use crate::store::dispatch::context::{Prerequisite, TaskFacts};
+use crate::store::dispatch::earlier::{Earlier, JournalEntry};
+use crate::store::memory::{Note, Own};
+
+/// Journal entries of a run that are read (SPEC 6.5).
+const JOURNAL_READ: i64 = 10;
+/// Journal entries of this run that are shown (SPEC 6.5).
+const JOURNAL_SHOWN: usize = 5;
+/// Entries that are left out and kept with their reason, of each kind.
+const KEPT_LEFT_OUT: usize = 5;
+/// What a task learned itself and is shown again, of each kind.
+const OWN_SHOWN: usize = 5;
+/// Decisions and errors together (SPEC 6.4).
+const NOTES_KEPT: usize = 50;
+
+/// The memory of a batch of claims.
+#[derive(Debug, Default)]
+pub(in crate::flow) struct Remembered {
+    earlier: Vec<Earlier>,
+    journal: Vec<Journaled>,
+    notes: Vec<Note>,
+    own: Vec<Own>,
+    recalled: HashMap<DispatchId, Recalled>,
+    /// So many failures in a row, and a task is stuck; 0 is never.
+    stuck_threshold: i16,
+}
+
+/// Which entry stands behind what is told, and its score; `None` for what isn't recalled.
+type Recollected = Option<(Uuid, f64)>;
+
+/// A journal entry of the batch. Prompts that show it share what stands of it.
+#[derive(Debug)]
+struct Journaled {
+    entry: JournalEntry,
+    /// As this run's.
+    here: OnceLock<Arc<prompt::SharedEntry>>,
+    /// As an earlier run's.
+    earlier: OnceLock<Arc<prompt::SharedEntry>>,
+}
+
+impl Journaled {
+    fn new(entry: JournalEntry) -> Self {
+        Self {
+            entry,
+            here: OnceLock::new(),
+            earlier: OnceLock::new(),
+        }
+    }
+
+    /// As `task` may see it: what its agent wrote only once its task is done, unless it is of `task` itself.
+    fn here(&self, task: TaskId) -> Arc<prompt::SharedEntry> {
+        let entry = &self.entry;
+        let shown = |notes: &str| prompt::JournalEntry {
+            step: (entry.kind != SessionKind::Work).then(|| entry.kind.as_str().to_owned()),
+            notes: notes.to_owned(),
+            ..journal_entry(entry, entry.iteration)
+        };
+        if entry.task == task && !entry.verified {
+            return shown(&entry.journal).into();
+        }
+        let notes = if entry.verified {
+            entry.journal.as_str()
+        } else {
+            ""
+        };
+        Arc::clone(self.here.get_or_init(|| shown(notes).into()))
+    }
+
+    fn earlier(&self) -> Arc<prompt::SharedEntry> {
+        let entry = &self.entry;
+        let shown = || {
+            let shown = prompt::JournalEntry {
+                notes: if entry.verified {
+                    entry.journal.clone()
+                } else {
+                    String::new()
+                },
+                // Of this run's failures other sections tell.
+                failure: entry.failure.clone().filter(|_| entry.verified),
+                ..journal_entry(entry, None)
+            };
+            shown.into()
+        };
+        Arc::clone(self.earlier.get_or_init(shown))
+    }
+}
+
+/// An entry that a prompt may show: what the task learned itself, or what was recalled.
+enum Shown<'a> {
+    Own(&'a Own),
+    Recalled(&'a PickedEntry),
+}
+
+impl Shown<'_> {
+    /// Its id and its score; what the task learned itself has none.
+    fn scored(&self) -> (Uuid, f64) {
+        match self {
+            Self::Own(own) => (own.id, 0.0),
+            Self::Recalled(one) => (one.entry.id, one.score),
+        }
+    }
+
+    fn learning(&self) -> prompt::Learning {
+        match self {
+            Self::Own(own) => learning(own.id, &own.head, "", &own.body),
+            Self::Recalled(PickedEntry { entry, .. }) => {
+                learning(entry.id, &entry.category, &entry.title, &entry.body)
+            }
+        }
+    }
+
+    fn knowledge(&self) -> prompt::Knowledge {
+        match self {
+            Self::Own(own) => knowledge(own.id, &own.head, &own.tags, &own.body),
+            Self::Recalled(PickedEntry { entry, .. }) => {
+                knowledge(entry.id, &entry.title, &entry.tags, &entry.body)
+            }
+        }
+    }
+
+    /// What near-duplicates share.
+    fn text(&self) -> String {
+        match self {
+            Self::Own(own) if own.is_knowledge => format!("{} {}", own.head, own.body),
+            Self::Own(own) => own.body.clone(),
+            Self::Recalled(one) => format!("{} {}", one.entry.title, one.entry.body),
+        }
+    }
+}
+
+/// What the task learned itself, and behind it what was recalled: none twice, and together no more than a prompt may show (SPEC 6.5).
+/// Returns as well which of the recalled ones have no place any more.
+fn together<'a>(
+    own: impl Iterator<Item = &'a Own>,
+    picked: &'a Picked,
+    kind: EntryKind,
+) -> (Vec<Shown<'a>>, Vec<(&'a PickedEntry, Dropped)>) {
+    let mut shown: Vec<Shown<'a>> = own.map(Shown::Own).collect();
+    if shown.is_empty() {
+        return (picked.shown.iter().map(Shown::Recalled).collect(), Vec::new());
+    }
+    shown.extend(picked.shown.iter().map(Shown::Recalled));
+    let texts: Vec<String> = shown.iter().map(Shown::text).collect();
+    let dropped = unlike(texts.iter().map(String::as_str), prompt_limit(kind));
+    let (mut kept, mut gone) = (Vec::new(), Vec::new());
+    for (one, why) in shown.into_iter().zip(dropped) {
+        match (one, why) {
+            (one, None) => kept.push(one),
+            (Shown::Recalled(one), Some(why)) => gone.push((one, why)),
+            (Shown::Own(_), Some(_)) => {}
+        }
+    }
+    (kept, gone)
+}
+
+/// Whether it is told what others left. One that merges learnings is told what to merge, and nothing else.
+pub(in crate::flow) fn remembers(dispatch: &Opened) -> bool {
+    let begins = dispatch.kind.begins_attempt() && dispatch.kind.has_agent();
+    begins && dispatch.kind != SessionKind::Distill
+}
+
+impl Remembered {
+    /// Reads it. The tasks waited for `prerequisites`.
+    pub(in crate::flow) async fn read(
+        conn: &mut PgConnection,
+        settings: &Settings,
+        opened: &[Opened],
+        tasks: &[TaskFacts],
+        prerequisites: &[Prerequisite],
+    ) -> sqlx::Result<Self> {
+        let working: Vec<&Opened> = opened.iter().filter(|d| remembers(d)).collect();
+        if working.is_empty() {
+            return Ok(Self::default());
+        }
+        let again: Vec<Uuid> = working
+            .iter()
+            .filter(|d| d.attempt > 1)
+            .map(|d| d.task.0)
+            .collect();
+        let (earlier, own) = if again.is_empty() {
+            (Vec::new(), Vec::new())
+        } else {
+            let earlier = store::dispatch::earlier::earlier(conn, &again).await?;
+            (earlier, store::memory::own(conn, &again).await?)
+        };
+        let ids: HashSet<TaskId> = working.iter().map(|d| d.task).collect();
+        let tasks: Vec<&TaskFacts> = tasks.iter().filter(|task| ids.contains(&task.task)).collect();
+        let mut features: Vec<Uuid> = tasks.iter().map(|task| task.feature.0).collect();
+        features.sort_unstable();
+        features.dedup();
+        let task_ids: Vec<Uuid> = tasks.iter().map(|task| task.task.0).collect();
+        // Others have nobody that they are near to.
+        let blocked: HashSet<TaskId> = prerequisites.iter().map(|blocker| blocker.of).collect();
+        let placed = tasks
+            .iter()
+            .filter(|task| task.parent.is_some() || blocked.contains(&task.task));
+        let placed: Vec<Uuid> = placed.map(|task| task.task.0).collect();
+        let fresh = store::memory::postings::fresh(conn, &settings.tail).await?;
+        let asking = Asking {
+            settings,
+            working: &working,
+            tasks: &tasks,
+            earlier: &earlier,
+            fresh: &fresh,
+        };
+        let recalled = recall(conn, asking).await?;
+        let notes = store::memory::notes(conn, &features, &task_ids).await?;
+        let mut journal =
+            store::dispatch::earlier::journal(conn, &features, &placed, JOURNAL_READ, &[]).await?;
+        let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
+        let named: HashSet<Uuid> = recalled
+            .values()
+            .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
+            .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
+            .filter(|named| !read.contains(named))
+            .collect();
+        if !named.is_empty() {
+            let named: Vec<Uuid> = named.into_iter().collect();
+            journal.extend(store::dispatch::earlier::journal(conn, &[], &[], JOURNAL_READ, &named).await?);
+            journal.sort_by_key(|entry| (entry.claimed_at, entry.dispatch));
+        }
+        Ok(Self {
+            earlier,
+            journal: journal.into_iter().map(Journaled::new).collect(),
+            notes,
+            own,
+            recalled,
+            stuck_threshold: settings.stuck_threshold,
+        })
+    }
+
+    /// Lays out what one prompt may show. An attempt that is held out is told nothing that other tasks left for memory: neither
+    /// what was recalled, nor failures, decisions and facts that they noted, nor what they wrote into the journal. What it works
+    /// on is no memory: the texts of its feature, its parent and its blockers, with what these say they did.
+    pub(in crate::flow) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened) -> Laid {
+        let earlier: Vec<&Earlier> = self.earlier.iter().filter(|e| e.task == task.task).collect();
+        let nothing = Recalled::default();
+        let recalled = self.recalled.get(&dispatch.dispatch).unwrap_or(&nothing);
+        // Only where there is something to hold out: else the attempts wouldn't compare.
+        let asked = recalled.by_kind.values().any(|picked| picked.confidence != 0.0);
+        let alone = asked && recalled.held_out;
+        let own = |knowledge: bool| {
+            let mine = move |own: &&Own| own.task == task.task.0 && own.is_knowledge == knowledge;
+            self.own.iter().filter(mine).take(OWN_SHOWN)
+        };
+        let none = Picked::default();
+        let picked = |kind| {
+            let picked = recalled.by_kind.get(&kind).unwrap_or(&none);
+            if alone { &none } else { picked }
+        };
+        let (learnings, like_learnings) =
+            together(own(false), picked(EntryKind::Learning), EntryKind::Learning);
+        let (knowledge, like_knowledge) =
+            together(own(true), picked(EntryKind::Knowledge), EntryKind::Knowledge);
+        let (journal, behind_journal) = self.journal(task, run, alone, picked(EntryKind::Journal));
+        let attempts = attempts(&earlier);
+        let memory = prompt::Memory {
+            attempt: dispatch.attempt,
+            older_attempts: older_attempts(&earlier, attempts.len()),
+            status: Some(status(task, run, dispatch, self.stuck_threshold, &attempts)),
+            attempts,
+            siblings: if alone { Vec::new() } else { self.siblings(task) },
+            session: self.session(task, &earlier, alone),
+            learnings: learnings.iter().map(Shown::learning).collect(),
+            journal,
+            knowledge: knowledge.iter().map(Shown::knowledge).collect(),
+        };
+        let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
+            let shown = picked.shown.iter().filter(|_| alone);
+            let shown = shown.map(|one| (one, "held out to measure what memory is worth"));
+            let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
+            shown
+                .chain(others)
+                .take(KEPT_LEFT_OUT)
+                .map(|(one, why)| (*kind, one.entry.id, one.score, why))
+        });
+        let like_own = [
+            (EntryKind::Learning, like_learnings),
+            (EntryKind::Knowledge, like_knowledge),
+        ];
+        let like_own = like_own.into_iter().flat_map(|(kind, dropped)| {
+            dropped
+                .into_iter()
+                .map(move |(one, why)| (kind, one.entry.id, one.score, why.as_str()))
+        });
+        Laid {
+            dispatch: dispatch.dispatch,
+            learnings: learnings.iter().map(|one| Some(one.scored())).collect(),
+            knowledge: knowledge.iter().map(|one| Some(one.scored())).collect(),
+            journal: behind_journal,
+            left_out: like_own.chain(left_out).collect(),
+            trial: asked.then(|| (recalled.repo_id.clone(), alone)),
+            memory,
+        }
+    }
+
+    /// Of this run those of blockers and ancestors first, then the newest; then similar ones of earlier runs.
+    fn journal(
+        &self,
+        task: &TaskFacts,
+        run: &Run,
+        alone: bool,
+        picked: &Picked,
+    ) -> (Vec<Arc<prompt::SharedEntry>>, Vec<Recollected>) {
+        let of_run = |one: &&Journaled| {
+            let entry = &one.entry;
+            entry.feature == task.feature && entry.run == run.id.0 && (!alone || entry.task == task.task)
+        };
+        let mut here: Vec<&Journaled> = self.journal.iter().filter(of_run).collect();
+        let order = |one: &&Journaled| {
+            let is_near = one.entry.near.contains(&task.task.0);
+            (!is_near, Reverse(one.entry.dispatch))
+        };
+        if here.len() > JOURNAL_SHOWN {
+            // There may be hundreds, near to one task of the batch each.
+            here.select_nth_unstable_by_key(JOURNAL_SHOWN, order);
+            here.truncate(JOURNAL_SHOWN);
+        }
+        here.sort_by_key(order);
+        let earlier = picked.shown.iter().filter_map(|one| {
+            let mut entries = self.journal.iter();
+            let found = entries.find(|found| found.entry.dispatch == one.entry.id)?;
+            (found.entry.run != run.id.0).then_some((found, one.score))
+        });
+        let here = here.into_iter().map(|one| (one.here(task.task), None));
+        let earlier = earlier.map(|(one, score)| (one.earlier(), Some((one.entry.dispatch, score))));
+        here.chain(earlier).unzip()
+    }
+
+    /// Failures of tasks with the same parent, as long as that isn't done; of the whole feature for a task without one
+    /// (SPEC 6.3).
+    fn siblings(&self, task: &TaskFacts) -> Vec<prompt::SiblingFailure> {
+        let parent = task.parent.as_ref().map(|parent| parent.id.0);
+        self.notes
+            .iter()
+            .filter(|note| note.kind == NoteKind::Error && note.feature == task.feature.0)
+            .filter(|note| note.task != Some(task.task.0) && (parent.is_none() || note.parent == parent))
+            .map(|note| prompt::SiblingFailure {
+                task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
+                title: note.task_title.clone().unwrap_or_default(),
+                category: note.category.clone().unwrap_or_default(),
+                ..failure(note)
+            })
+            .collect()
+    }
+
+    fn session(&self, task: &TaskFacts, earlier: &[&Earlier], alone: bool) -> prompt::SessionMemory {
+        let notes: Vec<&Note> = self
+            .notes
+            .iter()
+            .filter(|n| n.feature == task.feature.0 && (!alone || n.task == Some(task.task.0)))
+            .collect();
+        let is_own = |note: &Note| note.task == Some(task.task.0);
+        let is_shown = |note: &Note| is_own(note) || note.verified;
+        let own = |kind: NoteKind| -> Vec<String> {
+            let mine = notes
+                .iter()
+                .filter(|n| n.kind == kind && n.task == Some(task.task.0));
+            distinct(mine.map(|n| n.body.clone()))
+        };
+        let completed = own(NoteKind::StepDone);
+        let pending = own(NoteKind::StepPending)
+            .into_iter()
+            .filter(|step| !completed.iter().any(|done| same(done, step)))
+            .collect();
+        let mut files = own(NoteKind::FileModified);
+        files.extend(earlier.iter().flat_map(|e| e.files_changed.iter().cloned()));
+        let kept: Vec<&&Note> = notes
+            .iter()
+            .filter(|n| matches!(n.kind, NoteKind::Decision | NoteKind::Error) && !n.resolved)
+            .collect();
+        let kept = &kept[kept.len().saturating_sub(NOTES_KEPT)..];
+        let blocked = earlier
+            .iter()
+            .rev()
+            .find(|e| e.kind.begins_attempt())
+            .filter(|e| e.difficulty == Some(Difficulty::Blocked))
+            .and_then(|e| e.report.as_ref())
+            .map(|report| report.why_failed.clone());
+        prompt::SessionMemory {
+            feature: task.feature_name.clone(),
+            phase: task.role.as_str().to_owned(),
+            branch: task.branch.clone(),
+            pull_request: None,
+            completed,
+            pending,
+            blocked,
+            files_modified: distinct(files.into_iter()),
+            errors: kept
+                .iter()
+                .filter(|n| n.kind == NoteKind::Error)
+                .map(|n| prompt::UnresolvedError {
+                    iteration: n.iteration,
+                    phase: n.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
+                    task: n.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
+                    category: n.category.clone().unwrap_or_default(),
+                    text: if is_shown(n) {
+                        n.body.clone()
+                    } else {
+                        String::new()
+                    },
+                })
+                .collect(),
+            decisions: kept
+                .iter()
+                .filter(|n| n.kind == NoteKind::Decision && is_shown(n))
+                .map(|n| prompt::Decision {
+                    text: n.body.clone(),
+                    rationale: n.rationale.clone(),
+                })
+                .collect(),
+            key_facts: distinct(
+                notes
+                    .iter()
+                    .filter(|n| n.kind == NoteKind::KeyFact && is_shown(n))
+                    .map(|n| n.body.clone()),
+            ),
+        }
+    }
+}
+
+/// What a failure's agent says of it, once its task is done; before that, the files alone that it changed.
+fn failure(note: &Note) -> prompt::SiblingFailure {
+    if !note.verified {
+        let files = note.files_changed.join(", ");
+        return prompt::SiblingFailure {
+            files: Some(files).filter(|files| !files.is_empty()),
+            ..prompt::SiblingFailure::default()
+        };
+    }
+    prompt::SiblingFailure {
+        error: note.body.clone(),
+        attempted: note.attempted.clone().unwrap_or_default(),
+        files: note.files.clone(),
+        context: note.context.clone(),
+        ..prompt::SiblingFailure::default()
+    }
+}
+
+/// Attempts that ended before those that were read.
+fn older_attempts(earlier: &[&Earlier], read: usize) -> usize {
+    let in_all = earlier.first().map_or(0, |first| first.attempts_in_all);
+    usize::try_from(in_all).unwrap_or(0).saturating_sub(read)
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.trim().to_lowercase() == other.trim().to_lowercase()
+}
+
+/// In order, without what was said before.
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    texts
+        .filter(|text| seen.insert(text.trim().to_lowercase()))
+        .collect()
+}

@@ -1,0 +1,449 @@
+//! What people do with the memory: fill it, search it (SPEC 6.5, 9.1).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::DispatchId;
+use serde::{Deserialize, Serialize};
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::{ContextV7, Timestamp, Uuid};
+
+use super::capture;
+use super::recall::{Question, calibrate};
+use crate::domain::recall::lifecycle::{Stays, comes_back};
+use crate::domain::recall::{Kind, Query, replaces, says_same};
+use crate::flow::cascade;
+use crate::flow::memory::embedding::Meaning;
+use crate::flow::memory::select::{Picked, pick};
+use crate::store;
+use crate::store::memory::library::{Given, Origin, WantedBack};
+use crate::store::memory::postings::Tail;
+
+/// Entries of one transaction of an import.
+const CHUNK: usize = 500;
+/// Category of imported learnings that have none.
+const NO_CATEGORY: &str = "other";
+
+/// An entry of an import.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ImportLine {
+    /// Its name elsewhere; the same name is imported once.
+    pub id: String,
+    /// When it was learned.
+    #[serde(with = "utc")]
+    pub date: OffsetDateTime,
+    /// What it is about.
+    pub title: String,
+    /// What was learned.
+    #[serde(default)]
+    pub body: String,
+    /// Files that it is about.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Keywords.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// A learning, or a knowledge entry.
+    #[serde(default = "learning")]
+    pub kind: Kind,
+    /// Of a learning.
+    #[serde(default)]
+    pub category: Option<String>,
+    /// Of a knowledge entry.
+    #[serde(default)]
+    pub feature: Option<String>,
+}
+
+fn learning() -> Kind {
+    Kind::Learning
+}
+
+/// A line of a file of questions.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QueryLine {
+    /// Comes back with the answer.
+    pub query_id: String,
+    /// When it is asked: only entries older than it count.
+    #[serde(with = "utc")]
+    pub date: OffsetDateTime,
+    /// As a task's.
+    pub title: String,
+    /// As a task's.
+    #[serde(default)]
+    pub description: String,
+}
+
+/// Points in time as RFC 3339 writes them, of any offset; what has no UTC time of four-digit years is refused.
+pub(in crate::flow) mod utc {
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+    use time::serde::rfc3339;
+    use time::{OffsetDateTime, UtcOffset};
+
+    pub fn serialize<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+        rfc3339::serialize(at, serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
+        let at = rfc3339::deserialize(deserializer)?;
+        written(at).ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
+    }
+
+    /// The time as it can be written in UTC.
+    pub fn written(at: OffsetDateTime) -> Option<OffsetDateTime> {
+        at.checked_to_offset(UtcOffset::UTC)
+            .filter(|at| (0..=9999).contains(&at.year()))
+    }
+}
+
+/// Imports entries into the memory of a repository; returns how many were new: those that people or agents said before in the same words
+/// are none, nor are those that are older than what a person said since, nor learnings that were exported from it. Afterwards the memory's
+/// words are counted and its floor is found.
+pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
+    let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
+    let own = store::memory::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
+    let given: Vec<Given> = lines
+        .iter()
+        .filter(|line| line.kind == Kind::Knowledge || !own.contains(&line.id))
+        .map(|line| Given {
+            id: id_of(line.date),
+            repo_id: repo_id.to_owned(),
+            // A journal is written by iterations only.
+            kind: match line.kind {
+                Kind::Knowledge => Kind::Knowledge,
+                Kind::Learning | Kind::Journal => Kind::Learning,
+            },
+            origin: Origin::Import,
+            category: line.category.clone().unwrap_or_else(|| NO_CATEGORY.to_owned()),
+            title: line.title.clone(),
+            body: line.body.clone(),
+            tags: line.tags.iter().map(|tag| tag.to_lowercase()).collect(),
+            paths: line.paths.clone(),
+            feature: line.feature.clone(),
+            created_at: line.date,
+            external_id: Some(line.id.clone()),
+        })
+        .collect();
+    store::retry_serialization(|| let_come_back(db, repo_id, &names)).await?;
+    add(db, &given).await
+}
+
+async fn let_come_back(db: &PgPool, repo_id: &str, names: &[String]) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    lock(&mut tx, &[repo_id.to_owned()]).await?;
+    store::memory::library::let_come_back(&mut tx, repo_id, names).await?;
+    tx.commit().await
+}
+
+/// Stores and indexes given entries; returns how many were new. What others were at as well is repeated, but for what stands already.
+pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
+    let mut new = 0;
+    for chunk in given.chunks(CHUNK) {
+        new += store::retry_serialization(|| add_together(db, chunk)).await?;
+    }
+    if new > 0 {
+        store::retry_serialization(|| settle(db)).await?;
+    }
+    Ok(new)
+}
+
+async fn add_together(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    let repos: BTreeSet<&str> = given.iter().map(|one| one.repo_id.as_str()).collect();
+    store::memory::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let new = news(&mut tx, given).await?;
+    let stored = store::memory::library::insert_given(&mut tx, &new).await?;
+    index(&mut tx, &stored).await?;
+    tx.commit().await?;
+    Ok(stored.len())
+}
+
+/// All but imported knowledge that a live entry says already, or that is older than what a person has said of the same.
+async fn news(conn: &mut PgConnection, given: &[Given]) -> sqlx::Result<Vec<Given>> {
+    let is_imported = |one: &&Given| one.origin == Origin::Import && one.kind == Kind::Knowledge;
+    let imported: Vec<&Given> = given.iter().filter(is_imported).collect();
+    let mut known: BTreeSet<Uuid> = BTreeSet::new();
+    for old in store::memory::import::standing(conn, &imported).await? {
+        let new = imported[old.beside];
+        let says_it = says_same(
+            (&new.title, &new.tags, &new.body),
+            (&old.title, &old.tags, &old.body),
+        );
+        let is_later = old.by_hand_at.is_some_and(|at| at > new.created_at);
+        if says_it || is_later && replaces(&new.title, &new.tags, &old.title, &old.tags) {
+            known.insert(new.id);
+        }
+    }
+    Ok(given
+        .iter()
+        .filter(|one| !known.contains(&one.id))
+        .cloned()
+        .collect())
+}
+
+/// Merges into the index what waits for it and finds the floors of what grew.
+pub async fn settle(db: &PgPool) -> sqlx::Result<()> {
+    loop {
+        let mut tx = db.begin().await?;
+        let counted = store::memory::postings::merge(&mut tx, 500).await?;
+        tx.commit().await?;
+        if counted == 0 {
+            break;
+        }
+    }
+    let mut conn = db.acquire().await?;
+    while calibrate(&mut conn).await? > 0 {}
+    Ok(())
+}
+
+/// Searches one kind of entries as a claim does.
+pub async fn search(
+    db: &PgPool,
+    meaning: Meaning<'_>,
+    repo_id: &str,
+    kind: Kind,
+    queries: &[QueryLine],
+    limit: usize,
+) -> sqlx::Result<Vec<Picked>> {
+    let questions: Vec<Question> = queries
+        .iter()
+        .map(|line| Question {
+            repo_id: repo_id.to_owned(),
+            kind,
+            query: Query::new(&line.title, &line.description, ""),
+            text: format!("{}\n{}", line.title, line.description),
+            now: line.date,
+        })
+        .collect();
+    let mut conn = db.acquire().await?;
+    let fresh = store::memory::postings::fresh(&mut conn, &Tail::default()).await?;
+    pick(&mut conn, meaning, &questions, &fresh, |_| limit).await
+}
+
+/// What an edit changes; `None` leaves a part as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = EditMemory)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Edit {
+    pub title: Option<String>,
+    pub category: Option<String>,
+    pub body: Option<String>,
+    pub tags: Option<Vec<String>>,
+}
+
+/// What came of changing an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edited {
+    /// It says so now.
+    Changed,
+    /// There is none.
+    Gone,
+    /// Another has its place, and nobody would see the change.
+    ReplacedBy(Uuid),
+}
+
+/// Changes what an entry says.
+pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<Edited> {
+    let mut tx = db.begin().await?;
+    let repos = store::memory::retract::repositories(&mut tx, &[id], &[]).await?;
+    lock(&mut tx, &repos).await?;
+    if let Some(by) = store::memory::retract::successor(&mut tx, id).await? {
+        return Ok(Edited::ReplacedBy(by));
+    }
+    let tags: Option<Vec<String>> = edit
+        .tags
+        .as_ref()
+        .map(|tags| tags.iter().map(|tag| tag.to_lowercase()).collect());
+    let found = store::memory::library::edit(
+        &mut tx,
+        id,
+        edit.title.as_deref(),
+        edit.category.as_deref(),
+        edit.body.as_deref(),
+        tags.as_deref(),
+    )
+    .await?;
+    store::memory::distill::note_edit(&mut tx, id).await?;
+    store::memory::index::remove(&mut tx, &[id]).await?;
+    index(&mut tx, &[id]).await?;
+    tx.commit().await?;
+    Ok(if found { Edited::Changed } else { Edited::Gone })
+}
+
+/// Hides entries.
+pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
+    let mut tx = db.begin().await?;
+    let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
+    lock(&mut tx, &repos).await?;
+    store::memory::library::prune(&mut tx, ids).await?;
+    store::memory::index::remove(&mut tx, ids).await?;
+    tx.commit().await
+}
+
+/// What came of bringing entries back.
+#[derive(Debug, Clone)]
+pub enum Restored {
+    /// So many were hidden, and aren't any more.
+    Entries(usize),
+    /// All stay as they are, since these can't come back.
+    Refused(Vec<(WantedBack, Stays)>),
+}
+
+/// Brings hidden entries back, all or none. Those that are released, and whose files are there, are found again at once.
+pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
+    let mut tx = db.begin().await?;
+    let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
+    lock(&mut tx, &repos).await?;
+    let (mut back, mut stay) = (Vec::new(), Vec::new());
+    for entry in store::memory::library::wanted_back(&mut tx, ids).await? {
+        match comes_back(entry.hidden) {
+            Ok(true) => back.push(entry),
+            Ok(false) => {}
+            Err(why) => stay.push((entry, why)),
+        }
+    }
+    let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
+    store::memory::library::restore(&mut tx, &ids).await?;
+    stay.extend(repeated(&mut tx, back).await?);
+    if !stay.is_empty() {
+        return Ok(Restored::Refused(stay));
+    }
+    index_again(&mut tx, &ids).await?;
+    tx.commit().await?;
+    Ok(Restored::Entries(ids.len()))
+}
+
+/// Of knowledge that comes back, what would stand beside an entry that says the same: one that came while it was hidden, or comes back with
+/// it and is newer.
+async fn repeated(conn: &mut PgConnection, back: Vec<WantedBack>) -> sqlx::Result<Vec<(WantedBack, Stays)>> {
+    let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
+    let mut similar = store::memory::library::similar_knowledge(conn, &ids).await?;
+    let mut stay = Vec::new();
+    // In quarantine it stands in nobody's place yet.
+    for entry in back.into_iter().filter(|entry| entry.is_released) {
+        let others = similar.remove(&entry.id).unwrap_or_default();
+        let by = others.into_iter().find(|other| {
+            let has_place = other.id > entry.id || ids.binary_search(&other.id).is_err();
+            has_place && replaces(&other.title, &other.tags, &entry.title, &entry.tags)
+        });
+        if let Some(by) = by {
+            let replaced = WantedBack {
+                superseded_by: Some(by.id),
+                ..entry
+            };
+            stay.push((replaced, Stays::Replaced));
+        }
+    }
+    Ok(stay)
+}
+
+/// Deletes entries for good, with everything distilled from them and the prompts of ended attempts that showed them; what they
+/// had replaced gets its place back. Returns how many entries and prompts are gone.
+pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
+    let mut tx = db.begin().await?;
+    // A session that merges them answers before or after, never between.
+    let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
+    lock(&mut tx, &repos).await?;
+    let mut ids = ids.to_vec();
+    ids.extend(store::memory::distill::made_from(&mut tx, &ids).await?);
+    let ids = ids.as_slice();
+    store::memory::index::remove(&mut tx, ids).await?;
+    let restored = store::memory::retract::restore_replaced(&mut tx, ids).await?;
+    // A claim that shows one of them keeps its prompt before this, where it is found, or after, and keeps none.
+    store::memory::exposures::hold_back_prompts(&mut tx).await?;
+    let gone = store::memory::library::purge(&mut tx, ids).await?;
+    index_again(&mut tx, &restored).await?;
+    tx.commit().await?;
+    Ok(gone)
+}
+
+/// What came of taking an attempt's memory back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revoked {
+    /// So many entries were taken back.
+    Entries(usize),
+    /// Nothing was: the attempt isn't over, and what it leaves would come later.
+    StillOpen,
+}
+
+/// Takes back everything that came from the attempt of a dispatch and everything distilled from it; what it had replaced gets
+/// its place back.
+pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
+    let mut tx = db.begin().await?;
+    // Reports of the feature change its attempts before and after they hold the memory: they come before or after this.
+    if let Some(of) = store::dispatch::read(&mut tx, &[dispatch.0]).await?.pop() {
+        cascade::lock_features(&mut tx, &BTreeSet::from([of.feature])).await?;
+    }
+    let attempt = store::memory::retract::of_attempt(&mut tx, dispatch).await?;
+    if attempt.is_open {
+        return Ok(Revoked::StillOpen);
+    }
+    let revoked = take_back(&mut tx, &attempt.ids).await?;
+    tx.commit().await?;
+    Ok(Revoked::Entries(revoked))
+}
+
+/// Takes back what came from dispatches that are over, within a transaction of the caller's. Returns how many entries.
+pub(in crate::flow) async fn take_back(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<usize> {
+    // A session that merges what is taken back answers before this, and its answer is found, or after, and counts for nothing.
+    let repos = store::memory::retract::repositories(conn, &[], dispatches).await?;
+    lock(conn, &repos).await?;
+    let revoked = store::memory::retract::of_dispatches(conn, dispatches).await?;
+    store::memory::retract::hide(conn, &revoked).await?;
+    store::memory::retract::forget_words(conn, dispatches).await?;
+    let gone: Vec<Uuid> = revoked.iter().chain(dispatches).copied().collect();
+    store::memory::index::remove(conn, &gone).await?;
+    let restored = store::memory::retract::restore_replaced(conn, &revoked).await?;
+    index_again(conn, &restored).await?;
+    Ok(revoked.len())
+}
+
+async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {
+    let repos: Vec<&str> = repos.iter().map(String::as_str).collect();
+    store::memory::library::lock(conn, &repos).await
+}
+
+/// Indexes stored entries that may be found; knowledge takes the place of what it repeats.
+pub(in crate::flow) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    let mut released = store::memory::retract::to_index(conn, ids).await?;
+    released.sort_by_key(|one| (one.created_at, one.id));
+    capture::admit(conn, released).await
+}
+
+/// Indexes entries that were let in before. They are no news: they take nobody's place.
+pub(in crate::flow) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    let released = store::memory::retract::to_index(conn, ids).await?;
+    let repos: BTreeSet<String> = released.iter().map(|one| one.repo_id.clone()).collect();
+    lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+    let findable = released.into_iter().map(capture::Findable::new).collect();
+    capture::make_findable(conn, findable).await
+}
+
+/// An id that stands in time where the entry does.
+pub(in crate::flow) fn id_of(at: OffsetDateTime) -> Uuid {
+    let seconds = u64::try_from(at.unix_timestamp()).unwrap_or(0);
+    Uuid::new_v7(Timestamp::from_unix(ContextV7::new(), seconds, at.nanosecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_taken_that_utc_can_tell() {
+        for (date, taken) in [
+            ("2026-01-31T12:00:00+02:00", true),
+            ("0000-01-01T00:00:00Z", true),
+            ("0000-01-01T00:00:00+01:00", false),
+            ("9999-12-31T23:59:59Z", true),
+            ("9999-12-31T23:59:59-01:00", false),
+        ] {
+            let line = serde_json::json!({"id": "e", "date": date, "title": "t"});
+            let line: Result<ImportLine, _> = serde_json::from_value(line);
+            assert_eq!(line.is_ok(), taken, "{date}: {line:?}");
+            let written = line.map(|line| serde_json::to_value(line).is_ok());
+            assert!(written.unwrap_or(true), "{date}");
+        }
+    }
+}

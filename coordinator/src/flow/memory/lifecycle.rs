@@ -1,0 +1,118 @@
+//! Keeps the memory within its bounds: what nobody used for long, what is more than may be, and what is about files that are
+//! gone is hidden, never deleted (SPEC 6.7). Idempotent, safe to die half-way.
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::domain::recall::Kind;
+use crate::domain::recall::lifecycle::{Because, Bounds, STALE_DAYS};
+use crate::flow::guard::{guarded, is_away};
+use crate::store;
+
+/// What one round hides for each reason at most.
+const ENTRIES: i64 = 1_000;
+
+/// What a round hid.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// What no attempt was shown for long.
+    pub unused: usize,
+    /// What was more than a repository may have.
+    pub full: usize,
+    /// What is about files that are gone.
+    pub stale: usize,
+    /// Steps that failed.
+    pub failed: usize,
+}
+
+/// Works once. A step that fails is told of, and keeps nobody from the others.
+///
+/// # Errors
+/// When the database can't be reached, or others were at the same rows.
+pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
+    let mut pruned = Pruned::default();
+    let mut steps = vec![Surplus::Stale];
+    if bounds.unused_days > 0.0 {
+        steps.push(Surplus::Unused(bounds.unused_days));
+    }
+    steps.push(Surplus::Above(Kind::Learning, bounds.learnings));
+    steps.push(Surplus::Above(Kind::Knowledge, bounds.knowledge));
+    for step in steps {
+        match guarded(hide(db, step)).await {
+            Ok(hidden) => match step {
+                Surplus::Stale => pruned.stale += hidden,
+                Surplus::Unused(_) => pruned.unused += hidden,
+                Surplus::Above(..) => pruned.full += hidden,
+            },
+            Err(error) if is_away(&error) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, ?step, "entries of the memory could not be hidden; the other reasons go on");
+                pruned.failed += 1;
+            }
+        }
+    }
+    Ok(pruned)
+}
+
+/// What is to be hidden.
+#[derive(Debug, Clone, Copy)]
+enum Surplus {
+    /// What is about files that are gone for long.
+    Stale,
+    /// What no attempt was shown for so many days.
+    Unused(f64),
+    /// What of a kind a repository has above so many.
+    Above(Kind, i64),
+}
+
+/// Hides entries; another coordinator that is at it leaves nothing to do. Whoever changes one of them meanwhile is waited for, and keeps
+/// it where that makes a difference. Returns how many.
+async fn hide(db: &PgPool, surplus: Surplus) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    // The next step must not find the lock of this one: dropped, a transaction is taken back at some time later.
+    match hide_within(&mut tx, surplus).await {
+        Ok(hidden) => {
+            tx.commit().await?;
+            Ok(hidden)
+        }
+        Err(error) => {
+            tx.rollback().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn hide_within(tx: &mut PgConnection, surplus: Surplus) -> sqlx::Result<usize> {
+    if !store::memory::upkeep::try_lock(tx).await? {
+        return Ok(0);
+    }
+    let (found, because, days) = match surplus {
+        Surplus::Stale => {
+            let found = store::memory::upkeep::long_stale(tx, STALE_DAYS, ENTRIES).await?;
+            (found, Because::Stale, STALE_DAYS)
+        }
+        Surplus::Unused(days) => {
+            let found = store::memory::upkeep::unused(tx, days, ENTRIES).await?;
+            (found, Because::Unused, days)
+        }
+        Surplus::Above(kind, bound) => {
+            let found = store::memory::upkeep::surplus(tx, kind, bound, ENTRIES).await?;
+            (found, Because::Full, 0.0)
+        }
+    };
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let repos = store::memory::retract::repositories(tx, &found, &[]).await?;
+    let repos: Vec<&str> = repos.iter().map(String::as_str).collect();
+    store::memory::library::lock(tx, &repos).await?;
+    let hidden = store::memory::upkeep::prune(tx, &found, because, days).await?;
+    store::memory::index::remove(tx, &hidden).await?;
+    if !hidden.is_empty() {
+        tracing::info!(
+            entries = hidden.len(),
+            because = because.as_str(),
+            "entries of the memory are hidden"
+        );
+    }
+    Ok(hidden.len())
+}

@@ -1,0 +1,115 @@
+//! What claims ask the memory: a question for each dispatch and kind of entry, made of its task and what surrounds it (SPEC 6.5).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ralph_shared::ids::{DispatchId, TaskId};
+use ralph_shared::kind::SessionKind;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::recall::Question;
+use crate::domain::recall::{Kind as EntryKind, Query};
+use crate::flow::Settings;
+use crate::flow::claim::Opened;
+use crate::flow::memory::embedding::Meaning;
+use crate::flow::memory::select::{Picked, pick, prompt_limit};
+use crate::store::dispatch::context::TaskFacts;
+use crate::store::dispatch::earlier::Earlier;
+use crate::store::memory::index::Indexed;
+
+/// Paths of earlier attempts that are part of a question.
+const ASKED_PATHS: usize = 20;
+
+/// Who asks the memory, and what it doesn't have yet.
+#[derive(Clone, Copy)]
+pub(in crate::flow) struct Asking<'a> {
+    pub settings: &'a Settings,
+    pub working: &'a [&'a Opened],
+    pub tasks: &'a [&'a TaskFacts],
+    pub earlier: &'a [Earlier],
+    pub fresh: &'a [Arc<Indexed>],
+}
+
+/// What other tasks left for one dispatch.
+#[derive(Debug, Default)]
+pub(in crate::flow) struct Recalled {
+    pub repo_id: String,
+    pub by_kind: BTreeMap<EntryKind, Picked>,
+    pub held_out: bool,
+}
+
+/// Asks for each working dispatch what other tasks left (SPEC 6.5).
+pub(in crate::flow) async fn recall(
+    conn: &mut PgConnection,
+    asking: Asking<'_>,
+) -> sqlx::Result<HashMap<DispatchId, Recalled>> {
+    let Asking {
+        settings,
+        working,
+        tasks,
+        earlier,
+        fresh,
+    } = asking;
+    let now = OffsetDateTime::now_utc();
+    let tasks: HashMap<TaskId, &TaskFacts> = tasks.iter().map(|task| (task.task, *task)).collect();
+    let mut questions = Vec::new();
+    let mut asked = Vec::new();
+    for dispatch in working {
+        let Some(task) = tasks.get(&dispatch.task) else {
+            continue;
+        };
+        let query = Query::new(&task.title, &task.description, &around(task, earlier));
+        if query.is_empty() {
+            continue;
+        }
+        for kind in &EntryKind::ALL {
+            asked.push((*dispatch, *kind));
+            questions.push(Question {
+                repo_id: task.repo_id.clone(),
+                kind: *kind,
+                query: query.clone(),
+                text: format!("{}\n{}", task.title, task.description),
+                now,
+            });
+        }
+    }
+    let picked = pick(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;
+    let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
+    for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
+        let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| Recalled {
+            repo_id: question.repo_id,
+            held_out: is_held_out(dispatch, settings.hold_out),
+            by_kind: BTreeMap::new(),
+        });
+        settings.tail.note_entries(picked.entries);
+        of_dispatch.by_kind.insert(kind, picked);
+    }
+    Ok(recalled)
+}
+
+/// What surrounds a task: its feature, its parent, and what its last attempts failed at and touched.
+fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
+    let mut text = task.feature_name.clone();
+    if let Some(parent) = &task.parent {
+        text = format!("{text} {}", parent.title);
+    }
+    for last in earlier.iter().rev().filter(|e| e.task == task.task).take(2) {
+        if let Some(report) = &last.report {
+            text = format!("{text} {} {}", report.category, report.why_failed);
+        }
+        for path in last.files_changed.iter().take(ASKED_PATHS) {
+            text = format!("{text} {path}");
+        }
+    }
+    text
+}
+
+/// First attempts of work only: what fails without memory gets it when it is tried again. By the id's random end, so that asking
+/// again gives the same answer.
+fn is_held_out(dispatch: &Opened, share: f64) -> bool {
+    let end = u64::from_be_bytes(dispatch.dispatch.0.as_u64_pair().1.to_be_bytes()) & (u64::MAX >> 2);
+    dispatch.attempt == 1
+        && dispatch.kind == SessionKind::Work
+        && (end as f64 / (u64::MAX >> 2) as f64) < share
+}

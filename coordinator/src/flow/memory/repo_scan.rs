@@ -1,0 +1,318 @@
+//! What a worker found in the commit that a session starts from: the repository's own knowledge becomes entries (SPEC 6.5),
+//! and entries whose files are gone are stale until these come back (SPEC 6.7).
+//!
+//! Only heads of feature branches are looked at, attempts' branches never. A file that the feature's base has just so was brought there
+//! by people, and is trusted. Any other may have been landed by a task: it is an entry beside the base's, of the agents' word, and
+//! takes the place of nobody's. What one branch deletes another may have still: the head that was looked at last counts.
+
+use std::collections::{BTreeSet, HashMap};
+
+use ralph_shared::ids::FeatureId;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::{MOST_TAGS, TAG_CHARS, TITLE_CHARS};
+use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
+use sqlx::{Connection as _, PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{capture, library};
+use crate::domain::recall::Kind as EntryKind;
+use crate::domain::text::knowledge_file::KnowledgeFile;
+use crate::flow::Settings;
+use crate::flow::guard::is_away;
+use crate::store;
+use crate::store::dispatch::context::TaskFacts;
+use crate::store::memory::library::{Given, Origin};
+use crate::store::memory::repo_scan::Files;
+
+/// Whether a session of the task starts from what is landed, and from nothing else.
+pub(in crate::flow) fn starts_at_head(task: &TaskFacts) -> bool {
+    task.repo_address.is_some() && task.role == SessionKind::Work && task.start_commit.is_none()
+}
+
+/// What sessions are to look up that start from the head of their feature's branch, by feature.
+pub(in crate::flow) async fn orders(
+    conn: &mut PgConnection,
+    settings: &Settings,
+    tasks: &[TaskFacts],
+) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
+    let starting = tasks
+        .iter()
+        .filter(|task| settings.memory && starts_at_head(task));
+    let features: BTreeSet<Uuid> = starting.map(|task| task.feature.0).collect();
+    if features.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let features: Vec<Uuid> = features.into_iter().collect();
+    store::memory::repo_scan::orders(conn, &features).await
+}
+
+/// What a survey changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Surveyed {
+    /// Knowledge files that are new or changed, and those that are gone.
+    pub files: usize,
+    /// Entries whose files are gone, and those whose files came back.
+    pub stale: usize,
+    /// See `stale`.
+    pub back: usize,
+    /// Entries whose files were renamed.
+    pub renamed: usize,
+}
+
+/// Takes what a worker found at a feature's head; again, where others were at the same rows.
+pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
+    store::retry_serialization(|| take_once(db, feature, survey)).await
+}
+
+async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
+    let mut tx = db.begin().await?;
+    let Some(known) = store::memory::repo_scan::known(&mut tx, feature).await? else {
+        return Ok(Surveyed::default());
+    };
+    let repo = known.repo_id.as_str();
+    store::memory::library::lock(&mut tx, &[repo]).await?;
+    let mut surveyed = Surveyed {
+        renamed: rename(&mut tx, repo, survey).await?,
+        ..Surveyed::default()
+    };
+    let renamed = survey.renamed.iter().map(|rename| &rename.to);
+    let present: Vec<String> = survey.present.iter().chain(renamed).cloned().collect();
+    let back = store::memory::repo_scan::present(&mut tx, repo, &present).await?;
+    let gone = store::memory::repo_scan::missing(&mut tx, repo, &survey.missing, &survey.deleted).await?;
+    if !gone.is_empty() {
+        let stale = store::memory::repo_scan::mark_stale(&mut tx, repo, &gone).await?;
+        store::memory::index::remove(&mut tx, &stale).await?;
+        surveyed.stale = stale.len();
+    }
+    if !back.is_empty() {
+        let live = store::memory::repo_scan::unmark_stale(&mut tx, repo, &back).await?;
+        library::index_again(&mut tx, &live).await?;
+        surveyed.back = live.len();
+    }
+    store::memory::repo_scan::keep_head(&mut tx, feature, repo, &survey.head).await?;
+    if let Some(folder) = &survey.knowledge {
+        surveyed.files = knowledge(&mut tx, feature, repo, &known.files, folder).await?;
+    }
+    tx.commit().await?;
+    if surveyed != Surveyed::default() {
+        tracing::info!(
+            repo,
+            head = survey.head,
+            ?surveyed,
+            "the memory follows the repository"
+        );
+    }
+    Ok(surveyed)
+}
+
+async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::Result<usize> {
+    if survey.renamed.is_empty() {
+        return Ok(0);
+    }
+    let names = survey
+        .renamed
+        .iter()
+        .map(|rename| (rename.from.clone(), rename.to.clone()));
+    let (from, to): (Vec<String>, Vec<String>) = names.unzip();
+    let renamed = store::memory::repo_scan::rename(conn, repo, &from, &to).await?;
+    store::memory::index::remove(conn, &renamed).await?;
+    library::index_again(conn, &renamed).await?;
+    Ok(renamed.len())
+}
+
+/// Brings the entries of a repository's files up to what the folder holds now. Returns how many files changed.
+async fn knowledge(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    before: &Files,
+    folder: &KnowledgeFolder,
+) -> sqlx::Result<usize> {
+    let now: Files = folder
+        .files
+        .iter()
+        .map(|file| (file.name.clone(), sha256_hex(file.text.as_bytes())))
+        .collect();
+    let mut changed = 0;
+    for file in &folder.files {
+        let sha256 = &now[&file.name];
+        if before.get(&file.name) == Some(sha256) {
+            continue;
+        }
+        if file.at_base {
+            changed += usize::from(forget_landed(conn, feature, repo, &file.name).await?);
+        }
+        if !store::memory::repo_scan::is_same(conn, repo, &id_of_file(feature, file), sha256).await? {
+            changed += usize::from(keep(conn, feature, repo, file, sha256).await?);
+        }
+    }
+    let mut kept = now;
+    let mut gone = Vec::new();
+    if folder.left_out > 0 {
+        // What could not be read this time may still be there.
+        for (name, sha256) in before {
+            kept.entry(name.clone()).or_insert_with(|| sha256.clone());
+        }
+    } else {
+        // Also what an earlier feature's head had: this one may begin without it.
+        let named = store::memory::repo_scan::named(conn, repo).await?;
+        let known = before.keys().map(String::as_str);
+        let known: BTreeSet<&str> = known.chain(named.iter().filter_map(|id| name_of(id))).collect();
+        let missing = known.into_iter().filter(|name| !kept.contains_key(*name));
+        gone.extend(missing.map(str::to_owned));
+    }
+    if !gone.is_empty() {
+        for name in &gone {
+            changed += usize::from(forget_landed(conn, feature, repo, name).await?);
+        }
+        let elsewhere = store::memory::repo_scan::had_elsewhere(conn, feature, repo, &gone).await?;
+        for name in gone.iter().filter(|name| !elsewhere.contains(name)) {
+            if let Some(id) = store::memory::repo_scan::unname(conn, repo, &external_id(name)).await? {
+                hide(conn, &[id]).await?;
+                changed += 1;
+            }
+        }
+    }
+    if folder.left_out > 0 {
+        tracing::warn!(
+            repo,
+            files = folder.left_out,
+            "knowledge files are too many or too large; these are left out"
+        );
+    }
+    store::memory::repo_scan::keep_files(conn, feature, folder.tree.as_deref(), &kept).await?;
+    Ok(changed)
+}
+
+/// Hides what a file said; what it had taken the place of gets that back.
+async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    store::memory::library::prune(conn, ids).await?;
+    store::memory::index::remove(conn, ids).await?;
+    let back = store::memory::retract::restore_replaced(conn, ids).await?;
+    library::index_again(conn, &back).await
+}
+
+/// Hides what a file said that the feature's branch alone had. Whether there was one.
+async fn forget_landed(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    name: &str,
+) -> sqlx::Result<bool> {
+    let Some(id) = store::memory::repo_scan::unname(conn, repo, &landed_id(feature, name)).await? else {
+        return Ok(false);
+    };
+    hide(conn, &[id]).await?;
+    Ok(true)
+}
+
+/// The name of the entry that a file is: one for all heads that have what their bases have, and one for each branch that doesn't.
+fn id_of_file(feature: FeatureId, file: &KnowledgeText) -> String {
+    if file.at_base {
+        external_id(&file.name)
+    } else {
+        landed_id(feature, &file.name)
+    }
+}
+
+fn external_id(name: &str) -> String {
+    format!("{KNOWLEDGE_FOLDER}/{name}")
+}
+
+fn landed_id(feature: FeatureId, name: &str) -> String {
+    format!("{}:{}", feature.short(), external_id(name))
+}
+
+fn name_of(external_id: &str) -> Option<&str> {
+    external_id.strip_prefix(KNOWLEDGE_FOLDER)?.strip_prefix('/')
+}
+
+/// Makes an entry of a file that is new or changed, if it can be one; what the database refuses of it doesn't stop the others. Whether
+/// that changed anything.
+async fn keep(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    file: &KnowledgeText,
+    sha256: &str,
+) -> sqlx::Result<bool> {
+    let mut part = conn.begin().await?;
+    match write(&mut part, feature, repo, file, sha256).await {
+        Ok(changed) => {
+            part.commit().await?;
+            Ok(changed)
+        }
+        Err(error) if is_away(&error) => Err(error),
+        Err(error) => {
+            part.rollback().await?;
+            let file = id_of_file(feature, file);
+            tracing::warn!(repo, file, %error, "a knowledge file can't be kept; what it said before stays");
+            Ok(false)
+        }
+    }
+}
+
+/// Makes an entry of a file, in the place of what the file said before. Whether it can be read.
+async fn write(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    file: &KnowledgeText,
+    sha256: &str,
+) -> sqlx::Result<bool> {
+    let external_id = id_of_file(feature, file);
+    let read = match KnowledgeFile::parse(&file.text.replace('\0', "\u{fffd}")) {
+        Ok(read) => read,
+        Err(why) => {
+            tracing::warn!(repo, file = external_id, %why, "a knowledge file can't be read; what it said before stays");
+            return Ok(false);
+        }
+    };
+    let old = if file.at_base {
+        // What a branch alone had, and that is merged now, is people's from here on.
+        let landed = store::memory::repo_scan::landed_copies(conn, repo, sha256).await?;
+        hide(conn, &landed).await?;
+        store::memory::repo_scan::unname(conn, repo, &external_id).await?
+    } else {
+        forget_landed(conn, feature, repo, &file.name).await?;
+        None
+    };
+    let at = read
+        .created_at
+        .and_then(library::utc::written)
+        .unwrap_or_else(OffsetDateTime::now_utc)
+        .min(OffsetDateTime::now_utc());
+    let given = Given {
+        id: library::id_of(at),
+        repo_id: repo.to_owned(),
+        kind: EntryKind::Knowledge,
+        origin: match file.at_base {
+            true => Origin::Repository,
+            false => Origin::Attempt,
+        },
+        category: String::new(),
+        title: read.title.chars().take(TITLE_CHARS).collect(),
+        body: capture::bounded(&read.body),
+        tags: read
+            .tags
+            .iter()
+            .take(MOST_TAGS)
+            .map(|tag| tag.chars().take(TAG_CHARS).collect())
+            .collect(),
+        paths: Vec::new(),
+        feature: read.feature,
+        created_at: at,
+        external_id: Some(external_id),
+    };
+    let stored = store::memory::library::insert_given(conn, std::slice::from_ref(&given)).await?;
+    store::memory::repo_scan::name(conn, given.id, sha256, old).await?;
+    if let Some(old) = old {
+        store::memory::index::remove(conn, &[old]).await?;
+    }
+    library::index(conn, &stored).await?;
+    Ok(true)
+}

@@ -1,0 +1,137 @@
+//! From ranked hits to entries that are shown: their texts, what verified outcomes made of them, and why not the others.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::recall::{Answer, Question, recall};
+use crate::domain::recall::{Dropped, Entry, Kind, Parts, select};
+use crate::flow::memory::embedding::Meaning;
+use crate::store;
+use crate::store::memory::index::Indexed;
+use crate::store::memory::library::Stored;
+
+/// Hits of a question whose texts are read, where no more may be shown.
+const READ: usize = 12;
+
+/// What one question brought.
+#[derive(Debug, Clone, Default)]
+pub struct Picked {
+    /// Best first.
+    pub shown: Vec<PickedEntry>,
+    /// The next ones, best first.
+    pub left_out: Vec<(PickedEntry, Dropped)>,
+    /// How well the best hits answer, and what would have been enough.
+    pub confidence: f64,
+    /// See `confidence`.
+    pub floor: f64,
+    /// How many entries it was chosen from.
+    pub entries: i64,
+}
+
+/// An entry with what speaks for it.
+#[derive(Debug, Clone)]
+pub struct PickedEntry {
+    /// The entry.
+    pub entry: Stored,
+    /// The fused score, weighted by outcomes.
+    pub score: f64,
+    /// What it is made of.
+    pub parts: Parts,
+}
+
+/// Asks, reads and chooses: at most `limit(kind)` entries for each question. `hidden` are never shown.
+pub async fn pick(
+    conn: &mut PgConnection,
+    meaning: Meaning<'_>,
+    questions: &[Question],
+    fresh: &[Arc<Indexed>],
+    limit: impl Fn(Kind) -> usize,
+) -> sqlx::Result<Vec<Picked>> {
+    let answers = recall(conn, meaning, questions, fresh).await?;
+    let texts = texts(conn, questions, &answers, &limit).await?;
+    Ok(questions
+        .iter()
+        .zip(&answers)
+        .map(|(question, answer)| choose(answer, &texts, limit(question.kind)))
+        .collect())
+}
+
+/// How many entries of a kind a prompt may show (SPEC 6.5).
+pub fn prompt_limit(kind: Kind) -> usize {
+    match kind {
+        Kind::Learning | Kind::Journal => 5,
+        Kind::Knowledge => 8,
+    }
+}
+
+async fn texts(
+    conn: &mut PgConnection,
+    questions: &[Question],
+    answers: &[Answer],
+    limit: impl Fn(Kind) -> usize,
+) -> sqlx::Result<HashMap<Uuid, Stored>> {
+    let mut texts = HashMap::new();
+    for kind in Kind::ALL {
+        let ids: BTreeSet<Uuid> = questions
+            .iter()
+            .zip(answers)
+            .filter(|(question, _)| question.kind == kind)
+            .flat_map(|(_, answer)| answer.ranking.hits.iter().take(READ.max(limit(kind))))
+            .map(|hit| hit.entry)
+            .collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let ids: Vec<Uuid> = ids.into_iter().collect();
+        let stored = store::memory::library::live(conn, kind, &ids).await?;
+        texts.extend(stored.into_iter().map(|entry| (entry.id, entry)));
+    }
+    Ok(texts)
+}
+
+fn choose(answer: &Answer, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked {
+    // What was pruned, replaced or deleted meanwhile has no text any more.
+    let (stored, entries): (Vec<&Stored>, Vec<Entry>) = answer
+        .ranking
+        .hits
+        .iter()
+        .take(READ.max(limit))
+        .filter_map(|hit| {
+            let stored = texts.get(&hit.entry)?;
+            let entry = Entry {
+                hit: *hit,
+                category: stored.category.clone(),
+                weight: stored.weight,
+                id: stored.id,
+                trusted: stored.trusted,
+                text: format!("{} {}", stored.title, stored.body),
+            };
+            Some((stored, entry))
+        })
+        .unzip();
+    let (chosen, dropped) = select(&entries, limit);
+    let picked = |index: usize, score: f64| PickedEntry {
+        entry: stored[index].clone(),
+        score,
+        parts: entries[index].hit.parts,
+    };
+    let mut shown: Vec<PickedEntry> = chosen.iter().map(|one| picked(one.index, one.score)).collect();
+    let mut left_out: Vec<(PickedEntry, Dropped)> = dropped
+        .iter()
+        .map(|(index, why)| (picked(*index, entries[*index].hit.score), *why))
+        .collect();
+    if !answer.is_good() {
+        let below = shown.drain(..).map(|one| (one, Dropped::BelowFloor));
+        left_out = below.chain(left_out).collect();
+    }
+    Picked {
+        shown,
+        left_out,
+        confidence: answer.ranking.confidence,
+        floor: answer.floor.confidence(),
+        entries: answer.entries,
+    }
+}

@@ -1,0 +1,96 @@
+//! What is remembered, as prompts tell it.
+
+use uuid::Uuid;
+
+use crate::domain::run::Run;
+use crate::domain::states::Outcome;
+use crate::flow::claim::Opened;
+use crate::prompt;
+use crate::store::dispatch::context::TaskFacts;
+use crate::store::dispatch::earlier::JournalEntry;
+
+pub(in crate::flow) fn status(
+    task: &TaskFacts,
+    run: &Run,
+    dispatch: &Opened,
+    stuck_threshold: i16,
+    attempts: &[prompt::Attempt],
+) -> prompt::LoopStatus {
+    // The attempts that ended last, and in the same way.
+    let same_again = task.failures > 1
+        && attempts
+            .last()
+            .is_some_and(|last| last.same_as == Some(before(attempts)));
+    prompt::LoopStatus {
+        iteration: run.iterations + 1,
+        limit: run.settings.max_iterations,
+        failures: task.failures,
+        iterations: run.iterations,
+        succeeded: run.succeeded,
+        model: dispatch.model.as_ref().map(|m| m.model.clone()),
+        model_reason: dispatch
+            .model
+            .as_ref()
+            .map(|m| m.reason.clone())
+            .filter(|why| !why.is_empty()),
+        stuck: same_again || (1..=task.failures).contains(&stuck_threshold),
+        same_again,
+    }
+}
+
+/// The number of the attempt before the last one.
+fn before(attempts: &[prompt::Attempt]) -> i32 {
+    attempts.iter().rev().nth(1).map_or(0, |attempt| attempt.number)
+}
+
+pub(in crate::flow) fn learning(id: Uuid, category: &str, title: &str, body: &str) -> prompt::Learning {
+    let text = match (title.is_empty(), body.is_empty()) {
+        (true, _) => body.to_owned(),
+        (false, true) => title.to_owned(),
+        (false, false) => format!("{title}\n{body}"),
+    };
+    prompt::Learning {
+        id,
+        category: category.to_owned(),
+        text,
+    }
+}
+
+pub(in crate::flow) fn knowledge(id: Uuid, title: &str, tags: &[String], body: &str) -> prompt::Knowledge {
+    prompt::Knowledge {
+        id,
+        title: title.to_owned(),
+        tags: tags.to_vec(),
+        body: body.to_owned(),
+    }
+}
+
+pub(in crate::flow) fn journal_entry(entry: &JournalEntry, iteration: Option<i32>) -> prompt::JournalEntry {
+    prompt::JournalEntry {
+        dispatch: entry.dispatch,
+        iteration,
+        step: None,
+        outcome: journal_word(entry).to_owned(),
+        task: entry.task.to_string(),
+        title: entry.task_title.clone(),
+        model: entry.model.clone(),
+        duration_ms: entry.duration_ms,
+        cost_usd: entry.cost_usd,
+        files: entry.files_changed.clone(),
+        notes: entry.journal.clone(),
+        said: entry.feedback.clone(),
+        failure: None,
+    }
+}
+
+/// The outcome in the journal's words (SPEC 3.3).
+fn journal_word(entry: &JournalEntry) -> &'static str {
+    match entry.outcome {
+        Outcome::Done if entry.sent_back => "retried",
+        Outcome::Conflict => "retried",
+        Outcome::NoSigil => "blocked",
+        Outcome::Interrupted | Outcome::Lost => "interrupted",
+        Outcome::Done | Outcome::Split => entry.outcome.as_str(),
+        _ => "failed",
+    }
+}

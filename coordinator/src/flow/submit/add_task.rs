@@ -1,0 +1,172 @@
+//! A task is added to a feature that stands, running or not, in one transaction (SPEC 2.5, 2.6).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::agent_graph;
+use crate::domain::graph::Graph;
+use crate::domain::names;
+use crate::domain::states::{FeatureState, TaskState};
+use crate::flow::submit::{TaskDefaults, rows};
+use crate::flow::{Signals, cascade, edit::cycle};
+use crate::store;
+use crate::store::task::Task;
+use crate::store::task::waits::Moment;
+
+/// What is added.
+#[derive(Debug, Clone)]
+pub struct Addition<'a> {
+    /// The id that it gets.
+    pub id: TaskId,
+    /// One task without edges of its own.
+    pub graph: Graph,
+    /// Whether its key was chosen; one that wasn't gets a number where the feature has it already.
+    pub key_is_chosen: bool,
+    /// The task that it is a part of.
+    pub parent: Option<TaskId>,
+    /// What must be done before it.
+    pub after: Vec<TaskId>,
+    /// What it gets where it doesn't say otherwise.
+    pub defaults: TaskDefaults,
+    /// Who adds it, for its log.
+    pub actor: &'a str,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// It stands.
+    Accepted,
+    /// The feature is gone.
+    NoFeature,
+    /// It can't be added there, and why.
+    Refused(String),
+}
+
+/// Adds the task; in a running feature it is worked on as soon as nothing holds it. Who added it is told after a [`store::flush`].
+pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sqlx::Result<(Added, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = store::begin_unflushed(db).await?;
+    let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
+    let Some(held) = features.get_mut(&feature) else {
+        return Ok((Added::NoFeature, signals));
+    };
+    if held.state == FeatureState::Cancelled {
+        let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+        return Ok((Added::Refused(why), signals));
+    }
+    let ids: BTreeSet<Uuid> = addition
+        .after
+        .iter()
+        .chain(&addition.parent)
+        .map(|id| id.0)
+        .collect();
+    let neighbours = store::task::lock(&mut tx, &ids.iter().copied().collect::<Vec<_>>()).await?;
+    if let Some(why) = refusal(&mut tx, feature, addition, &neighbours).await? {
+        return Ok((Added::Refused(why), signals));
+    }
+    let neighbour = |id: &TaskId| neighbours.iter().find(|task| task.id == *id);
+    let after: BTreeSet<TaskId> = addition.after.iter().copied().collect();
+    let open = after
+        .iter()
+        .filter_map(&neighbour)
+        .filter(|blocker| !blocker.state.satisfies_dependents())
+        .count();
+    let parent = addition.parent.as_ref().and_then(&neighbour);
+    let parent_is_closed = parent.is_some_and(|parent| parent.open_blockers > 0);
+
+    let (mut tasks, _) = rows(&addition.graph, &addition.defaults);
+    let Some(task) = tasks.first_mut() else {
+        return Ok((Added::Refused("there is no task to add".to_owned()), signals));
+    };
+    let taken = store::task::keys_beginning(&mut tx, feature, &task.key).await?;
+    if addition.key_is_chosen && taken.contains(&task.key) {
+        let why = format!(
+            "the feature `{}` has a task `{}` already; choose another key",
+            held.name, task.key
+        );
+        return Ok((Added::Refused(why), signals));
+    }
+    task.key = names::free_key(&task.key, &taken);
+    task.id = addition.id;
+    task.parent = addition.parent;
+    task.open_blockers = i32::try_from(open).unwrap_or(i32::MAX) + i32::from(parent_is_closed);
+    let (id, state) = (task.id, task.state());
+    let edges: Vec<_> = after.into_iter().map(|blocker| (id, blocker)).collect();
+    store::queue::concurrency_keys::declare(&mut tx, feature, addition.graph.keys()).await?;
+    store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    store::task::hold_new(&mut tx, &[id.0]).await?;
+    if let Some(parent) = parent {
+        store::queue::ready::withdraw(&mut tx, &[parent.id.0]).await?;
+        store::task::become_parent(&mut tx, parent.id, 1).await?;
+    }
+    held.counts.add(state, 1);
+    agent_graph::allow(&mut tx, feature, 1).await?;
+    if matches!(
+        held.state,
+        FeatureState::Draft | FeatureState::Planned | FeatureState::Done
+    ) {
+        held.state = FeatureState::Ready;
+    }
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    store::task::log(&mut tx, id, addition.actor, "submit", None).await?;
+    signals.got_work(store::queue::ready::enqueue(&mut tx, &[id.0], &[0]).await?);
+    tx.commit().await?;
+    Ok((Added::Accepted, signals))
+}
+
+async fn refusal(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    addition: &Addition<'_>,
+    neighbours: &[Task],
+) -> sqlx::Result<Option<String>> {
+    for id in addition.after.iter().chain(&addition.parent) {
+        match neighbours.iter().find(|task| task.id == *id) {
+            None => return Ok(Some(format!("the task {id} was deleted meanwhile"))),
+            Some(task) if task.feature != feature => {
+                return Ok(Some(format!("the task {id} belongs to another feature")));
+            }
+            Some(_) => {}
+        }
+    }
+    let Some(id) = addition.parent else {
+        return Ok(None);
+    };
+    let Some(parent) = neighbours.iter().find(|task| task.id == id) else {
+        return Ok(None);
+    };
+    if parent.role != SessionKind::Work {
+        return Ok(Some(format!(
+            "{id} is a step of the feature or changes its branches, which has no parts; add the task without a parent, with \
+             `--after` where it has to wait for that"
+        )));
+    }
+    let started = parent.children == 0 && parent.attempt > 0;
+    if started || parent.held || !matches!(parent.state, TaskState::Pending | TaskState::Blocked) {
+        let state = if parent.held {
+            "held by a failed task above it"
+        } else {
+            parent.state.as_str()
+        };
+        let tried = if started { " and was already worked on" } else { "" };
+        return Ok(Some(format!("can't add a part to {id}, which is {state}{tried}")));
+    }
+    let blockers: Vec<Uuid> = addition.after.iter().map(|task| task.0).collect();
+    // A part can't wait for what waits for the end of a task above it.
+    let mut above = store::task::dependencies::above(conn, id).await?;
+    above.push(id.0);
+    let ends: Vec<Moment> = above
+        .into_iter()
+        .map(|task| Moment { task, is_end: true })
+        .collect();
+    if store::task::waits::any_waits_for(conn, &blockers, &ends).await? {
+        let words = cycle::describe(conn, id, &blockers, &ends.into_iter().collect()).await?;
+        return Ok(Some(format!("{words}, of which it is to be a part")));
+    }
+    Ok(None)
+}

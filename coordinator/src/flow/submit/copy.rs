@@ -1,0 +1,93 @@
+//! A feature is made once more, as it was submitted, and runs: for schedules and hooks.
+
+use jiff::tz::TimeZone;
+use ralph_shared::ids::FeatureId;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use crate::domain::graph::{self, Graph, GraphFile, Limits};
+use crate::domain::names;
+use crate::domain::run::RunSettings;
+use crate::domain::scheduling::schedule::stamp;
+use crate::flow::Signals;
+use crate::flow::submit::provided::Given;
+use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
+use crate::store;
+
+/// Copies that begin in one minute get names of their own up to so many.
+const SAME_MINUTE: u32 = 100;
+
+/// What a run of a feature is to be like: as its last one, or as it was given for the first.
+pub(in crate::flow) async fn settings(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+) -> sqlx::Result<RunSettings> {
+    if let Some(last) = store::run::last(conn, feature).await? {
+        return Ok(last.settings);
+    }
+    let first = submit::first_run(conn, feature).await?;
+    Ok(first.unwrap_or_default())
+}
+
+/// Makes a copy named after this time, and starts its run. The inner error says why it can't.
+pub async fn copy(
+    conn: &mut PgConnection,
+    original: FeatureId,
+    at: OffsetDateTime,
+    zone: &TimeZone,
+    signals: &mut Signals,
+) -> sqlx::Result<Result<FeatureId, String>> {
+    let Some((mut feature, tasks)) = store::feature::original::read(conn, original).await? else {
+        return Ok(Err("the feature was deleted".to_owned()));
+    };
+    let graph = match graph_of(tasks) {
+        Ok(graph) => graph,
+        Err(why) => return Ok(Err(why)),
+    };
+    let (_, defaults) = store::feature::draft(conn, original).await?;
+    let defaults = defaults.and_then(|defaults| serde_json::from_value::<TaskDefaults>(defaults).ok());
+    let settings = settings(conn, original).await?;
+    let base = format!("{}-{}", feature.name, stamp(at, zone));
+    feature.branch = feature.branch.map(|_| names::branch(&base));
+    let mut submission = Submission {
+        feature,
+        graph,
+        defaults: defaults.unwrap_or_default(),
+        start: Start::Now(settings),
+    };
+    for n in 1..=SAME_MINUTE {
+        let name = match n {
+            1 => base.clone(),
+            n => format!("{base}-{n}"),
+        };
+        if let Err(error) = names::check(&name) {
+            return Ok(Err(error.to_string()));
+        }
+        submission.feature.branch = submission.feature.branch.map(|_| names::branch(&name));
+        submission.feature.name = name;
+        match submit::within(conn, &submission, &Given::default(), signals).await? {
+            Submitted::Accepted { .. } => return Ok(Ok(submission.feature.id)),
+            Submitted::NameTaken => {}
+            Submitted::BranchTaken(why) => return Ok(Err(why)),
+        }
+    }
+    Ok(Err(format!("features named `{base}` stand already")))
+}
+
+fn graph_of(tasks: Vec<graph::TaskEntry>) -> Result<Graph, String> {
+    let source_name = "the feature".to_owned();
+    if tasks.is_empty() {
+        return Ok(Graph {
+            nodes: Vec::new(),
+            edges: 0,
+            warnings: Vec::new(),
+            source_name,
+        });
+    }
+    let file = GraphFile {
+        tasks,
+        source_name,
+        warnings: Vec::new(),
+    };
+    graph::validate(file, &Limits::file()).map_err(|errors| errors.to_string())
+}

@@ -1,0 +1,80 @@
+//! Results that are given with a feature and wait for a person's approval, as those do that sessions write (SPEC 2.1).
+
+use std::collections::HashSet;
+
+use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::states::TaskState;
+use crate::domain::steps;
+use crate::flow::submit::{TaskDefaults, step};
+use crate::store;
+use crate::store::feature::{Locked, Text};
+use crate::store::task::NewTask;
+
+/// What is given and waits.
+#[derive(Debug, Clone, Default)]
+pub struct Given {
+    /// The steps that would have written it.
+    pub steps: Vec<SessionKind>,
+    /// The text of the task graph, where that waits: it becomes tasks when it is approved.
+    pub graph: Option<String>,
+}
+
+impl Given {
+    /// Their tasks, which nobody works on.
+    pub(in crate::flow) fn tasks(&self, description: &str, defaults: &TaskDefaults) -> Vec<NewTask> {
+        let step = |role: &SessionKind| step(*role, 0, description, defaults);
+        self.steps.iter().map(step).collect()
+    }
+}
+
+/// Lets all tasks wait for those that a person is asked of. Parents stand before their children.
+pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mut Vec<(TaskId, TaskId)>) {
+    if asked.is_empty() {
+        return;
+    }
+    let mut closed = HashSet::new();
+    for task in tasks {
+        let more = match task.parent {
+            None if task.open_blockers == 0 => {
+                edges.extend(asked.iter().map(|asked| (task.id, asked.id)));
+                i32::try_from(asked.len()).unwrap_or(i32::MAX)
+            }
+            // A closed parent counts as one that its children wait for.
+            Some(parent) => i32::from(closed.contains(&parent)),
+            None => 0,
+        };
+        if more > 0 && task.open_blockers == 0 {
+            closed.insert(task.id);
+        }
+        task.open_blockers += more;
+    }
+}
+
+/// Hands tasks that were just inserted to a person; the caller counts them as waiting for one.
+pub(in crate::flow) async fn ask(
+    conn: &mut PgConnection,
+    held: &Locked,
+    given: &Given,
+    tasks: &[NewTask],
+) -> sqlx::Result<()> {
+    if let Some(graph) = &given.graph {
+        store::feature::write(conn, held.id, Text::ProposedGraph, Some(graph)).await?;
+    }
+    let ids: Vec<Uuid> = tasks.iter().map(|task| task.id.0).collect();
+    store::queue::ready::withdraw(conn, &ids).await?;
+    let mut locked = store::task::lock(conn, &ids).await?;
+    for task in &mut locked {
+        task.state = TaskState::NeedsReview;
+    }
+    store::task::save(conn, &locked.iter().collect::<Vec<_>>()).await?;
+    for task in &locked {
+        let reason = steps::waits_for_approval(task.role, &held.name, task.id);
+        store::task::explain(conn, task.id, Some(&reason)).await?;
+        store::notice::person_needed(conn, task.id, &reason).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! Heartbeats: leases are renewed, and the worker is told what was settled and what to end (DESIGN 2).
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement, Used};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::domain::budget::bounded;
+use crate::faults;
+use crate::flow::{Settings, workers::usage};
+use crate::store;
+use crate::store::dispatch::DispatchState;
+use crate::store::dispatch::lease::Standing;
+
+/// Answers a heartbeat after the renewals were committed. What it is told of is kept by then: noting that the worker was seen, this
+/// commit waits for the disk, and with it for all that was committed before.
+pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sqlx::Result<HeartbeatAnswer> {
+    let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
+    let mut all = running.clone();
+    all.extend(beat.spooled.iter().map(|d| d.0));
+    let used: Vec<Used> = beat
+        .used
+        .iter()
+        .map(|one| Used {
+            usage: bounded(one.usage),
+            ..one.clone()
+        })
+        .collect();
+    let mut tx = db.begin().await?;
+    let Some(drain) = store::worker::seen(&mut tx, beat).await? else {
+        return Ok(HeartbeatAnswer::SayHello);
+    };
+    if !beat.answered.is_empty() {
+        store::availability::answered(&mut tx, &beat.answered).await?;
+    }
+    let archived = match beat.transcripts[..] {
+        [] => Vec::new(),
+        _ => store::dispatch::transcript::cared_for(&mut tx, &beat.transcripts).await?,
+    };
+    if all.is_empty() {
+        tx.commit().await?;
+        return Ok(HeartbeatAnswer::Renewed {
+            settled: Vec::new(),
+            end: Vec::new(),
+            drain,
+            shares: Vec::new(),
+            archived,
+        });
+    }
+    let life = (beat.worker.as_str(), beat.incarnation);
+    store::dispatch::lease::renew(&mut tx, life, &all, settings.lease_ms()).await?;
+    if !beat.used.is_empty() {
+        store::dispatch::usage::tell(&mut tx, &beat.worker, &used).await?;
+    }
+    let standings = store::dispatch::lease::standing(&mut tx, &all).await?;
+    faults::point("heartbeat.before_commit");
+    tx.commit().await?;
+    faults::point("heartbeat.after_commit");
+    let over = |one: &&Used| {
+        standings
+            .iter()
+            .any(|s| s.id == one.dispatch && s.state != DispatchState::Live)
+    };
+    let late: Vec<&Used> = used.iter().filter(over).collect();
+    if !late.is_empty() {
+        usage::told_late(db, &beat.worker, &late).await?;
+    }
+    let asking: Vec<Uuid> = used
+        .iter()
+        .filter(|one| one.asks)
+        .map(|one| one.dispatch.0)
+        .collect();
+    let shares = match asking[..] {
+        [] => Vec::new(),
+        _ => usage::enlarge(db, settings, &beat.worker, &asking).await?,
+    };
+    let (settled, end) = answer(beat, &standings);
+    Ok(HeartbeatAnswer::Renewed {
+        settled,
+        end,
+        drain,
+        shares,
+        archived,
+    })
+}
+
+/// What a worker is told of the dispatches that it named.
+fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) {
+    let known: HashMap<DispatchId, &Standing> = standings.iter().map(|s| (s.id, s)).collect();
+    let settled = beat
+        .spooled
+        .iter()
+        .filter_map(|&dispatch| {
+            let settlement = match known.get(&dispatch).map(|s| (s.state, s.reported)) {
+                None => Settlement::UnknownDispatch,
+                Some((DispatchState::Settled, _)) => Settlement::Applied,
+                Some((DispatchState::Superseded, true)) => Settlement::Superseded,
+                // A person took its task, but what it spent is still to come.
+                Some((DispatchState::Superseded, false)) => return None,
+                Some((DispatchState::Live | DispatchState::Lost, _)) => return None,
+            };
+            Some(Settled {
+                dispatch,
+                settlement,
+                pushed: false,
+            })
+        })
+        .collect();
+    let end = beat
+        .running
+        .iter()
+        .filter_map(|&dispatch| {
+            let reason = match known.get(&dispatch) {
+                None => EndReason::Fenced,
+                Some(standing) if !standing.is_current => EndReason::Fenced,
+                Some(Standing {
+                    state: DispatchState::Superseded | DispatchState::Settled,
+                    ..
+                }) => EndReason::Fenced,
+                Some(standing) => standing.end_reason?,
+            };
+            Some(End { dispatch, reason })
+        })
+        .collect();
+    (settled, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::ids::Incarnation;
+    use ralph_shared::wire::READS;
+
+    use super::*;
+
+    fn check(
+        state: Option<(DispatchState, bool, bool, Option<EndReason>)>,
+        settled: Option<Settlement>,
+        end: Option<EndReason>,
+    ) {
+        let id = DispatchId::new();
+        let beat = |running: Vec<_>, spooled: Vec<_>| Heartbeat {
+            reads: READS.to_vec(),
+            worker: "w".into(),
+            incarnation: Incarnation::new(),
+            running,
+            spooled,
+            free_slots: 0,
+            draining: false,
+            doors: Vec::new(),
+            answered: Vec::new(),
+            used: Vec::new(),
+            transcripts: Vec::new(),
+        };
+        let standings: Vec<_> = state
+            .map(|(state, reported, is_current, reason)| Standing {
+                id,
+                state,
+                reported,
+                is_current,
+                end_reason: reason,
+            })
+            .into_iter()
+            .collect();
+        let told = answer(&beat(vec![], vec![id]), &standings).0;
+        assert_eq!(told.first().map(|s| s.settlement), settled, "spooled {state:?}");
+        let told = answer(&beat(vec![id], vec![]), &standings).1;
+        assert_eq!(told.first().map(|e| e.reason), end, "running {state:?}");
+    }
+
+    #[test]
+    fn table() {
+        use DispatchState::*;
+        check(None, Some(Settlement::UnknownDispatch), Some(EndReason::Fenced));
+        check(Some((Live, false, true, None)), None, None);
+        check(
+            Some((Live, false, true, Some(EndReason::Interrupted))),
+            None,
+            Some(EndReason::Interrupted),
+        );
+        check(
+            Some((Live, false, true, Some(EndReason::RunLimit))),
+            None,
+            Some(EndReason::RunLimit),
+        );
+        check(Some((Lost, false, true, None)), None, None);
+        check(Some((Lost, false, false, None)), None, Some(EndReason::Fenced));
+        check(
+            Some((Settled, true, true, None)),
+            Some(Settlement::Applied),
+            Some(EndReason::Fenced),
+        );
+        check(
+            Some((Superseded, true, false, None)),
+            Some(Settlement::Superseded),
+            Some(EndReason::Fenced),
+        );
+        check(
+            Some((Superseded, false, false, None)),
+            None,
+            Some(EndReason::Fenced),
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! Leases that ended give their tasks back (DESIGN 2). Idempotent, safe to die half-way; every second.
+//!
+//! The fence stays where it is until the task is claimed again: a report that comes before is still accepted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Instant;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::kind::SessionKind;
+use sqlx::{PgConnection, PgPool};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::failure::Failure;
+use crate::domain::failure::retry::{self, Next};
+use crate::domain::outcome;
+use crate::domain::states::TaskState;
+use crate::faults;
+use crate::flow::cascade::{self, Features, moved};
+use crate::flow::guard::{guarded, is_away};
+use crate::flow::{Signals, claim::path_holds, finish, integrate};
+use crate::store;
+use crate::store::dispatch::lease::Expired;
+use crate::store::git::integration::{Closed, IntegrationState};
+use crate::store::task::Task;
+
+/// Leases that one call looks at.
+const BATCH: i64 = 500;
+
+/// Why a dispatch is lost, for screens and journals.
+const REASON: &str = "the worker was not heard of until the lease ended";
+
+fn never_landed() -> String {
+    format!(
+        "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the last one",
+        outcome::MAX_INTEGRATION_TRIES
+    )
+}
+
+/// Takes back what expired; with `only_ended`, only leases that were ended on purpose, since the worker itself said that it
+/// no longer has the dispatch. A feature whose leases can't be taken back keeps no other from it. Returns how many dispatches
+/// were lost.
+pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
+    let (_, lost) = rescue_after(db, lease_ms, only_ended, (None, 0)).await?;
+    Ok(lost)
+}
+
+/// The same, and the database's time at its end. Only leases that were ended on purpose count as well when `gap_ms` lie between that and the time
+/// that this gave `before`.
+pub async fn rescue_after(
+    db: &PgPool,
+    lease_ms: i64,
+    only_ended: bool,
+    before: (Option<OffsetDateTime>, i64),
+) -> sqlx::Result<(OffsetDateTime, (usize, Signals))> {
+    let mut conn = db.acquire().await?;
+    let (now, expired) =
+        store::dispatch::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
+    drop(conn);
+    // What this takes itself is no gap. This clock stands still while the machine sleeps.
+    let looked = Instant::now();
+    let lost = match expired[..] {
+        [] => (0, Signals::default()),
+        _ => take_all_back(db, &expired).await?,
+    };
+    Ok((now + looked.elapsed(), lost))
+}
+
+async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    let error = match at_once(db, expired).await {
+        Err(error) if !is_away(&error) => error,
+        done => return done,
+    };
+    tracing::warn!(%error, leases = expired.len(), "leases could not be taken back at once; feature by feature");
+    let mut by_feature: BTreeMap<FeatureId, Vec<Expired>> = BTreeMap::new();
+    for one in expired {
+        by_feature.entry(one.feature).or_default().push(one.clone());
+    }
+    let (mut lost, mut signals) = (0, Signals::default());
+    for (feature, of_feature) in by_feature {
+        match at_once(db, &of_feature).await {
+            Ok((n, more)) => {
+                lost += n;
+                signals.merge(more);
+            }
+            Err(error) if is_away(&error) => {
+                tracing::warn!(%error, "the other leases are taken back later");
+                break;
+            }
+            Err(error) => {
+                tracing::error!(%error, %feature, "leases of a feature can't be taken back; those of others are");
+            }
+        }
+    }
+    Ok((lost, signals))
+}
+
+async fn at_once(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    guarded(store::retry_serialization(|| take_back(db, expired))).await
+}
+
+/// Takes back what of `expired` still is.
+async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+    let mut signals = Signals::default();
+    let mut tx = db.begin().await?;
+    let features: BTreeSet<_> = expired.iter().map(|e| e.feature).collect();
+    let mut features = cascade::lock_features(&mut tx, &features).await?;
+    let task_ids: Vec<Uuid> = expired.iter().map(|e| e.task.0).collect();
+    let mut tasks: HashMap<_, _> = store::task::lock(&mut tx, &task_ids)
+        .await?
+        .into_iter()
+        .map(|t| (t.id, t))
+        .collect();
+    let ids: Vec<Uuid> = expired.iter().map(|e| e.id.0).collect();
+    let still: BTreeSet<Uuid> = store::dispatch::lease::still_expired(&mut tx, &ids)
+        .await?
+        .into_iter()
+        .collect();
+    let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
+    let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
+    let failures: Vec<Failure> = lost.iter().map(|one| lost_by(one)).collect();
+    store::dispatch::lease::lose(&mut tx, &lost_ids, &failures, REASON).await?;
+    signals.ended.extend(lost.iter().map(|one| one.id));
+    store::git::integration::release_turn(&mut tx, &lost_ids).await?;
+    let mut again = Vec::new();
+    let mut given_up = Vec::new();
+    let mut changed = Vec::new();
+    let integrating: Vec<Uuid> = tasks
+        .values()
+        .filter(|task| task.next_kind == Some(SessionKind::Integrate))
+        .map(|task| task.id.0)
+        .collect();
+    let open = if integrating.is_empty() {
+        Vec::new()
+    } else {
+        store::git::integration::open_of_tasks(&mut tx, &integrating).await?
+    };
+    let reviewed = reviewed(&mut tx, &features).await?;
+    for one in &lost {
+        let Some(task) = tasks.get_mut(&one.task) else {
+            continue;
+        };
+        if task.dispatch != Some(one.id) || task.state != TaskState::InProgress {
+            continue;
+        }
+        changed.push(one.task);
+        if task.next_kind == Some(SessionKind::Integrate) {
+            let open = open.iter().find(|open| open.task == one.task);
+            let is_used_up = open.is_some_and(|open| open.tries >= outcome::MAX_INTEGRATION_TRIES);
+            if one.worker_died && is_used_up {
+                give_up(&mut features, task, reviewed.contains(&task.feature));
+                given_up.push((one.task, IntegrationState::Failed, never_landed()));
+            }
+            continue;
+        }
+        let mut next = Next::Again(std::time::Duration::ZERO);
+        // A claim whose answer never arrived says nothing against its task.
+        let failure = lost_by(one);
+        if one.worker_died {
+            let facts = retry::Facts {
+                with_changes: false,
+                max_retries: task.max_retries,
+                base: std::time::Duration::ZERO,
+                jitter: 0.0,
+            };
+            (next, task.trouble) = retry::decide(failure, facts, task.trouble);
+        }
+        match next {
+            Next::Again(_) => {
+                if task.next_kind.is_some_and(SessionKind::begins_attempt) {
+                    let waiting = task.waiting();
+                    moved(&mut features, task.feature, task.state, waiting);
+                    task.state = waiting;
+                }
+                again.push(one.task.0);
+            }
+            Next::NeedsReview => {
+                let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
+                give_up(&mut features, task, asks);
+                given_up.push((
+                    one.task,
+                    IntegrationState::Withdrawn,
+                    retry::without_tries(failure, None),
+                ));
+            }
+        }
+    }
+    let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
+    store::task::save(&mut tx, &rows).await?;
+    for (task, end, reason) in &given_up {
+        store::git::integration::close(&mut tx, &Closed::without_landing(*task, *end)).await?;
+        store::task::explain(&mut tx, *task, Some(reason)).await?;
+        if waits(&tasks, *task) {
+            store::notice::person_needed(&mut tx, *task, reason).await?;
+        }
+    }
+    let failed: Vec<_> = rows
+        .iter()
+        .filter(|task| task.state == TaskState::Failed)
+        .map(|task| (task.feature, task.id))
+        .collect();
+    cascade::failed(&mut tx, &mut features, &failed).await?;
+    let delays = vec![0; again.len()];
+    signals.got_work(store::queue::ready::enqueue(&mut tx, &again, &delays).await?);
+    let apart = features.values().filter(|feature| feature.avoid_conflicts);
+    let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
+    if !apart.is_empty() {
+        path_holds::release(&mut tx, &apart, &mut signals).await?;
+    }
+    let turns: BTreeSet<_> = lost.iter().map(|e| e.feature).collect();
+    integrate::promote(&mut tx, &turns, &mut signals).await?;
+    finish::check(&mut tx, &mut features, &mut signals).await?;
+    cascade::save_features(&mut tx, &features, &mut signals).await?;
+    faults::point("rescue.before_commit");
+    tx.commit().await?;
+    faults::point("rescue.after_commit");
+    if !lost.is_empty() {
+        tracing::warn!(
+            lost = lost.len(),
+            "leases ended; their tasks may be claimed again"
+        );
+    }
+    Ok((lost.len(), signals))
+}
+
+/// Why a dispatch is lost.
+fn lost_by(one: &Expired) -> Failure {
+    match (one.worker_died, one.alone) {
+        (false, _) => Failure::OutOfContact,
+        (true, true) => Failure::WorkerDied,
+        (true, false) => Failure::WorkersDied,
+    }
+}
+
+/// No further attempt of a task is made.
+pub(in crate::flow) fn give_up(features: &mut Features, task: &mut Task, reviewed: bool) {
+    let to = retry::without_attempts(reviewed);
+    moved(features, task.feature, task.state, to);
+    task.state = to;
+    task.next_kind = Some(task.role);
+}
+
+/// Those of `features` whose run asks a person.
+pub(in crate::flow) async fn reviewed(
+    conn: &mut PgConnection,
+    features: &Features,
+) -> sqlx::Result<BTreeSet<FeatureId>> {
+    let current = features.values().filter_map(|feature| feature.current_run);
+    let runs = store::run::read(conn, &current.map(|run| run.0).collect::<Vec<_>>()).await?;
+    let without = runs.iter().filter(|run| !run.settings.review);
+    let without: BTreeSet<_> = without.map(|run| run.feature).collect();
+    Ok(features
+        .keys()
+        .copied()
+        .filter(|id| !without.contains(id))
+        .collect())
+}
+
+fn waits(tasks: &HashMap<TaskId, Task>, id: TaskId) -> bool {
+    tasks
+        .get(&id)
+        .is_some_and(|task| task.state == TaskState::NeedsReview)
+}

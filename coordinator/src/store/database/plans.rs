@@ -1,0 +1,99 @@
+//! Plans are kept, see `store/database/connect.rs`. One that was made while a table held next to nothing may look a row up by reading all of them,
+//! since that cost the same then. Postgres makes plans anew when a table was analysed, which it does by itself within a minute
+//! or so: too late for one that fills within seconds. So what has grown is analysed at once, for all coordinators.
+
+use std::collections::HashMap;
+
+use sqlx::{AssertSqlSafe, PgConnection};
+
+/// Size at which other plans pay. Pages: below it anything is fast, above it every plan looks rows up. One step, since all connections
+/// plan anew after it, and somebody waits for that.
+const STEP: i64 = 64;
+
+/// How large the tables were when they were looked at last.
+#[derive(Debug, Default)]
+pub struct Sizes {
+    /// Whether each table has reached the step.
+    reached: HashMap<String, bool>,
+}
+
+impl Sizes {
+    /// Analyses the tables that grew over the step since the last look, at the first one those that Postgres takes for empty; returns
+    /// how many. One that holds nothing that is committed waits for a later look: it would be taken for an empty table of this size
+    /// until autovacuum comes by, which costs more than what it was taken for before.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn follow(&mut self, conn: &mut PgConnection) -> sqlx::Result<usize> {
+        let tables: Vec<(String, i64, bool)> = sqlx::query_as(
+            "select oid::regclass::text, coalesce(pg_relation_size(oid), 0) / current_setting('block_size')::bigint,
+                    reltuples > 0
+             from pg_class
+             where relkind = 'r' and relnamespace = current_schema()::regnamespace",
+        )
+        .fetch_all(&mut *conn)
+        .await?;
+        let mut grown = Vec::new();
+        for table in self.note(&tables) {
+            let statement = format!("select exists (select from {table})");
+            if sqlx::query_scalar(AssertSqlSafe(statement))
+                .fetch_one(&mut *conn)
+                .await?
+            {
+                grown.push(table);
+            } else {
+                self.reached.insert(table.to_owned(), false);
+            }
+        }
+        if !grown.is_empty() {
+            // Names as the server itself writes them. Whoever holds one analyses it too, or will be followed by autovacuum.
+            let statement = format!("analyze (skip_locked) {}", grown.join(", "));
+            sqlx::raw_sql(AssertSqlSafe(statement)).execute(conn).await?;
+        }
+        Ok(grown.len())
+    }
+
+    /// Compares the tables' sizes, in pages, with those of the last look. Of a table that is seen for the first time counts whether
+    /// Postgres knows that it has rows: connections of other coordinators may have planned for it before.
+    fn note<'a>(&mut self, tables: &'a [(String, i64, bool)]) -> Vec<&'a str> {
+        let mut grown = Vec::new();
+        for (table, pages, has_rows) in tables {
+            let reached = *pages >= STEP;
+            let before = self.reached.insert(table.clone(), reached);
+            if reached && !before.unwrap_or(*has_rows) {
+                grown.push(table.as_str());
+            }
+        }
+        grown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_growth_over_the_step_counts() {
+        let mut sizes = Sizes::default();
+        let mut check = |tables: &[(&str, i64, bool)], expected: &[&str]| {
+            let tables: Vec<_> = tables
+                .iter()
+                .map(|(table, pages, has_rows)| ((*table).to_owned(), *pages, *has_rows))
+                .collect();
+            assert_eq!(sizes.note(&tables), expected, "{tables:?}");
+        };
+        check(
+            &[
+                ("a", 0, false),
+                ("b", 500, false),
+                ("c", 500, true),
+                ("d", 63, false),
+            ],
+            &["b"],
+        );
+        check(&[("a", 63, false), ("b", 5_000, true)], &[]);
+        check(&[("a", 64, false), ("b", 5_000, true)], &["a"]);
+        check(&[("a", 9_000, true), ("b", 0, false)], &[]);
+        check(&[("a", 63, true), ("b", 64, false), ("e", 99, true)], &["b"]);
+    }
+}

@@ -1,0 +1,351 @@
+//! How a Postgres is reached: encrypted as far as its address asks and the server offers, as libpq does.
+//!
+//! sqlx knows the modes, but takes `allow` for `disable`, doesn't fall back from `prefer`, and verifies nothing with `require` and a
+//! root certificate. So one connection tries what the mode stands for, and tells why none comes about.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_shared::tls::{self, TlsError};
+use reqwest::Url;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
+use sqlx::{Connection as _, Error, PgPool};
+
+/// How long one try may take.
+const WITHIN: Duration = Duration::from_secs(10);
+/// What stands for the system's certificates in the place of a file of others.
+const SYSTEM: &str = "system";
+
+/// A server that let us in.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// How to connect to it.
+    pub(in crate::store) options: PgConnectOptions,
+    /// Where it is, without a login.
+    pub at: String,
+    /// Whether the connection was encrypted, or stays on this machine.
+    is_private: bool,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The address, or what belongs to it, can't be used.
+    #[error("DATABASE_URL can't be used: {0}")]
+    Address(String),
+    /// A certificate can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The server isn't there, or doesn't take connections yet.
+    #[error("Postgres at {at} can't be reached: {why}")]
+    Away {
+        /// Where it should be.
+        at: String,
+        /// What the last try ended with.
+        why: String,
+    },
+    /// It refused.
+    #[error("Postgres at {at} refused the connection: {why}; is DATABASE_URL right?")]
+    Refused {
+        /// Where it is.
+        at: String,
+        /// In its words.
+        why: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether it may go by itself.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Away { .. })
+    }
+
+    pub(in crate::store) fn of(at: &str, error: Error) -> Self {
+        let at = at.to_owned();
+        match error {
+            Error::Configuration(error) => Self::Address(error.to_string()),
+            Error::Database(error) => {
+                // Starting or stopping, or with no room for a further connection.
+                let passing = ["57P01", "57P02", "57P03", "53300"];
+                let why = error.message().to_owned();
+                match error.code().is_some_and(|code| passing.contains(&code.as_ref())) {
+                    true => Self::Away { at, why },
+                    false => Self::Refused { at, why },
+                }
+            }
+            Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Self::Away {
+                at,
+                why: "connection refused, nothing listens there".to_owned(),
+            },
+            // rustls tells of certificates as errors of reading.
+            Error::Io(error) if error.kind() == ErrorKind::InvalidData => Self::Refused {
+                at,
+                why: error.to_string(),
+            },
+            Error::Io(error) if error.kind() == ErrorKind::NotFound => Self::Away {
+                at,
+                why: format!("{error}: there is no such socket"),
+            },
+            Error::Io(error) => Self::Away {
+                at,
+                why: error.to_string(),
+            },
+            Error::Tls(error) => Self::Refused {
+                at,
+                why: format!("TLS: {error}"),
+            },
+            other => Self::Refused {
+                at,
+                why: other.to_string(),
+            },
+        }
+    }
+}
+
+impl Server {
+    /// Connects once in each way that the address allows, and keeps to the first that works.
+    ///
+    /// # Errors
+    /// When none does.
+    pub async fn find(url: &str) -> Result<Self, ConnectError> {
+        let asked = Asked::read(url, |name| {
+            std::env::var(name).ok().filter(|text| !text.is_empty())
+        })?;
+        let mut refused: Option<ConnectError> = None;
+        for mode in asked.modes() {
+            let options = asked.options.clone().ssl_mode(*mode);
+            let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
+                Ok(Ok(conn)) => {
+                    let _ = conn.close().await;
+                    return Ok(asked.found(*mode));
+                }
+                Ok(Err(error)) => error,
+                Err(_) => Error::Io(ErrorKind::TimedOut.into()),
+            };
+            let goes_on = is_about_encryption(&error);
+            let error = ConnectError::of(&asked.at, error);
+            // Of two refusals the first is that of the way which is preferred.
+            let error = refused.take().unwrap_or(error);
+            if !goes_on {
+                return Err(error);
+            }
+            refused = Some(error);
+        }
+        Err(refused.unwrap_or_else(|| ConnectError::Address("it allows no connection".to_owned())))
+    }
+
+    /// What a connection of this pool's kind ends with now, if with nothing good: a pool itself only says that it has none in time.
+    pub async fn refusal(pool: &PgPool) -> Option<String> {
+        let options = pool.connect_options();
+        let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
+            Ok(Ok(_)) => return None,
+            Ok(Err(error)) => error,
+            Err(_) => Error::Io(ErrorKind::TimedOut.into()),
+        };
+        Some(ConnectError::of(&place(&options), error).to_string())
+    }
+
+    /// Warns where the connection goes beyond this machine in plain text.
+    pub fn warn_of_plain_text(&self) {
+        let host = self
+            .at
+            .rsplit_once(':')
+            .map_or(self.at.as_str(), |(host, _)| host);
+        if let Some(warning) = tls::plain_text_warning("Postgres", host).filter(|_| !self.is_private) {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// Whether a server may answer otherwise to a connection that is encrypted, or that isn't.
+fn is_about_encryption(error: &Error) -> bool {
+    match error {
+        Error::Tls(_) => true,
+        Error::Io(error) => !matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused | ErrorKind::TimedOut | ErrorKind::NotFound
+        ),
+        // What pg_hba.conf says holds for one of both.
+        Error::Database(error) => error.code().is_some_and(|code| code == "28000"),
+        _ => false,
+    }
+}
+
+/// Where a server is, without a login.
+fn place(options: &PgConnectOptions) -> String {
+    match options.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None if options.get_host().starts_with('/') => options.get_host().to_owned(),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    }
+}
+
+/// What an address asks for.
+#[derive(Debug)]
+struct Asked {
+    options: PgConnectOptions,
+    mode: PgSslMode,
+    at: String,
+    /// A socket of this machine's.
+    is_socket: bool,
+}
+
+impl Asked {
+    /// What the address says goes before the variables that libpq reads.
+    fn read(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConnectError> {
+        let mut options: PgConnectOptions = url
+            .parse()
+            .map_err(|error: Error| ConnectError::Address(error.to_string()))?;
+        let address = Url::parse(url).ok();
+        let parameter = |names: &[&str]| {
+            let found = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
+                names.contains(&name.as_ref()).then(|| value.into_owned())
+            };
+            address
+                .as_ref()
+                .and_then(|url| url.query_pairs().filter_map(found).last())
+        };
+        let chosen = |names: &[&str], name: &'static str| parameter(names).or_else(|| variable(name));
+        let mode = match chosen(&["sslmode", "ssl-mode"], "PGSSLMODE") {
+            Some(text) => text.parse().map_err(|_| {
+                ConnectError::Address(format!(
+                    "`{text}` is no sslmode; use disable, allow, prefer, require, verify-ca or verify-full"
+                ))
+            })?,
+            None => PgSslMode::Prefer,
+        };
+        let root = chosen(&["sslrootcert", "ssl-root-cert", "ssl-ca"], "PGSSLROOTCERT");
+        let mode = match (root.as_deref(), mode) {
+            // A private authority that is named is asked, as libpq does.
+            (Some(root), PgSslMode::Require) if root != SYSTEM => PgSslMode::VerifyCa,
+            (Some(SYSTEM), mode) if !matches!(mode, PgSslMode::VerifyFull) => {
+                return Err(ConnectError::Address(
+                    "sslrootcert=system proves nothing without the host's name; use sslmode=verify-full with it".to_owned(),
+                ));
+            }
+            (_, mode) => mode,
+        };
+        let verifies = matches!(mode, PgSslMode::VerifyCa | PgSslMode::VerifyFull);
+        match root.filter(|root| root != SYSTEM).map(PathBuf::from) {
+            Some(root) if verifies => tls::check_certificates("sslrootcert", &root)?,
+            Some(_) => {}
+            None => {
+                if let Some(authority) = tls::path(tls::CA_VARIABLE).filter(|_| verifies) {
+                    tls::check_certificates(tls::CA_VARIABLE, &authority)?;
+                    options = options.ssl_root_cert(authority);
+                }
+            }
+        }
+        let certificate = chosen(&["sslcert", "ssl-cert"], "PGSSLCERT").map(PathBuf::from);
+        let key = chosen(&["sslkey", "ssl-key"], "PGSSLKEY").map(PathBuf::from);
+        tls::client_certificate(("sslcert", certificate), ("sslkey", key))?;
+        let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
+        let at = place(&options);
+        Ok(Self {
+            options,
+            mode,
+            at,
+            is_socket,
+        })
+    }
+
+    /// Ways to connect, the preferred one first.
+    fn modes(&self) -> &'static [PgSslMode] {
+        if self.is_socket {
+            return &[PgSslMode::Disable];
+        }
+        match self.mode {
+            PgSslMode::Disable => &[PgSslMode::Disable],
+            PgSslMode::Allow => &[PgSslMode::Disable, PgSslMode::Require],
+            PgSslMode::Prefer => &[PgSslMode::Require, PgSslMode::Disable],
+            PgSslMode::Require => &[PgSslMode::Require],
+            PgSslMode::VerifyCa => &[PgSslMode::VerifyCa],
+            PgSslMode::VerifyFull => &[PgSslMode::VerifyFull],
+        }
+    }
+
+    fn found(self, mode: PgSslMode) -> Server {
+        let is_encrypted = !matches!(mode, PgSslMode::Disable);
+        // A server that loses its certificate later is used on, where no encryption is asked for.
+        let kept = match (self.mode, mode) {
+            (PgSslMode::Prefer, PgSslMode::Require) => PgSslMode::Prefer,
+            (_, mode) => mode,
+        };
+        Server {
+            options: self.options.ssl_mode(kept),
+            at: self.at,
+            is_private: is_encrypted || self.is_socket,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn modes(url: &str, variable: Option<&str>) -> Result<String, String> {
+        let read = |name: &str| {
+            (name == "PGSSLMODE")
+                .then(|| variable.map(str::to_owned))
+                .flatten()
+        };
+        match Asked::read(url, read) {
+            Ok(asked) => Ok(format!("{:?}", asked.modes())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn each_mode_is_tried_as_libpq_does() {
+        for (query, tried) in [
+            ("", "[Require, Disable]"),
+            ("?sslmode=disable", "[Disable]"),
+            ("?sslmode=allow", "[Disable, Require]"),
+            ("?sslmode=prefer", "[Require, Disable]"),
+            ("?sslmode=require", "[Require]"),
+            ("?sslmode=verify-ca", "[VerifyCa]"),
+            ("?sslmode=verify-full&sslrootcert=system", "[VerifyFull]"),
+            ("?host=/run/postgresql&sslmode=verify-full", "[Disable]"),
+        ] {
+            assert_eq!(
+                modes(&format!("postgres://u@h/d{query}"), None).unwrap(),
+                tried,
+                "{query}"
+            );
+        }
+        assert_eq!(modes("postgres://u@h/d", Some("require")).unwrap(), "[Require]");
+        assert_eq!(
+            modes("postgres://u@h/d?sslmode=allow", Some("require")).unwrap(),
+            "[Disable, Require]"
+        );
+    }
+
+    #[test]
+    fn what_would_pass_for_more_than_it_is_gets_refused() {
+        for (url, variable, said) in [
+            ("postgres://u@h/d", Some("requird"), "is no sslmode"),
+            (
+                "postgres://u@h/d?sslmode=require&sslrootcert=system",
+                None,
+                "sslmode=verify-full",
+            ),
+            (
+                "postgres://u@h/d?sslmode=require&sslrootcert=/none",
+                None,
+                "sslrootcert",
+            ),
+            (
+                "postgres://u@h/d?sslcert=/none",
+                None,
+                "sslcert is set without sslkey",
+            ),
+            ("nonsense", None, "DATABASE_URL can't be used"),
+        ] {
+            let error = modes(url, variable).unwrap_err();
+            assert!(error.contains(said), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What decides which features go first, and when.
+
+use ralph_shared::ids::FeatureId;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::scheduling::concurrency::Concurrency;
+use crate::store::queue::concurrency_keys;
+
+/// What is to change; the inner `None` takes away what was said before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Precedence {
+    /// Part of the slots beside that of others.
+    pub weight: Option<i32>,
+    /// Nothing begins before.
+    pub not_before: Option<Option<OffsetDateTime>>,
+    /// When it should be finished.
+    pub deadline: Option<Option<OffsetDateTime>>,
+    /// Whether its run ends then.
+    pub stop_at_deadline: Option<bool>,
+    /// The key of its tasks that name none.
+    pub concurrency: Option<Concurrency>,
+}
+
+/// Changes it for a feature.
+pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -> sqlx::Result<()> {
+    if *to == Precedence::default() {
+        return Ok(());
+    }
+    sqlx::query!(
+        "update features
+         set weight = coalesce($2, weight), not_before = case when $3 then $4 else not_before end,
+             deadline = case when $5 then $6 else deadline end, stop_at_deadline = coalesce($7, stop_at_deadline),
+             updated_at = now()
+         where id = $1",
+        feature.0,
+        to.weight,
+        to.not_before.is_some(),
+        to.not_before.flatten(),
+        to.deadline.is_some(),
+        to.deadline.flatten(),
+        to.stop_at_deadline,
+    )
+    .execute(&mut *conn)
+    .await?;
+    if let Some(concurrency) = &to.concurrency {
+        concurrency_keys::give_feature(conn, feature, concurrency).await?;
+    }
+    Ok(())
+}
+
+/// Notes for people which running features' deadlines have passed, once for each deadline. Returns the features; one that others hold
+/// is left to the next look.
+pub async fn tell_late(conn: &mut PgConnection) -> sqlx::Result<Vec<FeatureId>> {
+    let ids: Vec<Uuid> = sqlx::query_scalar!(
+        r#"with late as (
+             select id
+             from features
+             where state = 'running' and deadline <= now() and deadline_told is distinct from deadline
+             for no key update skip locked
+           ), told as (
+             update features f set deadline_told = deadline from late where f.id = late.id
+             returning f.id, f.current_run, f.deadline
+           ), noted as (
+             insert into notices (id, event, feature_id, run_id, reason)
+             select gen_random_uuid(), 'deadline_passed', id, current_run,
+                    'the deadline passed: ' || to_char(deadline at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')
+             from told
+           )
+           select id from told"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(ids.into_iter().map(FeatureId).collect())
+}

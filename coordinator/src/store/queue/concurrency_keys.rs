@@ -1,0 +1,98 @@
+//! Concurrency keys: their limits, and which of them tasks of a feature have.
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use sqlx::PgConnection;
+
+use crate::domain::scheduling::concurrency::Concurrency;
+
+/// Notes that tasks of a feature have these keys, and their limits.
+pub async fn declare(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    keys: impl Iterator<Item = &Concurrency>,
+) -> sqlx::Result<()> {
+    let limits: HashMap<String, i32> = keys.map(|one| (one.key.clone(), one.limit)).collect();
+    if limits.is_empty() {
+        return Ok(());
+    }
+    // In one order, so that two who declare the same wait for each other.
+    let mut limits: Vec<(String, i32)> = limits.into_iter().collect();
+    limits.sort();
+    let (keys, limits): (Vec<String>, Vec<i32>) = limits.into_iter().unzip();
+    sqlx::query!(
+        "insert into concurrency_keys as k (name, most)
+         select * from unnest($1::text[], $2::int[])
+         on conflict (name) do update set most = excluded.most
+         where k.most <> excluded.most",
+        &keys,
+        &limits,
+    )
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query!(
+        "update features
+         set keys = array(select distinct unnest(keys || $2))
+         where id = $1 and not keys @> $2",
+        feature.0,
+        &keys,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Makes a key that of a feature's tasks which name none, also of those that are queued, after claims under way are over: the second
+/// pass sees what those put back.
+pub async fn give_feature(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    concurrency: &Concurrency,
+) -> sqlx::Result<()> {
+    declare(conn, feature, std::iter::once(concurrency)).await?;
+    sqlx::query!(
+        "update features set concurrency = $2 where id = $1",
+        feature.0,
+        concurrency.key,
+    )
+    .execute(&mut *conn)
+    .await?;
+    for _pass in 0..2 {
+        sqlx::query!(
+            "update ready_tasks q
+             set key = key_needed(q.kind, x.concurrency, $2)
+             from task_texts x
+             where q.feature_id = $1 and x.task_id = q.task_id",
+            feature.0,
+            concurrency.key,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+/// The key that a task names itself.
+pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<String>> {
+    let key = sqlx::query_scalar!("select concurrency from task_texts where task_id = $1", task.0)
+        .fetch_optional(conn)
+        .await?;
+    Ok(key.flatten())
+}
+
+/// How many more sessions may begin with each of these keys; 0 for those that aren't listed.
+pub async fn rooms(conn: &mut PgConnection, keys: &[String]) -> sqlx::Result<HashMap<String, i64>> {
+    let rows = sqlx::query!(
+        r#"select k.name, k.most - live.n as "room!"
+           from unnest($1::text[]) as of(name)
+           join concurrency_keys k on k.name = of.name
+           cross join lateral (
+             select count(*) as n from dispatches where key = k.name and state = 'live'
+           ) live"#,
+        keys,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.name, row.room)).collect())
+}

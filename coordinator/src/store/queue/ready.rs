@@ -1,0 +1,479 @@
+//! The queue of tasks that may be claimed.
+
+use std::collections::HashMap;
+
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::scheduling::capability::Offer;
+
+// Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
+// of branches without an agent (-2^31 + 1), and a check of the gate where it is to go first. A task's own priority never reaches
+// theirs, whatever its agent asked for.
+
+/// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
+/// feature, no sooner than `delays_ms` from now. What verifies or integrates an attempt ends what was begun, and waits for
+/// nothing. Returns the pools that got work, one entry a task.
+pub async fn enqueue(
+    conn: &mut PgConnection,
+    tasks: &[Uuid],
+    delays_ms: &[i64],
+) -> sqlx::Result<Vec<String>> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    sqlx::query_scalar!(
+        r#"with waits as (
+             -- What waits for a blocker as well keeps its pause until it is let go.
+             update tasks t
+             set not_before = now() + q.delay_ms * interval '1 millisecond'
+             from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
+             where t.id = q.id and q.delay_ms > 0 and t.state = 'blocked'
+           )
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  opens.at, coalesce((select since from path_holds where task_id = t.id limit 1), opens.at)
+           from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
+           cross join lateral (select * from tasks where id = q.id limit 1) t
+           cross join lateral (select pool, agent, concurrency from task_texts where task_id = t.id limit 1) texts
+           cross join lateral (select state, current_run, concurrency from features where id = t.feature_id limit 1) f
+           left join lateral (select agent from runs where id = f.current_run limit 1) r on true
+           cross join lateral (
+             select greatest(now() + q.delay_ms * interval '1 millisecond',
+                             case when t.state = 'pending' then t.not_before end) as at
+           ) opens
+           where f.state = 'running' and t.children = 0 and t.next_kind is not null
+             and (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')
+                  or t.state = 'pending' and t.open_blockers = 0 and not t.held
+                     and (t.conflicts < 2 or t.next_kind <> 'work'))
+           on conflict (task_id) do nothing
+           returning pool"#,
+        tasks,
+        delays_ms,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Fills the queue for a feature whose `run` starts or goes on; what has a live dispatch or an integration that is not its turn
+/// stays out. The feature's row may name another run still.
+pub async fn enqueue_feature(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    run: Option<RunId>,
+) -> sqlx::Result<Vec<String>> {
+    sqlx::query_scalar!(
+        r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  greatest(now(), t.not_before), greatest(now(), t.not_before)
+           from tasks t
+           join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
+           left join runs r on r.id = $2
+           where t.feature_id = $1 and t.children = 0
+             and (t.state = 'in_progress' and t.next_kind = 'verify'
+                  or t.state = 'pending' and t.open_blockers = 0 and not t.held
+                     and t.next_kind in ('work', 'spec', 'plan', 'build', 'review', 'distill', 'git', 'check')
+                     and (t.conflicts < 2 or t.next_kind <> 'work'))
+             and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')
+           on conflict (task_id) do nothing
+           returning pool"#,
+        feature.0,
+        run.map(|run| run.0),
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// Lets tasks that a person wants at once wait for no pause.
+pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "update tasks set not_before = null where id = any($1) and not_before is not null",
+        tasks,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes tasks out of the queue.
+pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Queued tasks of a feature need the agent that its run names by now, after claims under way are over: the second pass sees what those
+/// put back.
+pub async fn follow_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
+    for _pass in 0..2 {
+        sqlx::query!(
+            "update ready_tasks q
+             set agent = agent_needed(q.kind, x.agent, r.agent)
+             from task_texts x, runs r
+             where q.feature_id = $1 and x.task_id = q.task_id and r.feature_id = q.feature_id and r.ended_at is null",
+            feature.0,
+        )
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+/// How long a queued task still waits for its time; 0 when its time has come or it isn't queued.
+pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64> {
+    let delay = sqlx::query_scalar!(
+        r#"select greatest(0, extract(epoch from not_before - now()) * 1000)::bigint as "delay_ms!"
+           from ready_tasks
+           where task_id = $1"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(delay.unwrap_or(0))
+}
+
+/// Takes integrations out of the queue that somebody holds the turn of.
+pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
+    sqlx::query!(
+        "delete from ready_tasks q
+         using integrations i
+         where q.task_id = any($1) and i.task_id = q.task_id and i.state in ('turn', 'decided')
+           and i.dispatch_id is not null",
+        tasks,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Empties the queue of a feature that stops, after claims under way are over: the second pass sees what those put back that the first one
+/// waited for, and that nobody takes within its pause.
+pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
+    for _pass in 0..2 {
+        sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
+            .execute(&mut *conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// A task taken out of the queue.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Taken {
+    pub task: TaskId,
+    pub feature: FeatureId,
+    pub kind: SessionKind,
+    /// For how long it could have been claimed; seconds.
+    pub waited_s: f64,
+    /// The key that its session has.
+    pub key: Option<String>,
+}
+
+/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
+pub async fn take(
+    conn: &mut PgConnection,
+    offer: &Offer,
+    shares: &[(FeatureId, u32)],
+    only_follow_ups: bool,
+) -> sqlx::Result<Vec<Taken>> {
+    let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
+    let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
+    let rows = sqlx::query!(
+        r#"with chosen as (
+             select q.task_id, q.feature_id
+             from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
+             cross join lateral (
+               -- Pool by pool, agent by agent and key by key: so each look-up follows the index's order and ends after n.
+               select best.*
+               from open_keys(share.feature_id) k
+               cross join unnest($3::text[]) as p(pool)
+               cross join unnest($5::text[]) as a(agent)
+               cross join lateral (
+                 select task_id, feature_id, due
+                 from ready_tasks
+                 where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
+                   and (not $4 or priority <= -2147483647)
+                   and (agent <> 'default' or pool || ' ' || kind::text <> all($6))
+                 order by due, task_id
+                 limit least(share.n, k.room)
+                 for update skip locked
+               ) best
+               order by best.due, best.task_id
+               limit share.n
+             ) q
+           ), gone as (
+             delete from ready_tasks r
+             using chosen
+             where r.task_id = chosen.task_id
+             returning r.task_id, r.feature_id, r.kind, r.key, r.due, r.since
+           )
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
+                  extract(epoch from now() - since)::float8 as "waited_s!"
+           from gone
+           order by due, task_id"#,
+        &features,
+        &counts,
+        &offer.pools,
+        only_follow_ups,
+        &offer.agents,
+        &offer.shut_words(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Taken {
+            task: TaskId(row.task_id),
+            feature: FeatureId(row.feature_id),
+            kind: row.kind,
+            waited_s: row.waited_s,
+            key: Some(row.key).filter(|key| !key.is_empty()),
+        })
+        .collect())
+}
+
+/// How many tasks of these features are ready for who offers this, counted no further than each one's number; the sum.
+pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, u32)]) -> sqlx::Result<i64> {
+    let features: Vec<Uuid> = most.iter().map(|(feature, _)| feature.0).collect();
+    let counts: Vec<i64> = most.iter().map(|(_, n)| i64::from(*n)).collect();
+    sqlx::query_scalar!(
+        r#"select coalesce(sum(q.n), 0)::bigint as "n!"
+           from unnest($1::uuid[], $2::bigint[]) as share(feature_id, n)
+           cross join lateral (
+             select count(*) as n
+             from (select 1
+                   from open_keys(share.feature_id) k
+                   cross join unnest($3::text[]) as p(pool)
+                   cross join unnest($4::text[]) as a(agent)
+                   cross join lateral (
+                     select 1
+                     from ready_tasks
+                     where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
+                       and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
+                     order by due, task_id
+                     limit least(share.n, k.room)
+                   ) bounded
+                   limit share.n) as bounded
+           ) q"#,
+        &features,
+        &counts,
+        &offer.pools,
+        &offer.agents,
+        &offer.shut_words(),
+    )
+    .fetch_one(conn)
+    .await
+}
+
+/// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`. Who takes one out of the queue for
+/// good holds its row and waits for the claim's: a deadlock then, after which the claim begins anew and doesn't see it.
+pub async fn put_back(conn: &mut PgConnection, tasks: &[Taken], pause_ms: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        r#"with held as materialized (
+             select id
+             from tasks
+             where id = any($1::uuid[])
+               and (state = 'pending' and not held or state = 'in_progress' and next_kind in ('verify', 'integrate'))
+             order by id
+             for no key update
+           )
+           insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
+           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
+                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                  key_needed(t.next_kind, texts.concurrency, f.concurrency),
+                  now() + $2 * interval '1 millisecond', now() - back.waited_s * interval '1 second'
+           from unnest($1::uuid[], $3::float8[]) as back(id, waited_s)
+           join tasks t on t.id = back.id
+           join task_texts texts on texts.task_id = t.id
+           join features f on f.id = t.feature_id
+           left join runs r on r.id = f.current_run
+           where t.id = any(array(select id from held)) and t.next_kind is not null
+           on conflict (task_id) do nothing"#,
+        &tasks.iter().map(|one| one.task.0).collect::<Vec<_>>(),
+        pause_ms as f64,
+        &tasks.iter().map(|one| one.waited_s).collect::<Vec<_>>(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Tasks that wait for one agent in one pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Queued {
+    pub pool: String,
+    pub agent: String,
+    /// What the session is to do.
+    pub kind: SessionKind,
+    /// Counted no further than was asked for.
+    pub tasks: i64,
+}
+
+/// What is queued, by pool, agent and kind, counted no further than `window` for each pool and agent. Of one `feature` it is all that is
+/// queued, its time come or not, for a closed door makes it wait as well; without one, what is ready of all that run. It costs a few
+/// look-ups for each feature, pool and agent, however many tasks there are.
+pub async fn queued(
+    conn: &mut PgConnection,
+    feature: Option<FeatureId>,
+    window: i64,
+) -> sqlx::Result<Vec<Queued>> {
+    sqlx::query_as!(
+        Queued,
+        r#"with recursive asked as materialized (
+             select id from features where state = 'running' and $1::uuid is null
+             union all
+             select $1 where $1 is not null
+           ), pairs as (
+             select f.id as feature_id, first.pool, first.agent
+             from asked f
+             cross join lateral (
+               select pool, agent from ready_tasks where feature_id = f.id order by pool, agent limit 1
+             ) first
+             union all
+             select p.feature_id, next.pool, next.agent
+             from pairs p
+             cross join lateral (
+               select pool, agent
+               from ready_tasks
+               where feature_id = p.feature_id and (pool, agent) > (p.pool, p.agent)
+               order by pool, agent
+               limit 1
+             ) next
+           )
+           select p.pool as "pool!", p.agent as "agent!", q.kind as "kind!: SessionKind", q.n as "tasks!"
+           from (select distinct pool, agent from pairs) p
+           cross join lateral (
+             select kind, count(*) as n
+             from (
+               select one.kind
+               from pairs f
+               cross join lateral (
+                 select kind
+                 from ready_tasks
+                 where feature_id = f.feature_id and pool = f.pool and agent = f.agent
+                   and ($1 is not null or not_before <= now())
+                 order by key, due, task_id
+                 limit $2
+               ) one
+               where f.pool = p.pool and f.agent = p.agent
+               limit $2
+             ) bounded
+             group by kind
+           ) q
+           order by p.pool, p.agent, q.kind"#,
+        feature.map(|feature| feature.0),
+        window,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// What a queued task needs: its pool, its agent and what the session is to do. `None` when it isn't queued, or waits for its time.
+pub async fn needed(
+    conn: &mut PgConnection,
+    task: TaskId,
+) -> sqlx::Result<Option<(String, String, SessionKind)>> {
+    let row = sqlx::query!(
+        r#"select pool, agent, kind as "kind: SessionKind" from ready_tasks where task_id = $1 and not_before <= now()"#,
+        task.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| (row.pool, row.agent, row.kind)))
+}
+
+/// Tries to become the only issuer of tickets until the transaction ends.
+pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock(7226, 2) as "got!""#)
+        .fetch_one(conn)
+        .await
+}
+
+/// What of a feature is under way or waits its turn; what is held by the paths that it changes, or because it conflicted twice, counts as
+/// queued. While a dispatch is live nothing else is looked for: the rest reads `false`.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub struct UnderWay {
+    pub live: bool,
+    pub queued: bool,
+    pub following_up: bool,
+    pub integrating: bool,
+}
+
+/// Looks at all of it in one statement, so in one snapshot: a claim, which holds no lock on the features, moves a task from
+/// the queue to a dispatch, and must not be seen half.
+pub async fn under_way(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+) -> sqlx::Result<HashMap<FeatureId, UnderWay>> {
+    let rows = sqlx::query!(
+        r#"select f.id as "id!", live as "live!",
+                  not live and coalesce(
+                    (select true from ready_tasks q where q.feature_id = f.id limit 1),
+                    (select true from path_holds h join tasks t on t.id = h.task_id
+                     where h.feature_id = f.id and h.released_at is null and t.state = 'pending'
+                     limit 1),
+                    (select true from tasks t
+                     where t.feature_id = f.id and t.conflicts >= 2 and t.next_kind = 'work' and t.state = 'pending'
+                       and t.children = 0 and t.open_blockers = 0 and not t.held
+                     limit 1),
+                    false
+                  ) as "queued!",
+                  not live and coalesce(
+                    (select true from ready_tasks q where q.feature_id = f.id and q.priority <= -2147483647 limit 1),
+                    false
+                  ) as "following_up!",
+                  not live and coalesce(
+                    (select true from integrations i
+                     where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
+                       and (i.state = 'decided' or not gate.stopped)
+                     limit 1),
+                    false
+                  ) as "integrating!"
+           from unnest($1::uuid[]) as f(id)
+           cross join lateral (
+             select coalesce((select true from dispatches d where d.feature_id = f.id and d.state = 'live' limit 1), false) as live
+             -- Looked for once.
+             offset 0
+           ) l
+           cross join lateral (
+             -- The gate waits for a person, and all that is to land with it.
+             select coalesce((
+               select true
+               from features g
+               cross join lateral (
+                 select 1 from tasks where id = g.check_task and state in ('failed', 'needs_review') limit 1
+               ) c
+               where g.id = f.id
+               limit 1
+             ), false) as stopped
+             offset 0
+           ) gate"#,
+        features,
+    )
+    .fetch_all(conn)
+    .await?;
+    let under_way = rows.into_iter().map(|row| {
+        let under_way = UnderWay {
+            live: row.live,
+            queued: row.queued,
+            following_up: row.following_up,
+            integrating: row.integrating,
+        };
+        (FeatureId(row.id), under_way)
+    });
+    Ok(under_way.collect())
+}

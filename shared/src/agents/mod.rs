@@ -1,0 +1,5 @@
+//! TODO agents
+
+pub mod presets;
+pub mod prices;
+pub mod requires;

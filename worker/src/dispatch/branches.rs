@@ -1,0 +1,107 @@
+//! Dispatches that change branches: an integration, or what a person or the feature's end asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{
+    Assignment, DecideAnswer, DecideRequest, Decided, EndReason, Finished, GitOperationOrder, GitOrder,
+    IntegrateOrder, IntegrationEnd, IntegrationReport, WorkspaceOrder,
+};
+use tokio::sync::watch;
+
+use super::folder;
+use crate::instance::Life;
+use crate::workspace::Decision;
+
+/// Tries to get an answer on a decision before it is left to whoever resumes it.
+const DECIDE_TRIES: u32 = 12;
+/// Between two of them.
+const DECIDE_PAUSE: Duration = Duration::from_millis(500);
+
+type End = watch::Receiver<Option<EndReason>>;
+
+pub(in crate::dispatch) async fn integrate(
+    life: &Arc<Life>,
+    assignment: &Assignment,
+    order: &IntegrateOrder,
+    end: End,
+) -> Finished {
+    let Some(git) = repository(assignment) else {
+        return without_repository();
+    };
+    let dispatch = assignment.dispatch;
+    let end = life
+        .workspaces
+        .integrate(&folder(dispatch), git, order, asking(life, dispatch), end)
+        .await;
+    Finished::Integration(IntegrationReport { end })
+}
+
+pub(in crate::dispatch) async fn operate(
+    life: &Arc<Life>,
+    assignment: &Assignment,
+    order: &GitOperationOrder,
+    end: End,
+) -> Finished {
+    let Some(git) = repository(assignment) else {
+        return without_repository();
+    };
+    let dispatch = assignment.dispatch;
+    let end = life
+        .workspaces
+        .operate(&folder(dispatch), git, order, asking(life, dispatch), end)
+        .await;
+    Finished::Integration(IntegrationReport { end })
+}
+
+fn repository(assignment: &Assignment) -> Option<&GitOrder> {
+    match &assignment.workspace {
+        WorkspaceOrder::Git(git) => Some(git),
+        WorkspaceOrder::Scratch | WorkspaceOrder::Dir(_) => None,
+    }
+}
+
+fn without_repository() -> Finished {
+    let message = "changing a branch needs a repository".to_owned();
+    Finished::Integration(IntegrationReport {
+        end: IntegrationEnd::Failed {
+            message,
+            retry: false,
+            away: false,
+        },
+    })
+}
+
+/// Asks the coordinator about each push of a dispatch.
+fn asking(
+    life: &Arc<Life>,
+    dispatch: DispatchId,
+) -> impl Fn(Decided) -> futures::future::BoxFuture<'static, Decision> + Send + Sync {
+    let life = life.clone();
+    move |decided| {
+        let life = life.clone();
+        Box::pin(async move { ask(&life, dispatch, &decided).await })
+    }
+}
+
+/// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.
+async fn ask(life: &Life, dispatch: DispatchId, decided: &Decided) -> Decision {
+    let request = DecideRequest {
+        dispatch,
+        incarnation: life.incarnation,
+        old: decided.old.clone(),
+        new: decided.new.clone(),
+    };
+    let mut last = String::new();
+    for _ in 0..DECIDE_TRIES {
+        match life.link.decide(&request).await {
+            Ok(DecideAnswer::Decided) => return Decision::Push,
+            Ok(DecideAnswer::Refused { reason }) => return Decision::Refused { reason },
+            Ok(DecideAnswer::Failed { reason }) => last = reason,
+            Err(error) => last = format!("{error:#}"),
+        }
+        tokio::time::sleep(DECIDE_PAUSE).await;
+    }
+    Decision::Unanswered { reason: last }
+}

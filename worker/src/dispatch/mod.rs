@@ -1,0 +1,569 @@
+//! One dispatch, from its assignment to its report in the spool: prepare, run or integrate, push, report.
+
+mod branches;
+pub mod context_files;
+pub mod kept_transcripts;
+pub mod outgoing;
+mod panicked;
+mod retry_budget;
+mod session_output;
+mod transcript;
+mod unpushed;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use ralph_shared::at_length::by_length;
+use ralph_shared::ids::DispatchId;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil;
+use ralph_shared::wire::{
+    Access, Assignment, CheckAnswer, CheckRequest, Door, EndReason, Ended, Finished, IntegrationEnd,
+    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, WRITES, Work,
+};
+use tokio::sync::watch;
+
+use crate::config::DEFAULT_AGENT;
+use crate::instance::heartbeat::publish_spooled;
+
+use crate::faults;
+use crate::instance::Life;
+use crate::instance::availability::Knock;
+
+use crate::dispatch::retry_budget::Patience;
+pub use crate::dispatch::session_output::Said;
+pub use crate::dispatch::unpushed::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
+use crate::instance::session_permits::Place;
+use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff};
+use crate::workspace::{CommitMessage, Workspace, WorkspaceError};
+use transcript::publish;
+
+/// How long a session's report waits for its transcript.
+const PUBLISH: Duration = Duration::from_secs(30);
+
+/// Runs a dispatch and leaves its report in the spool. A panic in it is caught and reported; it ends where this future is dropped.
+pub async fn run(life: &Arc<Life>, assignment: Assignment, place: Arc<Place>) {
+    let began = Instant::now();
+    if let Err(panic) = AssertUnwindSafe(perform(life, &assignment, began, place))
+        .catch_unwind()
+        .await
+    {
+        panicked::report_panicked(life, &assignment, began, panic).await;
+    }
+}
+
+async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant, place: Arc<Place>) {
+    let dispatch = assignment.dispatch;
+    let end = life.started(dispatch);
+    tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
+        title = assignment.task_title, "assigned");
+    faults::point("session.assigned");
+    let (finished, workspace) = match life.note_live(assignment) {
+        // A restart of the worker would not find its processes.
+        Err(error) => (unnoted(assignment, &error), None),
+        Ok(()) => match &assignment.work {
+            Work::Session(order) => session(life, assignment, order, began, end, place).await,
+            Work::Integrate(order) => (branches::integrate(life, assignment, order, end).await, None),
+            Work::Git(order) => (branches::operate(life, assignment, order, end).await, None),
+        },
+    };
+    let finished = outgoing::redacted(&life.redactor, finished);
+    // Before its task can be claimed again.
+    if let Some(knock) = knock(life, assignment, &finished, began.elapsed()) {
+        life.note_door(&knock);
+    }
+    faults::point("report.before_spool");
+    spool(life, &report(life, dispatch, began.elapsed(), finished)).await;
+    life.ended(dispatch);
+    faults::point("report.spooled");
+    if let Some(workspace) = workspace
+        && let Err(error) = workspace.remove().await
+    {
+        tracing::warn!(%dispatch, %error, "a finished workspace could not be removed");
+    }
+    life.forget(dispatch);
+    publish_spooled(life).await;
+    faults::point("report.published");
+    tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
+}
+
+/// What a dispatch told of its agent's door.
+fn knock(life: &Life, assignment: &Assignment, finished: &Finished, took: Duration) -> Option<Knock> {
+    let (Work::Session(order), Finished::Session(session)) = (&assignment.work, finished) else {
+        return None;
+    };
+    let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let agents = &life.config.machine.agents;
+    let account = agents.get(agent).map_or("", |agent| &agent.account);
+    Knock::of(agent, account, session, took)
+}
+
+/// A report of this life.
+fn report(life: &Life, dispatch: DispatchId, took: Duration, finished: Finished) -> Report {
+    Report {
+        v: WRITES,
+        dispatch,
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        finished,
+    }
+}
+
+/// Puts a report into the spool, however long the disk refuses it. It goes in whole, with its text: nobody else has that yet.
+async fn spool(life: &Life, report: &Report) {
+    loop {
+        match life.spool.put(report) {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "a report can't be spooled; trying again"
+                );
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// What a session is reported with, before anything is known of its work.
+fn report_of(end: SessionEnd) -> SessionReport {
+    SessionReport {
+        ended: end.ended,
+        text: Text::Inline(end.text),
+        text_truncated: end.text_truncated,
+        usage: end.usage,
+        tool_calls: end.tool_calls,
+        failed_tool_calls: end.failed_tool_calls,
+        agent: end.agent,
+        snapshot: Snapshot::default(),
+        attempted: end.attempted,
+        last_tool_error: end.last_tool_error,
+        stderr_tail: end.stderr_tail,
+        unread_output: end.unread_output,
+        retry_after_ms: end
+            .retry_after
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        questions: end.questions,
+    }
+}
+
+/// A dispatch that was not begun, since it could not be noted on the disk.
+fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
+    let message = format!("the worker can't note what it runs: {error:#}; is its disk full?");
+    tracing::error!(dispatch = %assignment.dispatch, message);
+    failed(&assignment.work, message, true)
+}
+
+/// The end of a dispatch that failed here, without anything of it being known.
+fn failed(work: &Work, message: String, away: bool) -> Finished {
+    match work {
+        Work::Session(_) => unstarted(Ended::Workspace { message, away }, Snapshot::default()),
+        Work::Integrate(_) | Work::Git(_) => Finished::Integration(IntegrationReport {
+            end: IntegrationEnd::Failed {
+                message,
+                retry: true,
+                away,
+            },
+        }),
+    }
+}
+
+/// A session of which nothing is known but how it ended and what lies in its folder.
+fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
+    Finished::Session(Box::new(SessionReport {
+        snapshot,
+        ..SessionReport::new(ended)
+    }))
+}
+
+/// Runs a session. The workspace comes along when everything in it is pushed, to be removed after the report is spooled.
+async fn session(
+    life: &Arc<Life>,
+    assignment: &Assignment,
+    order: &SessionOrder,
+    began: Instant,
+    end: watch::Receiver<Option<EndReason>>,
+    place: Arc<Place>,
+) -> (Finished, Option<Workspace>) {
+    let name = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+    let agents = &life.config.machine.agents;
+    let Some(agent) = agents.get(name).cloned() else {
+        let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "this worker has no agent `{name}`; it has {known}. Add [agents.{name}] to its .ralph.toml"
+        );
+        return (
+            unstarted(
+                Ended::Door {
+                    door: Door::NotFound,
+                    message,
+                },
+                Snapshot::default(),
+            ),
+            None,
+        );
+    };
+    let prompt = match life.link.get_text(&order.prompt).await {
+        Ok(prompt) => prompt,
+        Err(error) => {
+            let message = format!("the prompt could not be fetched: {error:#}");
+            let ended = Ended::Workspace { message, away: true };
+            return (unstarted(ended, Snapshot::default()), None);
+        }
+    };
+    let throw_away = order.access != Access::Workspace;
+    let name = folder(assignment.dispatch);
+    let mut ends = end.clone();
+    let prepare = async {
+        let mut patience = Patience::new();
+        loop {
+            let prepared = if throw_away {
+                life.workspaces
+                    .prepare_throw_away(&name, &assignment.workspace)
+                    .await
+            } else {
+                life.workspaces.prepare(&name, &assignment.workspace).await
+            };
+            match prepared {
+                Err(error) if error.is_away() && patience.before_work(&mut ends).await => {
+                    tracing::warn!(dispatch = %assignment.dispatch, %error, "a workspace can't be made now; trying again");
+                }
+                prepared => return prepared,
+            }
+        }
+    };
+    let mut waits = end.clone();
+    let prepared = tokio::select! {
+        biased;
+        // A folder may be another session's for hours, and a large repository is fetched for long; git ends with the try.
+        told = waits.wait_for(Option::is_some) => {
+            let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
+            return (unstarted(Ended::Told { reason }, Snapshot::default()), None);
+        }
+        prepared = prepare => prepared,
+    };
+    let workspace = match prepared {
+        Ok(workspace) => workspace,
+        Err(WorkspaceError::Landed { commit, empty }) => {
+            tracing::info!(dispatch = %assignment.dispatch, commit, "its task landed before; nothing is left to do");
+            let end = IntegrationEnd::Merged { commit, empty };
+            return (Finished::Integration(IntegrationReport { end }), None);
+        }
+        Err(error) => {
+            return (
+                unstarted(
+                    Ended::Workspace {
+                        message: error.to_string(),
+                        away: error.is_elsewhere(),
+                    },
+                    Snapshot::default(),
+                ),
+                None,
+            );
+        }
+    };
+    let mut waits = end.clone();
+    let set_up = tokio::select! {
+        biased;
+        // Its commands may take half an hour.
+        told = waits.wait_for(Option::is_some) => {
+            let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
+            return (unstarted(Ended::Told { reason }, Snapshot::default()), Some(workspace));
+        }
+        done = workspace.set_up(life.workspaces.settings()) => done,
+    };
+    if let Err(error) = set_up {
+        let snapshot = Snapshot::default();
+        let ended = Ended::Workspace {
+            message: error.to_string(),
+            away: error.is_elsewhere(),
+        };
+        return (unstarted(ended, snapshot), Some(workspace));
+    }
+    let prompt = renewed(life, assignment, order, &workspace, prompt).await;
+    // Without them the prompt still says the most of it.
+    if let Err(error) = context_files::lay(&life.link, &order.context, workspace.path()).await {
+        tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "a session lacks long texts");
+    }
+    faults::point("session.prepared");
+    let logins = agent.files.clone();
+    let redactor = life.redactor.with(session::login_secrets(&logins));
+    let (sender, receiver) = session::channel(redactor.clone());
+    let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
+    let account = agent.account.clone();
+    let spec = spec(life, assignment, order, agent, &workspace, prompt, place);
+    let allowance = Arc::clone(&spec.allowance);
+    life.allowances.begin(assignment.dispatch, Arc::clone(&allowance));
+    let mut told = end.clone();
+    let mut ended = tokio::select! {
+        ended = session::run_checked(spec, sender, end, check(life, assignment)) => ended,
+        never = ask_for_more(life, &allowance) => match never {},
+    };
+    allowance.close();
+    faults::point("session.ended");
+    // Only a verdict can be void: how else it ended says who is to blame.
+    if assignment.kind == SessionKind::Verify && ended.ended.is_in_order() {
+        match workspace.changed_tracked_files().await {
+            Ok(changed) if changed.is_empty() => {}
+            Ok(changed) => {
+                let message = format!("the verifier changed tracked files: {}", changed.join(", "));
+                ended.ended = Ended::Protocol { message };
+            }
+            Err(error) => {
+                let message = format!("it isn't known whether the verifier changed files: {error}");
+                ended.ended = Ended::Workspace { message, away: true };
+            }
+        }
+    }
+    if let Ended::Limit {
+        limit: SessionLimit::Disk,
+    } = ended.ended
+    {
+        let reserve = life.config.machine.sandbox.resources.disk_reserve_bytes;
+        let removed = workspace.make_room(reserve).await;
+        tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
+    }
+    if let Ended::Door { .. } = ended.ended {
+        workspace.push_nothing_empty();
+    }
+    ended.agent.account = account;
+    // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
+    let bare = |finished| outgoing::redacted(&redactor.with(session::login_secrets(&logins)), finished);
+    let said = bare(Finished::Session(Box::new(report_of(ended))));
+    let said = report(life, assignment.dispatch, began.elapsed(), said);
+    // Without the note it is lost only if this worker dies before the report is spooled.
+    if let Err(error) = life.said.note(&said) {
+        tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "what a session said can't be noted");
+    }
+    faults::point("session.said");
+    let message = commit_message(assignment, &said.finished);
+    let snapshot = keep_work(life, &workspace, &message, &mut told).await;
+    // What the session did is safe; its transcript must not hold it up for long.
+    match tokio::time::timeout(PUBLISH, &mut publisher).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the transcript's publisher failed"),
+        Err(_) => {
+            tracing::warn!(dispatch = %assignment.dispatch, "the broker doesn't take the transcript; it is sent again later");
+            publisher.abort();
+            life.transcripts.end(assignment.dispatch, true);
+        }
+    }
+    let pushed = snapshot.is_pushed();
+    match pushed {
+        false => life.unpushed.store(true, Ordering::Relaxed),
+        // What refused or was away takes the others too, perhaps.
+        true if life.unpushed.swap(false, Ordering::Relaxed) => life.push_now.notify_one(),
+        true => {}
+    }
+    let finished = with_snapshot(said.finished, snapshot);
+    (bare(finished), pushed.then_some(workspace))
+}
+
+/// Lets the next heartbeat come at once whenever a session needs more than it may use.
+async fn ask_for_more(life: &Life, allowance: &Allowance) -> Infallible {
+    loop {
+        allowance.asks().await;
+        life.beat_now.notify_one();
+    }
+}
+
+/// What a session said, with what became of its work.
+fn with_snapshot(said: Finished, snapshot: Snapshot) -> Finished {
+    match said {
+        Finished::Session(mut session) => {
+            session.snapshot = snapshot;
+            Finished::Session(session)
+        }
+        other => other,
+    }
+}
+
+/// Commits and pushes what a session left, and waits for a server that is away, as long as that is worth it.
+async fn keep_work(
+    life: &Life,
+    workspace: &Workspace,
+    message: &CommitMessage,
+    told: &mut watch::Receiver<Option<EndReason>>,
+) -> Snapshot {
+    let mut patience = Patience::new();
+    let time_is_up = retry_budget::time_is_up(life.ending.clone()).boxed().shared();
+    let finish = async || workspace.finish_within(message, time_is_up.clone()).await;
+    let mut snapshot = finish().await;
+    while workspace.is_away() && patience.after_work(told).await {
+        snapshot = finish().await;
+    }
+    snapshot
+}
+
+/// Asks the coordinator whether the agent's task graph can be used, where the session's kind may send one. Without an answer the
+/// session is reported as it is.
+fn check(life: &Arc<Life>, assignment: &Assignment) -> Option<Check> {
+    let kind = assignment.kind;
+    if !matches!(kind, SessionKind::Build | SessionKind::Work | SessionKind::Review) {
+        return None;
+    }
+    let (life, dispatch) = (Arc::clone(life), assignment.dispatch);
+    Some(Check::new(move |text| {
+        let life = Arc::clone(&life);
+        Box::pin(async move {
+            if kind != SessionKind::Build && !text.contains("<task-graph") {
+                return None;
+            }
+            match ask_again(&life, dispatch, text).await {
+                Ok(prompt) => prompt,
+                Err(error) => {
+                    tracing::warn!(%dispatch, error = format!("{error:#}"), "a task graph could not be checked; reported as it is");
+                    None
+                }
+            }
+        })
+    }))
+}
+
+async fn ask_again(life: &Life, dispatch: DispatchId, text: String) -> anyhow::Result<Option<String>> {
+    let request = CheckRequest {
+        dispatch,
+        incarnation: life.incarnation,
+        text: life.link.put_text(text).await?,
+        survey: None,
+    };
+    match life.link.check(&request).await? {
+        CheckAnswer::Again { prompt } => Ok(Some(life.link.get_text(&prompt).await?)),
+        CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
+    }
+}
+
+/// Tells the coordinator what it doesn't know of the commit that the session starts from, and gets another prompt where that
+/// matters. Without an answer the session begins with the one that it has.
+async fn renewed(
+    life: &Life,
+    assignment: &Assignment,
+    order: &SessionOrder,
+    workspace: &Workspace,
+    prompt: String,
+) -> String {
+    let dispatch = assignment.dispatch;
+    let Some(wanted) = &order.survey else {
+        return prompt;
+    };
+    let told = async {
+        let Some(mut survey) = workspace.survey(wanted).await? else {
+            return Ok(None);
+        };
+        if survey.is_known(wanted) {
+            return Ok(None);
+        }
+        for file in survey.knowledge.iter_mut().flat_map(|folder| &mut folder.files) {
+            file.text = life.redactor.text(&file.text);
+        }
+        let request = CheckRequest {
+            dispatch,
+            incarnation: life.incarnation,
+            text: Text::default(),
+            survey: Some(Box::new(survey)),
+        };
+        match life.link.check(&request).await? {
+            CheckAnswer::Again { prompt } => anyhow::Ok(Some(life.link.get_text(&prompt).await?)),
+            CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
+        }
+    };
+    match told.await {
+        Ok(renewed) => renewed.unwrap_or(prompt),
+        Err(error) => {
+            tracing::warn!(%dispatch, error = format!("{error:#}"), "what the branch holds could not be told; the prompt stays");
+            prompt
+        }
+    }
+}
+
+/// A dispatch's folder; its whole id, since two workers may share a data folder's parent.
+fn folder(dispatch: DispatchId) -> String {
+    dispatch.0.to_string()
+}
+
+fn spec(
+    life: &Life,
+    assignment: &Assignment,
+    order: &SessionOrder,
+    agent: AgentCommand,
+    workspace: &Workspace,
+    prompt: String,
+    place: Arc<Place>,
+) -> SessionSpec {
+    let mut env = BTreeMap::from([
+        ("RALPH_ITERATION".to_owned(), order.iteration.to_string()),
+        ("RALPH_TOTAL".to_owned(), order.total.to_string()),
+        ("RALPH_ATTEMPT".to_owned(), assignment.attempt.to_string()),
+        ("RALPH_TASK".to_owned(), assignment.task.to_string()),
+        ("RALPH_KIND".to_owned(), assignment.kind.to_string()),
+        ("RALPH_FEATURE".to_owned(), assignment.feature_name.clone()),
+    ]);
+    if let Some(model) = &order.model {
+        env.insert("RALPH_MODEL".to_owned(), model.tier.clone());
+    }
+    if let Some(traceparent) = &order.traceparent {
+        env.insert(session::TRACEPARENT.to_owned(), traceparent.clone());
+    }
+    env.extend(
+        workspace
+            .variables()
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
+    let path = |path: &std::path::Path| PathBuf::from(path);
+    let names = order.model.as_ref().map(|choice| agent.model_names(choice));
+    let tariff = Tariff {
+        prices: order.prices.clone(),
+        models: names.unwrap_or_default().into_iter().map(str::to_owned).collect(),
+        subscription: agent.subscription,
+    };
+    SessionSpec {
+        dispatch: assignment.dispatch.0.to_string(),
+        agent,
+        cwd: path(workspace.path()),
+        home: workspace.home(),
+        tmp: workspace.tmp(),
+        around: Some(workspace.around()),
+        resume: None,
+        prompt,
+        after_exit: order.after_exit.clone(),
+        model: order.model.clone(),
+        access: order.access,
+        sandbox: life.config.machine.sandbox.clone(),
+        read: workspace.borrowed_objects(),
+        limits: order.limits,
+        tariff,
+        allowance: Arc::new(Allowance::new(order.share)),
+        place: Some(place),
+        env,
+    }
+}
+
+/// The message of the attempt's commit, made from its journal.
+fn commit_message(assignment: &Assignment, said: &Finished) -> CommitMessage {
+    let text = match said {
+        Finished::Session(session) => match &session.text {
+            Text::Inline(text) => text.as_str(),
+            Text::Parts { .. } => "",
+        },
+        Finished::Integration(_) => "",
+    };
+    let short = assignment.task.short();
+    let context = sigil::Context {
+        kind: assignment.kind,
+        task_id: &short,
+        model_tiers: &[],
+    };
+    let sigils = by_length(text.len(), || sigil::parse(text, &context));
+    let journal = sigils.journal.unwrap_or_default();
+    CommitMessage {
+        subject: format!("{} (attempt {})", assignment.task_title, assignment.attempt),
+        body: journal.chars().take(4_000).collect(),
+    }
+}

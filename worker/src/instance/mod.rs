@@ -1,0 +1,553 @@
+//! One incarnation of a worker, from its hello to the end of its drain.
+//!
+//! ```text
+//! lock the data folder → clear up after the life before → hello → slots claim, work and report ⇄ heartbeats
+//!   SIGTERM → no more claims → running sessions may go on for the drain's time → they are ended in order, pushed and
+//!   reported → the spool is settled, or stays for the next life
+//! ```
+
+pub mod allowances;
+pub mod availability;
+pub mod drain;
+pub mod heartbeat;
+pub mod prune;
+pub(crate) mod session_permits;
+pub mod slot;
+pub mod upkeep;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::wire::{
+    Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS, TranscriptOrigin, Work,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, DEFAULT_AGENT};
+use crate::coordinator::Link;
+use crate::dispatch::Said;
+use crate::dispatch::kept_transcripts::Transcripts;
+use crate::home::Home;
+use crate::instance::allowances::Allowances;
+use crate::instance::availability::{Doors, Knock};
+use crate::reminder::Reminder;
+use crate::session::{AgentCommand, Redactor};
+use crate::spool::Spool;
+use crate::workspace::{Workspace, Workspaces};
+use crate::{dispatch, session};
+
+/// Pause between tries of what needs a coordinator.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What one incarnation's loops share.
+#[derive(Debug)]
+pub struct Life {
+    /// The configuration.
+    pub config: Config,
+    /// The data folder.
+    pub home: Home,
+    /// Messages.
+    pub link: Link,
+    /// Reports that wait.
+    pub spool: Spool,
+    /// The same of pushes that went well only after their session's report was settled.
+    pub late: Spool,
+    /// Transcripts that no coordinator keeps yet.
+    pub transcripts: Transcripts,
+    /// What sessions said whose reports aren't spooled yet.
+    pub said: Said,
+    /// Folders to work in.
+    pub workspaces: Workspaces,
+    /// What takes secrets out of everything that leaves.
+    pub redactor: Redactor,
+    /// This life's id.
+    pub incarnation: Incarnation,
+    /// Cancelled when no more work is to be taken.
+    pub draining: CancellationToken,
+    /// Cancelled when the drain is over, and what runs is to end.
+    pub ending: CancellationToken,
+    /// Whether a coordinator told it to drain.
+    ordered: AtomicBool,
+    /// Why a coordinator refused this worker for good, once one did.
+    pub refused: OnceLock<String>,
+    /// Tells the heartbeat to come now.
+    pub beat_now: Notify,
+    /// Tells the one that prunes to ask now.
+    pub prune_now: Notify,
+    /// Asks for another try to push what is left.
+    pub push_now: Notify,
+    /// Whether a session's work could not be pushed when it ended.
+    pub unpushed: AtomicBool,
+    /// What sessions used, and may use.
+    pub allowances: Allowances,
+    running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
+    busy_slots: AtomicU32,
+    /// For the sessions that run at once.
+    pub places: Arc<Semaphore>,
+    in_contact: AtomicBool,
+    times: Mutex<Times>,
+    doors: Mutex<Doors>,
+    /// One permit, for [`Trial`].
+    trials: Arc<Semaphore>,
+    /// Sessions whose models answered, until a coordinator knows it.
+    answered: Mutex<BTreeSet<DispatchId>>,
+}
+
+/// What a hello led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hearing {
+    /// This incarnation has its name.
+    Welcome,
+    /// Not now.
+    Later {
+        /// When to try again.
+        pause: Duration,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Times that the coordinator told, and when it was last heard.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// Pause between heartbeats.
+    pub heartbeat: Duration,
+    /// How long a lease lasts.
+    pub lease: Duration,
+    /// How long sessions may go on without contact.
+    pub dark_limit: Duration,
+    /// When a heartbeat was last answered.
+    pub heard: Instant,
+}
+
+/// The right to try agents whose last start failed: one session of a worker has it at a time, so that they take no more than one slot.
+#[derive(Debug)]
+pub struct Trial(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Life {
+    /// Who sends a transcript.
+    pub fn origin(&self) -> TranscriptOrigin {
+        TranscriptOrigin {
+            worker: self.config.name.clone(),
+            incarnation: self.incarnation,
+        }
+    }
+
+    /// Notes that a dispatch runs, and gives what may end it.
+    pub fn started(&self, dispatch: DispatchId) -> watch::Receiver<Option<EndReason>> {
+        let (sender, receiver) = watch::channel(None);
+        lock(&self.running).insert(dispatch, sender);
+        receiver
+    }
+
+    /// Notes on the disk that a dispatch runs, and that it does so while this life ends.
+    ///
+    /// # Errors
+    /// When the note can't be written; the dispatch must not run then.
+    pub fn note_live(&self, assignment: &Assignment) -> anyhow::Result<()> {
+        self.home.note_live(assignment)?;
+        if self.draining.is_cancelled() {
+            self.home.note_drain();
+        }
+        Ok(())
+    }
+
+    /// What may end a running dispatch.
+    pub fn told(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
+        lock(&self.running).get(&dispatch).map(watch::Sender::subscribe)
+    }
+
+    /// Forgets on the disk that a dispatch ran, and what it said: its report lies in the spool, or nothing is left to report.
+    pub fn forget(&self, dispatch: DispatchId) {
+        self.home.forget_live(dispatch);
+        self.said.forget(dispatch);
+    }
+
+    /// Notes that a dispatch's report lies in the spool.
+    pub fn ended(&self, dispatch: DispatchId) {
+        lock(&self.running).remove(&dispatch);
+        lock(&self.answered).remove(&dispatch);
+        self.allowances.end(dispatch);
+    }
+
+    /// Notes that a session's model answers: a coordinator is told with the next heartbeat.
+    pub fn answers(&self, dispatch: DispatchId) {
+        lock(&self.answered).insert(dispatch);
+    }
+
+    /// Sessions whose models answer, as far as no coordinator knows it.
+    pub fn answered(&self) -> Vec<DispatchId> {
+        lock(&self.answered).iter().copied().collect()
+    }
+
+    /// A coordinator knows it of these.
+    pub fn answers_are_known(&self, dispatches: &[DispatchId]) {
+        let mut answered = lock(&self.answered);
+        dispatches.iter().for_each(|dispatch| {
+            answered.remove(dispatch);
+        });
+    }
+
+    /// Whether a dispatch runs.
+    pub fn is_running(&self, dispatch: DispatchId) -> bool {
+        lock(&self.running).contains_key(&dispatch)
+    }
+
+    /// Dispatches that run.
+    pub fn running(&self) -> Vec<DispatchId> {
+        lock(&self.running).keys().copied().collect()
+    }
+
+    /// Ends a running dispatch in order; the first reason stays.
+    pub fn end(&self, dispatch: DispatchId, reason: EndReason) {
+        if let Some(sender) = lock(&self.running).get(&dispatch) {
+            sender.send_if_modified(|now| {
+                let first = now.is_none();
+                if first {
+                    tracing::info!(%dispatch, ?reason, "ending a session");
+                    *now = Some(reason);
+                }
+                first
+            });
+        }
+    }
+
+    /// Ends everything that runs.
+    pub fn end_all(&self, reason: EndReason) {
+        for dispatch in self.running() {
+            self.end(dispatch, reason);
+        }
+    }
+
+    /// A coordinator wants it to take no more work.
+    pub fn told_to_drain(&self) {
+        self.ordered.store(true, Ordering::Relaxed);
+        self.draining.cancel();
+    }
+
+    /// Slots without work.
+    pub fn free_slots(&self) -> u32 {
+        // Those that lent their places are busy all the same.
+        self.config
+            .slots
+            .saturating_sub(self.busy_slots.load(Ordering::Relaxed))
+    }
+
+    /// A slot is free again, or took work.
+    pub fn slot_is_free(&self, free: bool) {
+        if free {
+            self.busy_slots.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            self.busy_slots.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the last heartbeat was answered. Out of contact nothing is claimed or integrated.
+    pub fn in_contact(&self) -> bool {
+        self.in_contact.load(Ordering::Relaxed)
+    }
+
+    /// Notes an answered heartbeat, or one without an answer.
+    pub fn heard(&self, answered: bool) {
+        self.in_contact.store(answered, Ordering::Relaxed);
+        if answered {
+            lock(&self.times).heard = Instant::now();
+        }
+    }
+
+    /// Notes how a session began; a failure at the door closes its agent, or its account, for a while.
+    pub fn note_door(&self, knock: &Knock) {
+        if let Some(pause) = lock(&self.doors).note(knock, Instant::now()) {
+            let door = knock.failed.as_ref().map(|(door, _)| door.as_str());
+            tracing::warn!(
+                agent = knock.agent,
+                account = knock.account,
+                door,
+                seconds = pause.as_secs(),
+                "failed at the door; not started for a while"
+            );
+            // Screens show it.
+            self.beat_now.notify_one();
+        }
+    }
+
+    /// The right to try agents whose last start failed, if there are some and no other slot tries one.
+    pub fn trial(&self) -> Option<Trial> {
+        self.has_trials(false)
+            .then(|| Arc::clone(&self.trials).try_acquire_owned().ok())
+            .flatten()
+            .map(Trial)
+    }
+
+    /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has let others go first for long enough.
+    pub fn has_trials(&self, overdue: bool) -> bool {
+        lock(&self.doors).has_trials(Instant::now(), overdue)
+    }
+
+    /// Whether the agent of an assignment is one whose last start failed.
+    pub fn is_on_trial(&self, assignment: &Assignment) -> bool {
+        match &assignment.work {
+            Work::Session(order) => {
+                let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+                lock(&self.doors).is_on_trial(agent)
+            }
+            Work::Integrate(_) | Work::Git(_) => false,
+        }
+    }
+
+    /// The agents that may be started now; with `trial` also those whose last start failed.
+    pub fn open_agents(&self, trial: bool) -> Vec<String> {
+        let (doors, now) = (lock(&self.doors), Instant::now());
+        let agents = self.config.machine.agents.iter();
+        agents
+            .filter(|(name, agent)| {
+                doors.is_open(name, &agent.account, now) && (trial || !doors.is_on_trial(name))
+            })
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// When the first closed door opens, if one is closed.
+    pub fn door_opens_in(&self) -> Option<Duration> {
+        lock(&self.doors).opens_in(Instant::now())
+    }
+
+    /// The agents that are not started now, and why.
+    pub fn closed_doors(&self) -> Vec<ClosedDoor> {
+        lock(&self.doors).closed(Instant::now())
+    }
+
+    /// The coordinator's times.
+    pub fn times(&self) -> Times {
+        *lock(&self.times)
+    }
+
+    /// Says hello until a coordinator welcomes this incarnation, or it is to drain.
+    ///
+    /// # Errors
+    /// When it is refused for good.
+    pub async fn say_hello(&self, held: &[DispatchId]) -> anyhow::Result<()> {
+        let mut told = Reminder::default();
+        while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
+            if told.is_due(&reason, Instant::now()) {
+                let cause = self.link.refusal(&self.config.nats_url).await;
+                let cause = cause.map(|refusal| refusal.to_string());
+                tracing::warn!(reason, cause, "not welcomed yet");
+            }
+            self.rest(pause).await;
+            if self.draining.is_cancelled() {
+                break;
+            }
+        }
+        self.link.warn_of_plain_text(&self.config.nats_url);
+        Ok(())
+    }
+
+    /// Says hello once.
+    ///
+    /// # Errors
+    /// When it is refused for good.
+    pub async fn hello_once(&self, held: &[DispatchId]) -> anyhow::Result<Hearing> {
+        let mut spooled = self.spool.dispatches();
+        spooled.extend(held.iter().filter(|d| !self.spool.dispatches().contains(d)));
+        spooled.extend(self.running());
+        let hello = Hello {
+            reads: READS.to_vec(),
+            worker: self.config.name.clone(),
+            incarnation: self.incarnation,
+            data_id: self.home.data_id().to_owned(),
+            pools: self.config.pools.clone(),
+            slots: self.config.slots,
+            agents: self.config.machine.agents.keys().cloned().collect(),
+            accounts: self
+                .config
+                .machine
+                .agents
+                .values()
+                .map(|agent| agent.account.clone())
+                .collect(),
+            rules: self.config.machine.rules.clone(),
+            spooled,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: host(),
+            pid: std::process::id(),
+        };
+        match self.link.hello(&hello).await {
+            Ok(HelloAnswer::Welcome {
+                heartbeat_ms,
+                lease_ms,
+                dark_limit_ms,
+                ..
+            }) => {
+                let mut times = lock(&self.times);
+                times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
+                times.lease = Duration::from_millis(lease_ms);
+                times.dark_limit = Duration::from_millis(dark_limit_ms);
+                self.link.lease_is(times.lease);
+                drop(times);
+                self.heard(true);
+                tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");
+                Ok(Hearing::Welcome)
+            }
+            Ok(HelloAnswer::Refused {
+                reason,
+                retry_after_ms: None,
+            }) => anyhow::bail!("{reason}"),
+            Ok(HelloAnswer::Refused {
+                reason,
+                retry_after_ms: Some(after_ms),
+            }) => Ok(Hearing::Later {
+                pause: Duration::from_millis(after_ms.min(5_000)),
+                reason,
+            }),
+            Ok(HelloAnswer::Unknown) => {
+                anyhow::bail!("the coordinator is of a later release; update this worker")
+            }
+            Err(error) => Ok(Hearing::Later {
+                pause: PAUSE,
+                reason: format!("{error:#}"),
+            }),
+        }
+    }
+
+    async fn rest(&self, pause: Duration) {
+        tokio::select! {
+            () = self.draining.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Runs a worker until `shutdown` and its drain. Whether a coordinator told it to drain.
+///
+/// # Errors
+/// When it can't start: data folder taken, git missing, name refused. When it is refused later, after its drain.
+pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
+    let home = Home::open(&config.data)?;
+    let spool = Spool::open(home.spool())?;
+    let late = Spool::open(home.late())?;
+    let said = Said::open(home.dir().join("said"))?;
+    let transcripts = Transcripts::open(home.transcripts())?;
+    let machine = &config.machine;
+    let agents = machine.agents.values().flat_map(AgentCommand::secrets);
+    let secrets = session::own_secrets().into_iter().chain(agents);
+    let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
+    let workspaces =
+        Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
+    let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
+    let life = Arc::new(Life {
+        redactor,
+        incarnation: Incarnation::new(),
+        draining: shutdown,
+        ending: CancellationToken::new(),
+        ordered: AtomicBool::new(false),
+        refused: OnceLock::new(),
+        beat_now: Notify::new(),
+        prune_now: Notify::new(),
+        push_now: Notify::new(),
+        unpushed: AtomicBool::new(false),
+        running: Mutex::default(),
+        allowances: Allowances::default(),
+        busy_slots: AtomicU32::default(),
+        places: Arc::new(Semaphore::new(config.slots as usize)),
+        in_contact: AtomicBool::new(false),
+        doors: Mutex::default(),
+        trials: Arc::new(Semaphore::new(1)),
+        answered: Mutex::default(),
+        times: Mutex::new(Times {
+            heartbeat: Duration::from_secs(5),
+            lease: Duration::from_secs(20),
+            dark_limit: Duration::from_secs(600),
+            heard: Instant::now(),
+        }),
+        config,
+        home,
+        link,
+        spool,
+        late,
+        said,
+        transcripts,
+        workspaces,
+    });
+    let left = life.home.left_live();
+    for assignment in &left {
+        let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
+        if killed > 0 {
+            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier life left running");
+        }
+    }
+    let left_ids: Vec<DispatchId> = left.iter().map(|assignment| assignment.dispatch).collect();
+    life.said.keep(&left_ids);
+    life.workspaces.confirm_dirs_ended();
+    let held = dispatch::held_by_earlier_life(&life, &left).await;
+    let drained = life.home.drained();
+    dispatch::report_over(&life, &left, &held, &drained);
+    let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
+    life.say_hello(&held_ids).await?;
+    // Pushing may take longer than a lease, and must not keep the slots from other work.
+    let reported = life.spool.dispatches();
+    for dispatch in held_ids.iter().filter(|held| !reported.contains(held)) {
+        life.started(*dispatch);
+    }
+    let mut heart = tokio::spawn(heartbeat::run(life.clone()));
+    let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held, drained));
+    let mut slots = JoinSet::new();
+    // As many again for the places that slow starts lend.
+    for _ in 0..life.config.slots * 2 {
+        slots.spawn(slot::run(life.clone()));
+    }
+    let pushing = tokio::spawn(dispatch::keep_pushing(life.clone()));
+    let pruning = tokio::spawn(prune::run(life.clone()));
+    let packing = tokio::spawn(upkeep::run(life.clone()));
+    let stopped = beats_until_drain(&life, &mut heart).await;
+    drain::run(&life, slots, earlier, [pushing, pruning, packing]).await;
+    heart.abort();
+    life.link.flush().await;
+    if let Some(reason) = life.refused.get().or(stopped.as_ref()) {
+        anyhow::bail!("{reason}");
+    }
+    Ok(life.ordered.load(Ordering::Relaxed))
+}
+
+/// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on
+/// meanwhile, so that what runs may end in order. Gives why they stopped.
+async fn beats_until_drain(life: &Arc<Life>, heart: &mut JoinHandle<()>) -> Option<String> {
+    let ended = tokio::select! {
+        biased;
+        () = life.draining.cancelled() => return None,
+        ended = &mut *heart => ended,
+    };
+    let cause = match ended {
+        Ok(()) => "they ended".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let reason = format!("the heartbeats of this worker stopped: {cause}");
+    tracing::error!(error = reason, "draining");
+    life.draining.cancel();
+    *heart = tokio::spawn(heartbeat::run(life.clone()));
+    Some(reason)
+}
+
+async fn report_earlier_life(
+    life: Arc<Life>,
+    left: Vec<Assignment>,
+    held: Vec<(Assignment, Workspace)>,
+    drained: BTreeSet<DispatchId>,
+) {
+    dispatch::report_earlier_life(&life, &left, held, &drained).await;
+}

@@ -1,0 +1,88 @@
+//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them, or which are among branches,
+//! and moves them; and removes what was kept of
+//! sessions without a repository, when its time is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ralph_shared::wire::{PruneAnswer, PruneRequest, Pruned};
+
+use crate::instance::Life;
+
+/// How often a worker asks that nobody told to.
+const EVERY: Duration = Duration::from_secs(10 * 60);
+/// Answers that one round follows, so that it ends.
+const ANSWERS: usize = 1_000;
+
+/// Goes on until the worker drains.
+pub async fn run(life: Arc<Life>) {
+    loop {
+        life.workspaces.forget_left().await;
+        tokio::select! {
+            () = life.draining.cancelled() => return,
+            () = round(&life) => {}
+        }
+        tokio::select! {
+            () = life.draining.cancelled() => return,
+            () = life.prune_now.notified() => {}
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+}
+
+async fn round(life: &Life) {
+    let mut request = PruneRequest {
+        worker: life.config.name.clone(),
+        incarnation: life.incarnation,
+        pools: life.config.pools.clone(),
+        pruned: None,
+        moved: None,
+    };
+    for _ in 0..ANSWERS {
+        let answer = match life.link.prune(&request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(
+                    error = format!("{error:#}"),
+                    "nobody says what may be pruned; asked again later"
+                );
+                return;
+            }
+        };
+        let (feature, repository, base, refs, moves) = match answer {
+            PruneAnswer::Refs {
+                feature,
+                repository,
+                base,
+                refs,
+            } => (feature, repository, base, refs, false),
+            PruneAnswer::Move {
+                feature,
+                repository,
+                base,
+                refs,
+            } => (feature, repository, base, refs, true),
+            PruneAnswer::Nothing | PruneAnswer::Unknown => return,
+        };
+        let names: Vec<String> = refs.iter().map(|one| one.name.clone()).collect();
+        let (workspaces, address) = (&life.workspaces, &repository.address);
+        let pruned = match moves {
+            true => workspaces.move_attempts(address, &base, &names).await,
+            false => workspaces.prune(address, &base, &names).await,
+        };
+        let error = pruned.error.map(|error| life.redactor.text(&error));
+        match &error {
+            None => {
+                tracing::info!(%feature, refs = pruned.gone.len(), moves, "refs of old attempts are gone")
+            }
+            Some(error) => tracing::warn!(%feature, error, moves, "refs of old attempts are left"),
+        }
+        let gone = refs.iter().filter(|one| pruned.gone.contains(&one.name));
+        let report = Some(Pruned {
+            feature,
+            gone: gone.map(|one| one.dispatch).collect(),
+            error,
+        });
+        (request.pruned, request.moved) = if moves { (None, report) } else { (report, None) };
+    }
+}

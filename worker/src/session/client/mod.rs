@@ -1,0 +1,8 @@
+//! TODO session::client
+
+pub(crate) mod elicitation;
+pub(crate) mod files;
+pub(crate) mod pattern;
+pub(crate) mod permissions;
+pub(crate) mod requests;
+pub(crate) mod terminal;

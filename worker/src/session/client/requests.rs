@@ -1,0 +1,352 @@
+//! What an agent asks for: permissions, files, terminals. Answered in order of arrival where that is quick, else by a
+//! task of its own, so that a slow file never holds up a cancel. Every request and its answer stand in the transcript.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest, PermissionOption,
+    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionOutcome,
+    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, TerminalOutputRequest,
+    ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+};
+use ralph_shared::wire::{Access, TranscriptUpdate};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::elicitation;
+use super::files::{Files, refused};
+use super::permissions::{self, Policy};
+use super::terminal::Terminals;
+use crate::sandbox::Confinement;
+use crate::session::operator::Question;
+use crate::session::process::leftovers::Group;
+use crate::session::protocol::peer::{LargeSlot, Open, Outbox};
+use crate::session::transcript::record::Record;
+use crate::session::transcript::{TranscriptSender, bounded};
+
+/// Longest description of a request in the transcript. Bytes.
+const DETAIL_BYTES: usize = 400;
+
+/// Serves one session's requests. Dropped, it ends the terminals and forgets what is not answered yet.
+pub struct Desk {
+    policy: Policy,
+    files: Arc<Files>,
+    terminals: Terminals,
+    environment: BTreeMap<OsString, OsString>,
+    confinement: Confinement,
+    outbox: Outbox,
+    jobs: JoinSet<()>,
+    /// Who answers permission requests, if somebody is there.
+    questions: Option<mpsc::UnboundedSender<Question>>,
+    /// The agent's turn, as far as it isn't cancelled: nothing is permitted to it afterwards.
+    turn: CancellationToken,
+}
+
+/// An open request.
+struct Ticket {
+    id: Box<RawValue>,
+    method: String,
+    detail: String,
+    outbox: Outbox,
+    transcript: TranscriptSender,
+    /// Counts it among the open ones until its answer is written.
+    open: Option<Open>,
+}
+
+impl Desk {
+    /// A desk for a session.
+    pub fn new(
+        policy: Policy,
+        files: Files,
+        environment: BTreeMap<OsString, OsString>,
+        confinement: Confinement,
+        outbox: Outbox,
+    ) -> Self {
+        Self {
+            policy,
+            files: Arc::new(files),
+            terminals: Terminals::default(),
+            environment,
+            confinement,
+            outbox,
+            jobs: JoinSet::new(),
+            questions: None,
+            turn: CancellationToken::new(),
+        }
+    }
+
+    /// Asks a person for permission where the policy would allow.
+    pub fn asking(mut self, questions: Option<mpsc::UnboundedSender<Question>>) -> Self {
+        self.questions = questions;
+        self
+    }
+
+    /// The agent has another turn.
+    pub fn turn_begins(&mut self) {
+        self.turn = CancellationToken::new();
+    }
+
+    /// Its turn was cancelled: what it asks permission for, and what it asked before, is answered so.
+    pub fn turn_is_cancelled(&self) {
+        self.turn.cancel();
+    }
+
+    /// Takes one request. Gives the process group that it made, if it made one.
+    pub fn serve(&mut self, id: Box<RawValue>, method: &str, params: &str, record: &Record) -> Option<Group> {
+        while self.jobs.try_join_next().is_some() {}
+        let ticket = Ticket {
+            id,
+            method: record.transcript.kept(method, DETAIL_BYTES),
+            detail: String::new(),
+            outbox: self.outbox.clone(),
+            transcript: record.transcript.clone(),
+            open: self.outbox.open(),
+        };
+        match method {
+            "session/request_permission" => {
+                let read = permissions::read_request(params);
+                ticket.take_read(read, params, |ticket, request| {
+                    self.permission(ticket, &request, record);
+                });
+            }
+            "fs/read_text_file" => ticket.take(params, |ticket, request| self.read(ticket, request)),
+            "fs/write_text_file" => ticket.take(params, |ticket, request| self.write(ticket, request)),
+            "terminal/create" => return self.create(ticket, params),
+            "terminal/output" => ticket.take(params, |ticket, request| self.output(ticket, &request)),
+            "terminal/wait_for_exit" => ticket.take(params, |ticket, request| self.wait(ticket, &request)),
+            "terminal/kill" => ticket.take(params, |ticket, request: KillTerminalRequest| {
+                ticket.done(self.terminals.kill(&request.terminal_id.0));
+            }),
+            "terminal/release" => ticket.take(params, |ticket, request: ReleaseTerminalRequest| {
+                ticket.done(self.terminals.release(&request.terminal_id.0));
+            }),
+            elicitation::METHOD => {
+                let asked = elicitation::question(method, params).unwrap_or_default();
+                let words = format!("declined: {}", elicitation::NOBODY);
+                ticket.about(asked).answer(Ok(elicitation::answer()), words, None);
+            }
+            _ => {
+                let words = "refused: the method is not known".to_owned();
+                ticket.answer(Err(RpcError::method_not_found()), words, None);
+            }
+        }
+        None
+    }
+
+    fn permission(&mut self, ticket: Ticket, request: &RequestPermissionRequest, record: &Record) {
+        let call = &request.tool_call;
+        let kind = call
+            .fields
+            .kind
+            .or_else(|| record.tool_kind(&call.tool_call_id.0))
+            .unwrap_or_default();
+        let locations = call.fields.locations.as_deref().unwrap_or_default();
+        let files: Vec<&Path> = locations.iter().map(|location| location.path.as_path()).collect();
+        let title = call.fields.title.as_deref().unwrap_or("a tool");
+        let ticket = ticket.about(format!("{title} ({kind:?})"));
+        if self.turn.is_cancelled() {
+            let answer = RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled);
+            return ticket.answer(Ok(value(answer)), "cancelled, as its turn is".to_owned(), None);
+        }
+        if self.policy.allows(kind, &files)
+            && let Some(answered) = self.put_question(title, &request.options)
+        {
+            let (options, turn) = (request.options.clone(), self.turn.clone());
+            self.jobs.spawn(async move {
+                let chosen = turn.run_until_cancelled_owned(answered).await;
+                let chosen = chosen
+                    .and_then(Result::ok)
+                    .and_then(|at| options.into_iter().nth(at));
+                let (outcome, words) = match chosen {
+                    Some(option) => (
+                        RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id)),
+                        format!("a person chose: {}", option.name),
+                    ),
+                    None => (RequestPermissionOutcome::Cancelled, "cancelled".to_owned()),
+                };
+                ticket.answer(Ok(value(RequestPermissionResponse::new(outcome))), words, None);
+            });
+            return;
+        }
+        let answer = self.policy.answer(kind, &files, &request.options);
+        ticket.answer(
+            Ok(value(RequestPermissionResponse::new(answer.outcome))),
+            answer.words,
+            None,
+        );
+    }
+
+    /// Asks the person, if one is there. Gives what tells the number of the chosen option.
+    fn put_question(&self, title: &str, options: &[PermissionOption]) -> Option<oneshot::Receiver<usize>> {
+        let questions = self.questions.as_ref()?;
+        let (answer, answered) = oneshot::channel();
+        let question = Question {
+            title: bounded(title, DETAIL_BYTES),
+            options: options.to_vec(),
+            answer,
+        };
+        questions.send(question).ok().map(|()| answered)
+    }
+
+    fn read(&mut self, ticket: Ticket, request: ReadTextFileRequest) {
+        let ticket = ticket.about(request.path.display().to_string());
+        if !self.policy.allows(ToolKind::Read, &[&request.path]) {
+            return ticket.done(Err(by_rule()));
+        }
+        let files = self.files.clone();
+        self.jobs.spawn(async move {
+            let slot = ticket.outbox.large_slot().await;
+            let read = blocking(move || files.read(&request)).await;
+            let words = read
+                .as_ref()
+                .map_or_else(ToString::to_string, |content| format!("{} bytes", content.len()));
+            ticket.answer(
+                read.map(|content| value(ReadTextFileResponse::new(content))),
+                words,
+                slot,
+            );
+        });
+    }
+
+    fn write(&mut self, ticket: Ticket, request: WriteTextFileRequest) {
+        let ticket = ticket.about(format!(
+            "{}, {} bytes",
+            request.path.display(),
+            request.content.len()
+        ));
+        // What the session may write at all, the files themselves know, and say it better.
+        if self.policy.access() == Access::Workspace && !self.policy.allows(ToolKind::Edit, &[&request.path])
+        {
+            return ticket.done(Err(by_rule()));
+        }
+        let files = self.files.clone();
+        self.jobs.spawn(async move {
+            let slot = ticket.outbox.large_slot().await;
+            let written = blocking(move || files.write(&request)).await;
+            drop(slot);
+            ticket.done(written);
+        });
+    }
+
+    fn create(&mut self, ticket: Ticket, params: &str) -> Option<Group> {
+        let mut group = None;
+        ticket.take(params, |ticket, request: CreateTerminalRequest| {
+            let line = std::iter::once(&request.command).chain(&request.args);
+            let ticket = ticket.about(line.cloned().collect::<Vec<_>>().join(" "));
+            let cwd = request.cwd.clone().unwrap_or_else(|| ".".into());
+            let made = match self.policy.access() {
+                Access::ReadOnly => Err(refused("this session may not run commands".to_owned())),
+                _ if !self.policy.allows(ToolKind::Execute, &[]) => Err(by_rule()),
+                Access::Workspace | Access::Commands => self.files.folder(&cwd).and_then(|cwd| {
+                    self.terminals
+                        .create(&request, &cwd, &self.environment, &self.confinement)
+                }),
+            };
+            group = made.as_ref().ok().map(|made| made.group.clone());
+            let words = made
+                .as_ref()
+                .map_or_else(ToString::to_string, |made| made.id.clone());
+            let answer = made.map(|made| value(CreateTerminalResponse::new(made.id)));
+            ticket.answer(answer, words, None);
+        });
+        group
+    }
+
+    fn output(&mut self, ticket: Ticket, request: &TerminalOutputRequest) {
+        match self.terminals.output(&request.terminal_id.0) {
+            Ok(output) => {
+                self.jobs.spawn(async move {
+                    let slot = ticket.outbox.large_slot().await;
+                    let response = output.read();
+                    let words = format!("{} bytes", response.output.len());
+                    ticket.answer(Ok(value(response)), words, slot);
+                });
+            }
+            Err(error) => ticket.done(Err(error)),
+        }
+    }
+
+    fn wait(&mut self, ticket: Ticket, request: &WaitForTerminalExitRequest) {
+        match self.terminals.exit(&request.terminal_id.0) {
+            Ok(exit) => {
+                self.jobs.spawn(async move {
+                    let exit = exit.await;
+                    let words = match (&exit.exit_code, &exit.signal) {
+                        (Some(code), _) => format!("exited with code {code}"),
+                        (None, Some(signal)) => format!("killed by {signal}"),
+                        (None, None) => "exited".to_owned(),
+                    };
+                    ticket.answer(Ok(value(WaitForTerminalExitResponse::new(exit))), words, None);
+                });
+            }
+            Err(error) => ticket.done(Err(error)),
+        }
+    }
+}
+
+impl Ticket {
+    /// Reads the parameters; those that can't be read are answered as such.
+    fn take<P: DeserializeOwned>(self, params: &str, serve: impl FnOnce(Self, P)) {
+        self.take_read(serde_json::from_str(params), params, serve);
+    }
+
+    /// The same with what was read of them.
+    fn take_read<P>(self, read: serde_json::Result<P>, params: &str, serve: impl FnOnce(Self, P)) {
+        match read {
+            Ok(params) => serve(self, params),
+            Err(error) => {
+                let error = RpcError::invalid_params().data(Value::from(error.to_string()));
+                let detail = self.transcript.kept(params, DETAIL_BYTES);
+                self.about(detail).done(Err(error));
+            }
+        }
+    }
+
+    fn about(mut self, detail: String) -> Self {
+        self.detail = self.transcript.kept(&detail, DETAIL_BYTES);
+        self
+    }
+
+    /// Answers with nothing but success, or an error.
+    fn done(self, result: Result<(), RpcError>) {
+        let words = result
+            .as_ref()
+            .map_or_else(ToString::to_string, |()| "done".to_owned());
+        self.answer(result.map(|()| json!({})), words, None);
+    }
+
+    fn answer(self, result: Result<Value, RpcError>, words: String, slot: Option<LargeSlot>) {
+        self.outbox.answer(&self.id, result, slot, self.open);
+        self.transcript.push(TranscriptUpdate::Request {
+            method: self.method,
+            detail: self.detail,
+            answer: words,
+        });
+    }
+}
+
+fn by_rule() -> RpcError {
+    refused("a rule of the worker's configuration (`permissions`) refuses it".to_owned())
+}
+
+/// Work on files, off the conversation's thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(_) => Err(RpcError::internal_error()),
+    }
+}
+
+fn value(response: impl Serialize) -> Value {
+    serde_json::to_value(response).unwrap_or(Value::Null)
+}

@@ -1,0 +1,113 @@
+//! An interactive session: turn after turn, until the person leaves.
+
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
+use ralph_shared::wire::Ended;
+use serde_json::Value;
+
+use super::conversation::{Answer, Bounds, Conversation, now};
+use super::run::words;
+use super::spec::SessionSpec;
+use crate::session::operator::{Person, Said, Turn};
+use crate::session::protocol::handshake::{self, Break, refused};
+use crate::session::script::begun;
+
+/// Longest stop reason that is shown. Bytes.
+const REASON_BYTES: usize = 100;
+
+/// Talks until the person leaves, or the conversation can't go on.
+pub(super) async fn talk(
+    spec: &SessionSpec,
+    person: &mut Person,
+    conversation: &mut Conversation<'_>,
+) -> Result<Ended, Break> {
+    let opened = handshake::shake(spec, conversation).await?;
+    begun(spec, conversation, opened.model.clone());
+    let session = opened.session;
+    let capabilities = conversation.record().introduction.capabilities;
+    let mut trouble = None;
+    loop {
+        let turn = Turn {
+            session: session.clone(),
+            can_resume: capabilities.resume || capabilities.load,
+            trouble,
+        };
+        // Whoever listens may be gone: then they say nothing more either.
+        let _ = person.turns.send(turn);
+        let said = loop {
+            match conversation.meanwhile(person.said.recv()).await? {
+                // There is nothing to cancel between turns, and the person's turn was told.
+                Some(Said::Cancel) => {}
+                said => break said,
+            }
+        };
+        trouble = match said {
+            None | Some(Said::Leave | Said::Cancel) => break,
+            Some(Said::Prompt(text)) => {
+                let (answer, leaves) = prompt(spec, person, conversation, &session, text).await?;
+                let trouble = ended(conversation, answer);
+                if leaves {
+                    break;
+                }
+                trouble
+            }
+        };
+    }
+    Ok(Ended::Turn {
+        stop_reason: "end_turn".to_owned(),
+    })
+}
+
+/// One turn. Gives its answer, and whether the person left meanwhile.
+async fn prompt(
+    spec: &SessionSpec,
+    person: &mut Person,
+    conversation: &mut Conversation<'_>,
+    session: &str,
+    text: String,
+) -> Result<(Answer, bool), Break> {
+    conversation.record().prompted(&text);
+    let content = vec![ContentBlock::Text(TextContent::new(text))];
+    let request = PromptRequest::new(session.to_owned(), content);
+    conversation.turn_begins();
+    let id = conversation.ask("session/prompt", &request);
+    let mut bounds = Bounds::Session(None);
+    let mut leaves = false;
+    loop {
+        let said = tokio::select! {
+            biased;
+            said = person.said.recv(), if !leaves => said,
+            answer = conversation.answer(id, bounds) => return Ok((answer?, leaves)),
+        };
+        match said {
+            Some(Said::Prompt(_)) => continue,
+            Some(Said::Cancel) => {}
+            None | Some(Said::Leave) => leaves = true,
+        }
+        conversation.cancel_turn(session);
+        let grace = Duration::from_millis(spec.limits.grace_ms);
+        bounds = Bounds::Session(Some(now() + grace));
+    }
+}
+
+/// Takes the answer to a prompt. Gives what is to be said about it.
+fn ended(conversation: &mut Conversation<'_>, answer: Answer) -> Option<String> {
+    let record = conversation.record();
+    let trouble = match answer {
+        Ok(answer) => {
+            record.answered(&answer);
+            match answer.get("stopReason").and_then(Value::as_str) {
+                Some("end_turn") => None,
+                Some(reason) => Some(format!(
+                    "the turn ended: {}",
+                    record.transcript.kept(reason, REASON_BYTES)
+                )),
+                None => Some("the turn ended without a reason".to_owned()),
+            }
+        }
+        Err(error) => Some(words(&refused("the prompt", &error))),
+    };
+    record.transcript.flush();
+    trouble.map(|trouble| record.transcript.redactor().text(&trouble))
+}

@@ -1,0 +1,394 @@
+//! What a session used, from wherever an agent puts it. What nobody says stays unknown, which is not zero.
+
+use ralph_shared::wire::{Basis, Usage};
+use serde_json::Value;
+
+use crate::session::limits::price::Texts;
+
+/// How deep numbers are looked for.
+const DEPTH: usize = 4;
+
+/// What a session used so far, by all its processes and turns.
+///
+/// The protocol wants sums over all turns, yet some agents count their tokens from zero in each, and a second process may
+/// go on counting where the first one ended, or not. In doubt money is rather counted twice than left out.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// What the processes before this one used.
+    before: Usage,
+    tokens: Tokens,
+    /// The most tokens that the process had in its context since it was prompted.
+    context: Option<u64>,
+    /// The cost by the session's updates.
+    updated: Cost,
+    /// The cost by the answers to prompts.
+    answered: Cost,
+    /// Whether this process was given a prompt.
+    prompted: bool,
+    /// What was read and written, by all processes.
+    texts: Texts,
+}
+
+impl Meter {
+    /// A further process takes up the session.
+    pub fn process_begins(&mut self) {
+        *self = Self {
+            before: self.total(),
+            texts: self.texts,
+            ..Self::default()
+        };
+    }
+
+    /// The process is given a prompt: what it tells from here on, it used.
+    pub fn prompted(&mut self, prompt: &str) {
+        self.prompted = true;
+        self.texts.read += prompt.len() as u64;
+    }
+
+    /// The process wrote something that its model made.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.texts.wrote += bytes as u64;
+    }
+
+    /// Lengths of what was read and written.
+    pub fn texts(&self) -> Texts {
+        self.texts
+    }
+
+    /// Takes the tokens that an update says to be in the context. What was there before the prompt, another process used.
+    pub fn context(&mut self, tokens: u64) {
+        if self.prompted {
+            self.context = self.context.max(Some(tokens));
+        }
+    }
+
+    /// Takes the cost that an update tells. What a process that took up a session tells before it is prompted, it took
+    /// over.
+    pub fn update(&mut self, cost_usd: f64) {
+        if self.before.cost_usd.is_some() && !self.prompted {
+            self.taken_over(cost_usd);
+        } else {
+            self.updated.told(cost_usd);
+        }
+    }
+
+    /// The process counts on from this cost of the session.
+    pub fn taken_over(&mut self, cost_usd: f64) {
+        self.before.cost_usd = self.before.cost_usd.map(|before| before.max(cost_usd));
+        self.updated = Cost {
+            settled: 0.0,
+            base: cost_usd,
+            newest: Some(cost_usd),
+        };
+    }
+
+    /// What looked like a cost that the process took over was an earlier one, told again.
+    pub fn told_again(&mut self) {
+        self.updated = Cost::default();
+    }
+
+    /// Takes the figures of an answer to a prompt.
+    pub fn answer(&mut self, usage: Usage) {
+        self.tokens.told([
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+        ]);
+        if let Some(cost) = usage.cost_usd {
+            self.answered.told(cost);
+        }
+    }
+
+    /// All that was used, as far as it was told.
+    pub fn total(&self) -> Usage {
+        let [input, output, cached, cache_write] = self.tokens.used();
+        let cost = match (self.updated.used(), self.answered.used()) {
+            (Some(updated), Some(answered)) => Some(updated.max(answered)),
+            (updated, answered) => updated.or(answered),
+        };
+        Usage {
+            input_tokens: both(self.before.input_tokens, input, u64::saturating_add),
+            output_tokens: both(self.before.output_tokens, output, u64::saturating_add),
+            cached_tokens: both(self.before.cached_tokens, cached, u64::saturating_add),
+            cache_write_tokens: both(self.before.cache_write_tokens, cache_write, u64::saturating_add),
+            context_tokens: both(self.before.context_tokens, self.context, u64::saturating_add),
+            cost_usd: both(self.before.cost_usd, cost, |before, cost| before + cost),
+            basis: None,
+        }
+    }
+}
+
+/// Tokens read, written, read from a cache and written into one, by the answers of one process.
+#[derive(Debug, Default)]
+struct Tokens {
+    sum: [Option<u64>; 4],
+    most: [Option<u64>; 4],
+    newest: [Option<u64>; 4],
+    /// Whether each turn counts from zero: a figure fell.
+    anew: bool,
+}
+
+impl Tokens {
+    fn told(&mut self, counts: [Option<u64>; 4]) {
+        for (at, count) in counts.into_iter().enumerate() {
+            // A turn that was given up may tell zeros.
+            let fell = |newest| count.is_some_and(|count| 0 < count && count < newest);
+            self.anew |= self.newest[at].is_some_and(fell);
+            self.sum[at] = both(self.sum[at], count, u64::saturating_add);
+            self.most[at] = self.most[at].max(count);
+            self.newest[at] = count.or(self.newest[at]);
+        }
+    }
+
+    fn used(&self) -> [Option<u64>; 4] {
+        if self.anew { self.sum } else { self.most }
+    }
+}
+
+/// A cost that one process tells as a running sum. US dollars.
+#[derive(Debug, Default)]
+struct Cost {
+    /// What was used before the sum began anew.
+    settled: f64,
+    /// What the sum held before anything of it was used.
+    base: f64,
+    newest: Option<f64>,
+}
+
+impl Cost {
+    fn told(&mut self, sum: f64) {
+        if let Some(newest) = self.newest.filter(|newest| sum < *newest) {
+            self.settled += newest - self.base;
+            self.base = 0.0;
+        }
+        self.newest = Some(sum);
+    }
+
+    fn used(&self) -> Option<f64> {
+        self.newest.map(|newest| self.settled + newest - self.base)
+    }
+}
+
+/// Both together; what is not known is nothing.
+fn both<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(add(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Reads the answer to a prompt: its `usage`, and what agents put into `_meta` instead.
+pub fn of_answer(answer: &Value) -> Usage {
+    let mut usage = Usage::default();
+    for place in ["_meta", "usage"] {
+        if let Some(value) = answer.get(place) {
+            merge(&mut usage, read(value));
+        }
+    }
+    usage
+}
+
+/// The newer figures win, where there are any.
+fn merge(usage: &mut Usage, newer: Usage) {
+    usage.input_tokens = newer.input_tokens.or(usage.input_tokens);
+    usage.output_tokens = newer.output_tokens.or(usage.output_tokens);
+    usage.cached_tokens = newer.cached_tokens.or(usage.cached_tokens);
+    usage.cache_write_tokens = newer.cache_write_tokens.or(usage.cache_write_tokens);
+    usage.cost_usd = newer.cost_usd.or(usage.cost_usd);
+}
+
+/// More than a session can cost; bounded, so that an agent's nonsense can't overflow sums.
+const MOST_USD: f64 = 1e9;
+
+/// A cost, if it is one and in US dollars.
+pub fn dollars(amount: f64, currency: &str) -> Option<f64> {
+    (amount.is_finite() && amount >= 0.0 && currency.eq_ignore_ascii_case("usd"))
+        .then_some(amount.min(MOST_USD))
+}
+
+/// In words for the transcript.
+pub fn words(usage: &Usage) -> String {
+    let tokens = |count: Option<u64>, what| count.map(|count| format!("{count} tokens {what}"));
+    [
+        tokens(usage.input_tokens, "in"),
+        tokens(usage.output_tokens, "out"),
+        tokens(usage.cached_tokens, "cached"),
+        match (usage.cost_usd, usage.basis) {
+            (Some(cost), Some(Basis::Estimated)) => Some(format!("~{cost:.4} USD")),
+            (Some(cost), _) => Some(format!("{cost:.4} USD")),
+            (None, Some(Basis::Unknown)) => Some("its model has no price: cost unknown".to_owned()),
+            (None, _) => None,
+        },
+    ]
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+fn read(value: &Value) -> Usage {
+    let tokens = |names: &[&str]| find(value, names, DEPTH).and_then(Value::as_u64);
+    Usage {
+        input_tokens: tokens(&["inputtokens", "prompttokens", "prompttokencount"]),
+        output_tokens: tokens(&["outputtokens", "completiontokens", "candidatestokencount"]),
+        cached_tokens: tokens(&[
+            "cachedreadtokens",
+            "cachereadinputtokens",
+            "cachereadtokens",
+            "cachedinputtokens",
+            "cachedtokens",
+            "cachedcontenttokencount",
+        ]),
+        cache_write_tokens: tokens(&[
+            "cachedwritetokens",
+            "cachecreationinputtokens",
+            "cachewriteinputtokens",
+            "cachewritetokens",
+        ]),
+        cost_usd: find(value, &["totalcostusd", "costusd"], DEPTH)
+            .and_then(Value::as_f64)
+            .and_then(|cost| dollars(cost, "usd")),
+        ..Usage::default()
+    }
+}
+
+/// The first number under one of the names (lower case, without separators), the shallowest object first.
+fn find<'a>(value: &'a Value, names: &[&str], depth: usize) -> Option<&'a Value> {
+    let object = value.as_object()?;
+    let plain = |key: &str| key.replace(['_', '-'], "").to_lowercase();
+    let here = object
+        .iter()
+        .find(|(key, value)| value.is_number() && names.contains(&plain(key).as_str()))
+        .map(|(_, value)| value);
+    here.or_else(|| {
+        (depth > 0)
+            .then(|| object.values().find_map(|value| find(value, names, depth - 1)))
+            .flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_are_found_where_agents_put_them() {
+        let check = |answer: Value, input, output, cached, cost| {
+            let expected = Usage {
+                input_tokens: input,
+                output_tokens: output,
+                cached_tokens: cached,
+                cost_usd: cost,
+                ..Usage::default()
+            };
+            assert_eq!(of_answer(&answer), expected, "{answer}");
+        };
+        check(json!({ "stopReason": "end_turn" }), None, None, None, None);
+        check(
+            json!({ "usage": { "inputTokens": 5, "outputTokens": 7, "totalTokens": 12, "cachedReadTokens": 0 } }),
+            Some(5),
+            Some(7),
+            Some(0),
+            None,
+        );
+        check(
+            json!({ "_meta": { "quota": { "token_count": { "input_tokens": 3, "output_tokens": 4 }, "model_usage": [] } } }),
+            Some(3),
+            Some(4),
+            None,
+            None,
+        );
+        check(
+            json!({ "usage": { "inputTokens": 5 }, "_meta": { "inputTokens": 9, "total_cost_usd": 0.25 } }),
+            Some(5),
+            None,
+            None,
+            Some(0.25),
+        );
+        check(
+            json!({ "usage": { "inputTokens": -1, "outputTokens": "7" } }),
+            None,
+            None,
+            None,
+            None,
+        );
+        check(json!({ "usage": 5, "_meta": null }), None, None, None, None);
+    }
+
+    #[test]
+    fn tokens_of_turns_are_added_where_each_begins_at_zero() {
+        let check = |turns: &[(u64, u64)], input, output| {
+            let mut meter = Meter::default();
+            for (input, output) in turns {
+                meter.answer(Usage {
+                    input_tokens: Some(*input),
+                    output_tokens: Some(*output),
+                    ..Usage::default()
+                });
+            }
+            let total = meter.total();
+            let expected = (Some(input), Some(output), None);
+            let got = (total.input_tokens, total.output_tokens, total.cached_tokens);
+            assert_eq!(got, expected, "{turns:?}");
+        };
+        check(&[(100, 10)], 100, 10);
+        // Sums over all turns.
+        check(&[(100, 10), (120, 15), (120, 15)], 120, 15);
+        // Each turn for itself.
+        check(&[(100, 10), (20, 5)], 120, 15);
+        check(&[(100, 10), (150, 4), (200, 20)], 450, 34);
+        check(&[(100, 10), (0, 0)], 100, 10);
+    }
+
+    #[test]
+    fn cost_of_two_processes_is_never_too_low() {
+        use Told::*;
+        enum Told {
+            Update(f64),
+            Prompt,
+            Process,
+            Again(f64),
+        }
+        let check = |told: &[Told], expected: f64| {
+            let mut meter = Meter::default();
+            for told in told {
+                match told {
+                    Update(cost) => meter.update(*cost),
+                    Prompt => meter.prompted(""),
+                    Process => meter.process_begins(),
+                    Again(cost) => {
+                        meter.taken_over(*cost);
+                        meter.told_again();
+                    }
+                }
+            }
+            assert_eq!(meter.total().cost_usd, Some(expected));
+        };
+        check(&[Update(0.0), Prompt, Update(0.25), Update(0.5)], 0.5);
+        check(&[Prompt, Update(0.5), Update(0.25)], 0.75);
+        let first = || [Prompt, Update(0.5), Process];
+        let and = |more: Vec<Told>| first().into_iter().chain(more).collect::<Vec<_>>();
+        check(&and(vec![]), 0.5);
+        // From zero, at once beyond what the first used.
+        check(&and(vec![Prompt, Update(0.25), Update(0.75)]), 1.25);
+        check(&and(vec![Prompt, Update(0.75)]), 1.25);
+        check(&and(vec![Update(0.0), Prompt, Update(0.75)]), 1.25);
+        // Counting on, also from what the first could not tell any more.
+        check(&and(vec![Update(0.5), Prompt, Update(0.75)]), 0.75);
+        check(&and(vec![Update(0.625), Prompt, Update(0.75)]), 0.75);
+        check(&and(vec![Update(0.625)]), 0.625);
+        // A history that says what was used then.
+        check(&and(vec![Again(0.5), Prompt, Update(0.75)]), 1.25);
+    }
+
+    #[test]
+    fn only_dollars_count_as_dollars() {
+        assert_eq!(dollars(1.5, "USD"), Some(1.5));
+        assert_eq!(dollars(1.5, "EUR"), None);
+        assert_eq!(dollars(f64::NAN, "USD"), None);
+        assert_eq!(dollars(-1.0, "USD"), None);
+        assert_eq!(dollars(1e300, "USD"), Some(1e9));
+    }
+}

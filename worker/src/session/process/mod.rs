@@ -1,0 +1,7 @@
+//! TODO session::process
+
+pub(crate) mod agent;
+pub(crate) mod leftovers;
+pub(crate) mod logins;
+pub(crate) mod refreshed_login;
+pub(crate) mod tail;

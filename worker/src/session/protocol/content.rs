@@ -1,0 +1,99 @@
+//! What updates hold, as text for the transcript.
+
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{ContentBlock, Diff, ToolCallContent};
+use ralph_shared::wire::TranscriptUpdate;
+use serde::Serialize;
+use serde_json::Value;
+use similar::TextDiff;
+
+use crate::session::transcript::TranscriptSender;
+
+/// Longest title, plan entry or id that is kept. Bytes.
+pub const TITLE_BYTES: usize = 300;
+
+/// Longest input or output of a tool that is kept. Bytes.
+pub const TOOL_BYTES: usize = 8 * 1024;
+
+/// Longest search for the shortest way to tell of a change; then a longer one will do.
+const DIFF_TIME: Duration = Duration::from_millis(20);
+
+/// Lines that are shown around a change.
+const DIFF_CONTEXT_LINES: usize = 2;
+
+/// An update that adds nothing up, as it was told: its kind, and the rest of it.
+pub(in crate::session) fn told(transcript: &TranscriptSender, params: &str) -> TranscriptUpdate {
+    let mut params: Value = serde_json::from_str(params).unwrap_or_default();
+    let update = params.get_mut("update").and_then(Value::as_object_mut);
+    let mut update = update.map(std::mem::take).unwrap_or_default();
+    let kind = update.remove("sessionUpdate").unwrap_or_default();
+    TranscriptUpdate::Session {
+        kind: transcript.kept(&json_words(&kind), TITLE_BYTES),
+        text: transcript.kept(&Value::Object(update).to_string(), TOOL_BYTES),
+    }
+}
+
+/// Content as text.
+pub(in crate::session) fn words(content: &ContentBlock) -> String {
+    match content {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::ResourceLink(link) => format!("[{}]({})", link.name, link.uri),
+        ContentBlock::Image(_) => "[image]".to_owned(),
+        ContentBlock::Audio(_) => "[audio]".to_owned(),
+        _ => "[resource]".to_owned(),
+    }
+}
+
+/// What a tool call shows, as text.
+pub(in crate::session) fn tool_words(content: &ToolCallContent) -> String {
+    match content {
+        ToolCallContent::Content(content) => words(&content.content),
+        ToolCallContent::Diff(diff) => changes(diff),
+        ToolCallContent::Terminal(terminal) => format!("[terminal {}]", terminal.terminal_id.0),
+        _ => "[content]".to_owned(),
+    }
+}
+
+/// The lines that a diff takes and adds, with a few around them.
+fn changes(diff: &Diff) -> String {
+    let path = diff.path.display();
+    let Some(old) = &diff.old_text else {
+        return format!("wrote {path}\n{}", diff.new_text);
+    };
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(old.as_str(), diff.new_text.as_str());
+    let hunks = diff.unified_diff().context_radius(DIFF_CONTEXT_LINES).to_string();
+    format!("changed {path}\n{hunks}")
+}
+
+/// JSON as text: a string is its own text.
+pub(in crate::session) fn json_words(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The protocol's name of a unit variant.
+pub(in crate::session) fn name(variant: &impl Serialize) -> String {
+    serde_json::to_value(variant).map_or_else(|_| String::new(), |value| json_words(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_diff_tells_what_changed() {
+        let shown = |old: Option<&str>| {
+            let diff =
+                json!({ "type": "diff", "path": "/w/a", "oldText": old, "newText": "1\n2\n3\nfour\n5\n" });
+            tool_words(&serde_json::from_value(diff).unwrap())
+        };
+        assert_eq!(shown(None), "wrote /w/a\n1\n2\n3\nfour\n5\n");
+        assert_eq!(
+            shown(Some("1\n2\n3\n4\n5\n")),
+            "changed /w/a\n@@ -2,4 +2,4 @@\n 2\n 3\n-4\n+four\n 5\n"
+        );
+    }
+}

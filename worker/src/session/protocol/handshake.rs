@@ -1,0 +1,378 @@
+//! The way from an agent's start to a session that is ready for its prompt: versions, login, session, mode, model.
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, Error as RpcError, FileSystemCapabilities, Implementation, InitializeRequest,
+    McpServer, NewSessionRequest, ResumeSessionRequest,
+};
+use ralph_shared::wire::{Access, Door, Ended};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::introduction::Capabilities;
+use crate::session::conversation::{Answer, Bounds, Conversation, Stop};
+use crate::session::limits::start_time::Start;
+use crate::session::protocol::capabilities::{Chosen, Offer};
+use crate::session::spec::{Resume, SessionSpec};
+use crate::session::transcript::bounded;
+use crate::session::unavailable;
+
+/// Longest message of an agent in a report. Bytes.
+pub(in crate::session) const MESSAGE_BYTES: usize = 2000;
+
+/// Why a handshake or a turn did not end as it should.
+pub(in crate::session) enum Break {
+    /// The session is over, this is how.
+    Ended(Ended),
+    /// The conversation can't go on.
+    Stop(Stop),
+}
+
+impl From<Stop> for Break {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// A session that is ready for its prompt.
+pub(in crate::session) struct Opened {
+    /// The agent's id of it.
+    pub session: String,
+    /// The model in use, as far as the agent says so.
+    pub model: Option<String>,
+}
+
+/// Leads an agent to a session that is ready for its prompt. What it said of itself stands in the record, however far it
+/// came.
+pub(in crate::session) async fn shake(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+) -> Result<Opened, Break> {
+    let start = &Start::of(spec, conversation);
+    let Some(place) = &spec.place else {
+        return ready(spec, conversation, start).await;
+    };
+    let opened = tokio::select! {
+        opened = ready(spec, conversation, start) => opened?,
+        never = place.lend_when_slow(start.limit) => match never {},
+    };
+    conversation.meanwhile(place.take_back()).await?;
+    Ok(opened)
+}
+
+async fn ready(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+) -> Result<Opened, Break> {
+    initialize(spec, conversation, start).await?;
+    let (session, answer) = open(spec, conversation, start).await?;
+    let record = conversation.record();
+    let (models, modes) = record.offered(Offer::models(&answer), Offer::modes(&answer));
+    record.session_began(&session);
+    set_mode(spec, conversation, start, &session, &modes).await?;
+    let model = set_model(spec, conversation, start, &session, &models).await?;
+    start.succeeded();
+    Ok(Opened { session, model })
+}
+
+async fn initialize(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+) -> Result<(), Break> {
+    let offered = spec.agent.offered;
+    let files = FileSystemCapabilities::new()
+        .read_text_file(offered.files)
+        .write_text_file(offered.files && spec.access == Access::Workspace);
+    let request = InitializeRequest::new(ProtocolVersion::V1)
+        .client_capabilities(
+            ClientCapabilities::new()
+                .fs(files)
+                .terminal(offered.terminals && spec.access != Access::ReadOnly),
+        )
+        .client_info(Implementation::new("ralph-worker", env!("CARGO_PKG_VERSION")));
+    let answer = ask(conversation, "initialize", &request, start)
+        .await?
+        .map_err(|error| match refused("`initialize`", &error) {
+            Ended::Protocol { message }
+                if i32::from(error.code) == i32::from(RpcError::method_not_found().code) =>
+            {
+                Ended::Door {
+                    door: Door::Version,
+                    message,
+                }
+            }
+            ended => at_door(ended),
+        })
+        .map_err(Break::Ended)?;
+    let record = conversation.record();
+    record.introduction.initialized(&answer);
+    record.agent.name.clone_from(&record.introduction.name);
+    record.agent.version.clone_from(&record.introduction.version);
+    if record.introduction.protocol_version != Some(u64::from(ProtocolVersion::V1.as_u16())) {
+        let version = answer.get("protocolVersion").cloned().unwrap_or_default();
+        let message =
+            format!("the agent speaks protocol version {version}, this worker version 1: update either");
+        return Err(Break::Ended(Ended::Door {
+            door: Door::Version,
+            message: conversation.record().transcript.kept(&message, MESSAGE_BYTES),
+        }));
+    }
+    Ok(())
+}
+
+/// Goes on with the earlier session, where there is one and the agent can; else opens a new one. Gives its id and what
+/// the agent answered.
+async fn open(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+) -> Result<(String, Value), Break> {
+    let capabilities = conversation.record().introduction.capabilities;
+    let (servers, unusable) = servers(&spec.agent.mcp_servers, capabilities);
+    for name in unusable {
+        let note = format!("the MCP server {name} is left out: the agent can't use its transport");
+        conversation.record().transcript.note(note);
+    }
+    if let Some(Resume { session, or_new }) = &spec.resume {
+        if let Some(answer) = resume(spec, conversation, start, session, servers.clone()).await? {
+            conversation.record().session_resumed();
+            return Ok((session.clone(), answer));
+        }
+        let message = format!("the earlier session {session} can't be resumed");
+        if !or_new {
+            return Err(Break::Ended(Ended::Protocol { message }));
+        }
+        let note = format!("{message}: this is a new one");
+        conversation.record().transcript.note(note);
+    }
+    let request = NewSessionRequest::new(&spec.cwd)
+        .mcp_servers(servers)
+        .meta(spec.meta());
+    let mut answer = ask(conversation, "session/new", &request, start).await?;
+    if let Err(error) = &answer
+        && let Ended::Door {
+            door: Door::Authentication,
+            ..
+        } = refused("`session/new`", error)
+        && log_in(spec, conversation, start).await?
+    {
+        answer = ask(conversation, "session/new", &request, start).await?;
+    }
+    let answer = answer.map_err(|error| Break::Ended(at_door(refused("`session/new`", &error))))?;
+    match answer.get("sessionId").and_then(Value::as_str) {
+        Some(session) => Ok((session.to_owned(), answer)),
+        None => Err(Break::Ended(Ended::Protocol {
+            message: conversation.record().transcript.kept(
+                &format!("the agent answered `session/new` without a session: {answer}"),
+                MESSAGE_BYTES,
+            ),
+        })),
+    }
+}
+
+/// The MCP servers that the agent can use, and the names of the others.
+fn servers(configured: &[McpServer], capabilities: Capabilities) -> (Vec<McpServer>, Vec<String>) {
+    let mut usable = Vec::new();
+    let mut unusable = Vec::new();
+    for server in configured {
+        match server {
+            McpServer::Http(http) if !capabilities.mcp_http => unusable.push(http.name.clone()),
+            McpServer::Sse(sse) if !capabilities.mcp_sse => unusable.push(sse.name.clone()),
+            _ => usable.push(server.clone()),
+        }
+    }
+    (usable, unusable)
+}
+
+/// Goes on with an earlier session. What the agent tells again of it is not said in this one.
+async fn resume(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+    earlier: &str,
+    servers: Vec<McpServer>,
+) -> Result<Option<Value>, Break> {
+    let capabilities = conversation.record().introduction.capabilities;
+    let method = match capabilities {
+        Capabilities { resume: true, .. } => "session/resume",
+        Capabilities { load: true, .. } => "session/load",
+        _ => return Ok(None),
+    };
+    // Both requests have the same fields.
+    let mut request = ResumeSessionRequest::new(earlier.to_owned(), &spec.cwd);
+    request.mcp_servers = servers;
+    let mut params = serde_json::to_value(&request).unwrap_or_default();
+    if let Some(params) = params.as_object_mut() {
+        params.entry("mcpServers").or_insert_with(|| json!([]));
+    }
+    conversation.replay_begins();
+    let answer = ask(conversation, method, &params, start).await;
+    conversation.replay_ends();
+    match answer? {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) => {
+            let note = format!("the agent refused `{method}`: {error}");
+            conversation.record().transcript.note(note);
+            Ok(None)
+        }
+    }
+}
+
+/// Offers an agent that asks for a login the one that was copied into its home, and the key in its environment, once each. Whether
+/// it took one.
+async fn log_in(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+) -> Result<bool, Break> {
+    let copied = spec
+        .agent
+        .files
+        .iter()
+        .any(|file| spec.home.join(&file.place).is_file());
+    let by_file = spec.agent.preset.and_then(|preset| preset.file_login);
+    let by_file = by_file.filter(|_| copied).map(str::to_owned);
+    let by_key = conversation.record().introduction.unattended_logins();
+    for method in by_file.into_iter().chain(by_key) {
+        let login = json!({ "methodId": method });
+        if ask(conversation, "authenticate", &login, start).await?.is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Sets the mode of the configuration. One that can't be set is no reason not to work, but is said.
+async fn set_mode(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+    session: &str,
+    offer: &Offer,
+) -> Result<(), Break> {
+    let Some(mode) = &spec.agent.mode else {
+        return Ok(());
+    };
+    let request = match offer.choose(session, std::iter::once(mode.as_str())) {
+        Chosen::InUse(_) => return Ok(()),
+        Chosen::NotOffered => {
+            let note = format!("the agent offers no mode called {mode}");
+            conversation.record().transcript.note(note);
+            return Ok(());
+        }
+        Chosen::Set(request) => request,
+    };
+    match ask(conversation, request.method, &request.params, start).await? {
+        Ok(answer) => {
+            let set = Offer::modes(&answer).current().map(str::to_owned);
+            let set = really_set(conversation, "mode", set, request.choice);
+            conversation.record().mode_is(set);
+        }
+        Err(error) => {
+            let note = format!("the agent refused the mode {}: {error}", request.choice);
+            conversation.record().transcript.note(note);
+        }
+    }
+    Ok(())
+}
+
+/// Sets the model. Gives the one that is in use then, as far as the agent says so: one that can't be set is no reason
+/// not to work, but is said.
+async fn set_model(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    start: &Start<'_>,
+    session: &str,
+    offer: &Offer,
+) -> Result<Option<String>, Break> {
+    let current = offer.current().map(str::to_owned);
+    let Some(choice) = &spec.model else {
+        return Ok(current);
+    };
+    let names = spec.agent.model_names(choice);
+    let request = match offer.choose(session, names.into_iter()) {
+        Chosen::InUse(model) => return Ok(Some(model)),
+        Chosen::NotOffered => {
+            let note = format!(
+                "the agent offers no model called {}: it has only RALPH_MODEL to go by",
+                choice.tier
+            );
+            conversation.record().transcript.note(note);
+            return Ok(current);
+        }
+        Chosen::Set(request) => request,
+    };
+    let before = conversation.record().agent.model.take();
+    match ask(conversation, request.method, &request.params, start).await? {
+        Ok(answer) => {
+            // What an update said meanwhile, where the answer says nothing.
+            let updated = conversation.record().agent.model.take();
+            let told = Offer::models(&answer).current().map(str::to_owned).or(updated);
+            Ok(Some(really_set(conversation, "model", told, request.choice)))
+        }
+        Err(error) => {
+            let note = format!("the agent refused the model {}: {error}", request.choice);
+            conversation.record().transcript.note(note);
+            Ok(current.or(before))
+        }
+    }
+}
+
+/// What was set when this was asked for: what the agent told of it, if it did.
+fn really_set(
+    conversation: &mut Conversation<'_>,
+    what: &str,
+    told: Option<String>,
+    asked: String,
+) -> String {
+    let set = told.unwrap_or_else(|| asked.clone());
+    let set = bounded(&set, MESSAGE_BYTES);
+    if set != asked {
+        let note = format!("the agent was told the {what} {asked} and set {set}");
+        conversation.record().transcript.note(note);
+    }
+    set
+}
+
+/// A request of the handshake.
+async fn ask(
+    conversation: &mut Conversation<'_>,
+    method: &str,
+    params: &impl Serialize,
+    start: &Start<'_>,
+) -> Result<Answer, Break> {
+    let bounds = Bounds::Session(Some(start.until));
+    match conversation.call(method, params, bounds).await {
+        Err(Stop::Due) => Err(Break::Ended(Ended::Door {
+            door: Door::Silent,
+            message: start.too_slow(method, &conversation.record().introduction),
+        })),
+        other => Ok(other?),
+    }
+}
+
+/// Before it was given a prompt, whatever an agent refuses is no task's fault: its configuration, or what it needs, is amiss.
+fn at_door(ended: Ended) -> Ended {
+    match ended {
+        Ended::Protocol { message } => Ended::Door {
+            door: Door::ExitsAtOnce,
+            message,
+        },
+        ended => ended,
+    }
+}
+
+/// An error instead of an answer.
+pub(in crate::session) fn refused(what: &str, error: &RpcError) -> Ended {
+    let code = i32::from(error.code);
+    let message = bounded(
+        &format!("the agent answered {what} with an error: {error} ({code})"),
+        MESSAGE_BYTES,
+    );
+    match unavailable::of_error(Some(i64::from(code)), &error.to_string()) {
+        Some(door) => Ended::Door { door, message },
+        None => Ended::Protocol { message },
+    }
+}

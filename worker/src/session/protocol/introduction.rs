@@ -1,0 +1,194 @@
+//! What an agent says of itself in its handshake. Agents leave out and misspell; what can't be read is not offered.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::session::protocol::capabilities::{Choice, Offer};
+use crate::session::transcript::bounded;
+
+/// Longest name, id or version that is kept. Bytes.
+const NAME_BYTES: usize = 200;
+
+/// Most models, modes or logins that are kept.
+const MOST_CHOICES: usize = 200;
+
+/// An agent, as it introduced itself so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Introduction {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// The protocol version that it chose.
+    pub protocol_version: Option<u64>,
+    /// What it can do besides the least that the protocol asks for.
+    pub capabilities: Capabilities,
+    /// Its ways to log in.
+    pub logins: Vec<Choice>,
+    /// What it offered when it opened a session; `None` when it opened none.
+    pub session: Option<SessionOffer>,
+}
+
+/// What an agent can do besides the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Capabilities {
+    /// Go on with an earlier session, and tell it again.
+    pub load: bool,
+    /// Go on with an earlier session without telling it again.
+    pub resume: bool,
+    /// Read images in a prompt.
+    pub image: bool,
+    /// Hear sound in a prompt.
+    pub audio: bool,
+    /// Read files that stand in a prompt.
+    pub embedded_context: bool,
+    /// Use MCP servers over HTTP.
+    pub mcp_http: bool,
+    /// Use MCP servers over server-sent events.
+    pub mcp_sse: bool,
+}
+
+/// What an agent offers for a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct SessionOffer {
+    /// Models.
+    pub models: Vec<Choice>,
+    /// Id of the model in use.
+    pub model: Option<String>,
+    /// Modes.
+    pub modes: Vec<Choice>,
+    /// Id of the mode in use.
+    pub mode: Option<String>,
+}
+
+impl Introduction {
+    /// Takes the answer to `initialize`.
+    pub fn initialized(&mut self, answer: &Value) {
+        let info = |key: &str| {
+            let text = answer.get("agentInfo")?.get(key)?.as_str()?;
+            Some(bounded(text, NAME_BYTES))
+        };
+        self.name = info("name");
+        self.version = info("version");
+        self.protocol_version = answer.get("protocolVersion").and_then(Value::as_u64);
+        self.capabilities = Capabilities::read(answer.get("agentCapabilities").unwrap_or(&Value::Null));
+        let methods = answer.get("authMethods").and_then(Value::as_array);
+        self.logins = methods
+            .into_iter()
+            .flatten()
+            .take(MOST_CHOICES)
+            .filter_map(|method| {
+                let id = bounded(method.get("id")?.as_str()?, NAME_BYTES);
+                let name = method.get("name").and_then(Value::as_str);
+                let name = name.map_or_else(|| id.clone(), |name| bounded(name, NAME_BYTES));
+                Some(Choice { id, name })
+            })
+            .collect();
+    }
+
+    /// Takes what the agent offered with its session.
+    pub fn opened(&mut self, models: &Offer, modes: &Offer) {
+        let kept = |offer: &Offer| offer.choices().iter().take(MOST_CHOICES).cloned().collect();
+        self.session = Some(SessionOffer {
+            models: kept(models),
+            model: models.current().map(str::to_owned),
+            modes: kept(modes),
+            mode: modes.current().map(str::to_owned),
+        });
+    }
+
+    /// The ids of the logins that need nobody at a screen: they take a key from the environment.
+    pub fn unattended_logins(&self) -> Vec<String> {
+        let takes_key = |login: &&Choice| {
+            [&login.id, &login.name]
+                .iter()
+                .any(|text| text.to_lowercase().contains("key"))
+        };
+        self.logins
+            .iter()
+            .filter(takes_key)
+            .map(|login| login.id.clone())
+            .collect()
+    }
+}
+
+impl Capabilities {
+    fn read(capabilities: &Value) -> Self {
+        let says = |pointer: &str| capabilities.pointer(pointer) == Some(&Value::Bool(true));
+        // A capability that has options of its own is an object.
+        let has = |pointer: &str| {
+            capabilities
+                .pointer(pointer)
+                .is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
+        };
+        Self {
+            load: says("/loadSession"),
+            resume: has("/sessionCapabilities/resume"),
+            image: says("/promptCapabilities/image"),
+            audio: says("/promptCapabilities/audio"),
+            embedded_context: says("/promptCapabilities/embeddedContext"),
+            mcp_http: says("/mcpCapabilities/http"),
+            mcp_sse: says("/mcpCapabilities/sse"),
+        }
+    }
+
+    /// The same in words.
+    pub fn words(&self) -> Vec<&'static str> {
+        let all = [
+            (self.load, "load sessions"),
+            (self.resume, "resume sessions"),
+            (self.image, "images"),
+            (self.audio, "audio"),
+            (self.embedded_context, "files in prompts"),
+            (self.mcp_http, "MCP over HTTP"),
+            (self.mcp_sse, "MCP over SSE"),
+        ];
+        all.into_iter()
+            .filter(|(can, _)| *can)
+            .map(|(_, words)| words)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_introduction_is_read_as_far_as_it_can_be() {
+        let mut introduction = Introduction::default();
+        introduction.initialized(&json!({
+            "protocolVersion": 1,
+            "agentInfo": { "name": "a", "version": 7 },
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": { "image": "yes", "audio": true },
+                "mcpCapabilities": 3,
+                "sessionCapabilities": { "resume": {}, "list": {} },
+            },
+            "authMethods": [{ "id": "oauth", "name": "Browser" }, 5, { "id": "env", "name": "API key" }, { "name": "x" }],
+        }));
+        assert_eq!(introduction.name.as_deref(), Some("a"));
+        assert_eq!(introduction.version, None);
+        assert_eq!(
+            introduction.capabilities.words(),
+            ["load sessions", "resume sessions", "audio"]
+        );
+        assert_eq!(introduction.logins.len(), 2);
+        assert_eq!(introduction.unattended_logins(), ["env"]);
+    }
+
+    #[test]
+    fn nothing_is_taken_for_granted() {
+        for answer in [
+            json!(null),
+            json!([]),
+            json!({ "agentCapabilities": [], "authMethods": {} }),
+        ] {
+            let mut introduction = Introduction::default();
+            introduction.initialized(&answer);
+            assert_eq!(introduction, Introduction::default(), "{answer}");
+        }
+    }
+}

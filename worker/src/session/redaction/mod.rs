@@ -1,0 +1,485 @@
+//! Secrets taken out of everything that leaves the worker (DESIGN 5): values that it was told, and the key shapes of
+//! common providers. A stream gives the same however it is cut into chunks: what could still become a secret is held
+//! back until more has come.
+
+pub(crate) mod secrets;
+pub(crate) mod tail;
+
+use std::sync::Arc;
+
+use ralph_shared::at_length::by_length;
+use ralph_shared::plain::plain;
+use ralph_shared::wire::Change;
+use serde_json::Value;
+
+use crate::session::redaction::secrets::{Class, SHAPES, Shape, Starts};
+
+/// What stands where a secret stood.
+pub const REDACTED: &str = "[redacted]";
+
+/// Values shorter than this are no secrets but words that stand everywhere. Bytes.
+const SHORTEST_SECRET_BYTES: usize = 8;
+
+/// Most that is swallowed of a private key whose end never comes. Bytes.
+const LONGEST_PEM_BYTES: usize = 64 * 1024;
+
+/// Longest name between `-----BEGIN ` and the dashes after it. Bytes.
+const LONGEST_PEM_LABEL_BYTES: usize = 40;
+
+/// Longest line of a test that is shown. Bytes.
+const SHOWN_LINE_BYTES: usize = 200;
+
+/// Knows what is secret. Cheap to clone.
+#[derive(Clone)]
+pub struct Redactor(Arc<Rules>);
+
+struct Rules {
+    /// Longest first, so that a secret that begins with another one goes whole.
+    secrets: Vec<String>,
+    starts: Starts,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({} secrets)", self.0.secrets.len())
+    }
+}
+
+impl Default for Redactor {
+    /// Knows the key shapes alone.
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Redactor {
+    /// Knows the key shapes and these values, also as they stand inside JSON strings.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut secrets: Vec<String> = values
+            .into_iter()
+            .filter(|value| value.len() >= SHORTEST_SECRET_BYTES)
+            .flat_map(|value| {
+                let quoted = Value::from(value.as_str()).to_string();
+                let escaped = quoted[1..quoted.len() - 1].to_owned();
+                [value, escaped]
+            })
+            .collect();
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        secrets.dedup();
+        let prefixes = SHAPES.iter().map(|shape| shape.prefix.as_bytes());
+        let starts = Starts::new(
+            prefixes
+                .chain(secrets.iter().map(String::as_bytes))
+                .chain([PEM_BEGIN]),
+        );
+        Self(Arc::new(Rules { secrets, starts }))
+    }
+
+    /// Knows these values as well.
+    pub fn with(&self, values: impl IntoIterator<Item = String>) -> Self {
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_none() {
+            return self.clone();
+        }
+        Self::new(self.0.secrets.iter().cloned().chain(values))
+    }
+
+    /// What a task changed, without secrets; the agent may have put one into a file.
+    pub fn change(&self, mut change: Change) -> Change {
+        change.diff = self.text(&change.diff);
+        for test in &mut change.tests {
+            // Together, since a key may stand on many lines; then cut, since half a secret is not known as one.
+            let lines = self.text(&test.lines.join("\n"));
+            let shown = lines
+                .lines()
+                .map(|line| &line[..line.floor_char_boundary(SHOWN_LINE_BYTES)]);
+            test.lines = shown.map(str::to_owned).collect();
+        }
+        change
+    }
+
+    /// A whole text, which may be as long as all that a session put out.
+    pub fn text(&self, text: &str) -> String {
+        by_length(text.len(), || {
+            let mut stream = self.stream();
+            let mut out = stream.push(text);
+            out.push_str(&stream.finish());
+            out
+        })
+    }
+
+    /// What an agent or another program said: without what would steer a terminal, which could stand within a secret.
+    pub fn words(&self, text: &str) -> String {
+        self.text(&plain(text))
+    }
+
+    /// All texts of a JSON value; keys hold nothing secret.
+    pub fn json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.words(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.json(value)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| self.json(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// A text that comes in chunks.
+    pub fn stream(&self) -> RedactedStream {
+        RedactedStream {
+            rules: self.0.clone(),
+            held: String::new(),
+            state: State::Plain,
+            before: None,
+        }
+    }
+}
+
+/// What the stream is inside of.
+enum State {
+    Plain,
+    /// The rest of a key.
+    Key(Class),
+    /// A private key, until its end marker.
+    Pem(PemEnd),
+}
+
+/// How much of `-----END …-----` has been seen.
+struct PemEnd {
+    marker: usize,
+    dashes: usize,
+    swallowed_bytes: usize,
+}
+
+const PEM_BEGIN: &[u8] = b"-----BEGIN ";
+const PEM_END: &[u8] = b"-----END ";
+const PEM_DASHES: &[u8] = b"-----";
+
+/// One text that comes in chunks.
+pub struct RedactedStream {
+    rules: Arc<Rules>,
+    held: String,
+    state: State,
+    /// The last byte before what is held.
+    before: Option<u8>,
+}
+
+/// What stands at a place.
+enum Found {
+    Nothing,
+    /// More has to come before that can be told.
+    Perhaps,
+    Secret {
+        len: usize,
+        then: State,
+    },
+}
+
+impl RedactedStream {
+    /// Adds a chunk; gives what is certain by now.
+    pub fn push(&mut self, chunk: &str) -> String {
+        self.held.push_str(chunk);
+        self.scan(false)
+    }
+
+    /// The rest. The stream begins anew after it.
+    pub fn finish(&mut self) -> String {
+        let rest = self.scan(true);
+        self.state = State::Plain;
+        self.before = None;
+        rest
+    }
+
+    fn scan(&mut self, whole: bool) -> String {
+        let text = std::mem::take(&mut self.held);
+        let bytes = text.as_bytes();
+        let mut out = String::with_capacity(bytes.len());
+        let mut at = 0;
+        let mut plain = 0;
+        while at < bytes.len() {
+            match &mut self.state {
+                State::Key(class) => {
+                    let class = *class;
+                    at += bytes[at..].iter().take_while(|byte| class.holds(**byte)).count();
+                    plain = at;
+                    if at < bytes.len() {
+                        self.state = State::Plain;
+                    }
+                }
+                State::Pem(end) => {
+                    let ended = end.take(bytes[at]);
+                    at += 1;
+                    while !text.is_char_boundary(at) {
+                        at += 1;
+                    }
+                    plain = at;
+                    if ended {
+                        self.state = State::Plain;
+                    }
+                }
+                State::Plain if !self.rules.starts.may(bytes, at) => at += 1,
+                State::Plain => {
+                    let before = if at > 0 { Some(bytes[at - 1]) } else { self.before };
+                    match self.rules.find(&bytes[at..], before, whole) {
+                        Found::Nothing => at += 1,
+                        Found::Perhaps => break,
+                        Found::Secret { len, then } => {
+                            out.push_str(&text[plain..at]);
+                            out.push_str(REDACTED);
+                            at += len;
+                            plain = at;
+                            self.state = then;
+                        }
+                    }
+                }
+            }
+        }
+        out.push_str(&text[plain..at]);
+        if at > 0 {
+            self.before = Some(bytes[at - 1]);
+        }
+        self.held.push_str(&text[at..]);
+        out
+    }
+}
+
+impl Rules {
+    /// What stands at the start of `rest`. Only looks at what decides: the answer for a longer `rest` is the same
+    /// unless this one is `Perhaps`.
+    fn find(&self, rest: &[u8], before: Option<u8>, whole: bool) -> Found {
+        for secret in self.secrets.iter().map(String::as_bytes) {
+            if rest.starts_with(secret) {
+                return Found::Secret {
+                    len: secret.len(),
+                    then: State::Plain,
+                };
+            }
+            if !whole && secret.starts_with(rest) {
+                return Found::Perhaps;
+            }
+        }
+        let pem = find_pem(rest, whole);
+        if !matches!(pem, Found::Nothing) {
+            return pem;
+        }
+        if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Found::Nothing;
+        }
+        for shape in SHAPES {
+            match find_shape(shape, rest, whole) {
+                Found::Nothing => {}
+                found => return found,
+            }
+        }
+        Found::Nothing
+    }
+}
+
+fn find_shape(shape: &Shape, rest: &[u8], whole: bool) -> Found {
+    let prefix = shape.prefix.as_bytes();
+    let Some(body) = rest.strip_prefix(prefix) else {
+        let perhaps = !whole && prefix.starts_with(rest);
+        return if perhaps { Found::Perhaps } else { Found::Nothing };
+    };
+    let run = body
+        .iter()
+        .take(shape.least)
+        .take_while(|byte| shape.class.holds(**byte))
+        .count();
+    if run == shape.least {
+        Found::Secret {
+            len: prefix.len() + run,
+            then: State::Key(shape.class),
+        }
+    } else if run == body.len() && !whole {
+        Found::Perhaps
+    } else {
+        Found::Nothing
+    }
+}
+
+fn find_pem(rest: &[u8], whole: bool) -> Found {
+    let perhaps = || if whole { Found::Nothing } else { Found::Perhaps };
+    let Some(body) = rest.strip_prefix(PEM_BEGIN) else {
+        return if PEM_BEGIN.starts_with(rest) {
+            perhaps()
+        } else {
+            Found::Nothing
+        };
+    };
+    let label = body
+        .iter()
+        .take(LONGEST_PEM_LABEL_BYTES)
+        .take_while(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || **byte == b' ')
+        .count();
+    let (label, after) = body.split_at(label);
+    if after.starts_with(PEM_DASHES) {
+        let private = label.windows(11).any(|words| words == b"PRIVATE KEY");
+        if !private {
+            return Found::Nothing;
+        }
+        Found::Secret {
+            len: PEM_BEGIN.len() + label.len() + PEM_DASHES.len(),
+            then: State::Pem(PemEnd {
+                marker: 0,
+                dashes: 0,
+                swallowed_bytes: 0,
+            }),
+        }
+    } else if PEM_DASHES.starts_with(after) {
+        perhaps()
+    } else {
+        Found::Nothing
+    }
+}
+
+impl PemEnd {
+    /// Takes the first byte of the next character; whether the key ended with it.
+    fn take(&mut self, byte: u8) -> bool {
+        self.swallowed_bytes += 1;
+        if self.marker < PEM_END.len() {
+            self.marker = if byte == PEM_END[self.marker] {
+                self.marker + 1
+            } else if byte == b'-' {
+                // A sixth dash: the last five of them still begin the marker.
+                if self.marker == PEM_DASHES.len() {
+                    self.marker
+                } else {
+                    1
+                }
+            } else {
+                0
+            };
+        } else {
+            self.dashes = if byte == b'-' { self.dashes + 1 } else { 0 };
+        }
+        self.dashes == PEM_DASHES.len() || self.swallowed_bytes >= LONGEST_PEM_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn redactor() -> Redactor {
+        Redactor::new([
+            "hunter2hunter2".to_owned(),
+            "line\n\"two\" of it".to_owned(),
+            "short".to_owned(),
+            "hunter2hunter2-long".to_owned(),
+        ])
+    }
+
+    #[test]
+    fn lines_of_tests_are_cut_after_they_are_redacted() {
+        use ralph_shared::wire::{TestChange, TestChangeKind};
+        let redactor = Redactor::new(["hunter2-hunter2".to_owned()]);
+        let across = format!("{}hunter2-hunter2 and more", "x".repeat(SHOWN_LINE_BYTES - 5));
+        let key = [
+            "-----BEGIN PRIVATE KEY-----",
+            "MIIEvgIBADANBgkq",
+            "-----END PRIVATE KEY-----",
+        ];
+        let lines = std::iter::once(across.as_str()).chain(key).map(str::to_owned);
+        let change = Change {
+            tests: vec![TestChange {
+                path: "tests/a.rs".to_owned(),
+                kind: TestChangeKind::LinesRemoved,
+                lines: lines.collect(),
+                more: 0,
+            }],
+            ..Change::default()
+        };
+        let shown = redactor.change(change).tests.remove(0).lines;
+        let whole = shown.join("\n");
+        assert!(!whole.contains("hunte") && !whole.contains("MIIE"), "{whole}");
+        assert!(shown.iter().all(|line| line.len() <= SHOWN_LINE_BYTES), "{whole}");
+    }
+
+    #[test]
+    fn secrets_and_key_shapes_go_and_the_rest_stays() {
+        let check = |text: &str, expected: &str| assert_eq!(redactor().text(text), expected);
+        check("plain text, short and sk-learn", "plain text, short and sk-learn");
+        check("a hunter2hunter2!", "a [redacted]!");
+        check("xhunter2hunter2-longy", "x[redacted]y");
+        check("hunter2hunter2-lon", "[redacted]-lon");
+        check(r#"{"v":"line\n\"two\" of it"}"#, r#"{"v":"[redacted]"}"#);
+        check("line\n\"two\" of it", "[redacted]");
+        check("key=sk-ant-api03-abcdefghijklmnop_QRS end", "key=[redacted] end");
+        check(
+            "task-abcdefghijklmnopqrstuvwxyz",
+            "task-abcdefghijklmnopqrstuvwxyz",
+        );
+        check("ghp_abcdefghijklmnopqrstuvwxyz0123456789.", "[redacted].");
+        check("AKIAABCDEFGHIJKLMNOP", "[redacted]");
+        check("AKIAABC", "AKIAABC");
+        check("xoxb-123456789012-abc", "[redacted]");
+        check("AIzaSyA-bcdefghijklmnopqrstuvwxyz012345", "[redacted]");
+        check(
+            "Authorization: Bearer abcdefghijklmnop.qrs\n",
+            "Authorization: [redacted]\n",
+        );
+        check("Bearer of news", "Bearer of news");
+        let pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\u{e9}\n------END RSA PRIVATE KEY----- after";
+        check(pem, "[redacted] after");
+        check(
+            "-----BEGIN CERTIFICATE-----\nMIIE",
+            "-----BEGIN CERTIFICATE-----\nMIIE",
+        );
+        check("-----BEGIN PRIVATE KEY-----\nMIIE", "[redacted]");
+        check("ünïcödé -----", "ünïcödé -----");
+    }
+
+    #[test]
+    fn endless_key_is_not_swallowed_for_ever() {
+        let text = format!("-----BEGIN PRIVATE KEY-----{}", "é".repeat(LONGEST_PEM_BYTES + 3));
+        assert_eq!(redactor().text(&text), format!("{REDACTED}ééé"));
+    }
+
+    #[test]
+    fn only_what_may_become_a_secret_is_held_back() {
+        let mut stream = redactor().stream();
+        assert_eq!(stream.push("good morning, s"), "good morning, ");
+        assert_eq!(stream.push("un"), "sun");
+        assert_eq!(stream.push("-----BEGIN PRIV"), "");
+        assert_eq!(stream.push("ATE KEY-----abc"), REDACTED);
+        assert_eq!(stream.push("-----END PRIVATE KEY-----."), ".");
+        assert_eq!(stream.finish(), "");
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    Just("hunter2hunter2".to_owned()),
+                    Just("hunter2hunter2-lo".to_owned()),
+                    Just("ng".to_owned()),
+                    Just("-----BEGIN RSA PRIVATE KEY-----".to_owned()),
+                    Just("-----END RSA PRIVATE KEY-----".to_owned()),
+                    Just("Bearer ".to_owned()),
+                    Just("sk-".to_owned()),
+                    Just("AKIA".to_owned()),
+                    "[A-Za-z0-9_-]{0,30}",
+                    "[ \\n\"é😀.-]{0,4}",
+                ],
+                0..12,
+            ),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let text = parts.concat();
+            let mut cuts: Vec<usize> = cuts
+                .iter()
+                .map(|index| index.index(text.len() + 1))
+                .filter(|at| text.is_char_boundary(*at))
+                .chain([0, text.len()])
+                .collect();
+            cuts.sort_unstable();
+            let mut stream = redactor().stream();
+            let mut joined: String = cuts.windows(2).map(|pair| stream.push(&text[pair[0]..pair[1]])).collect();
+            joined.push_str(&stream.finish());
+            prop_assert_eq!(&joined, &redactor().text(&text));
+            prop_assert!(!joined.contains("hunter2hunter2"));
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! What is said to an agent, in order: handshake, prompt; and how it is ended.
+
+use std::time::Duration;
+
+use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
+use nix::sys::signal::Signal;
+use ralph_shared::plain::plain;
+use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
+use serde_json::Value;
+
+use super::check::Check;
+use super::conversation::{Bounds, Conversation, Stop, last_lines, now};
+use super::spec::SessionSpec;
+use super::transcript::bounded;
+use crate::session::interactive;
+use crate::session::operator::Person;
+use crate::session::process::agent::exit_words;
+use crate::session::protocol::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
+use crate::session::unavailable;
+
+/// Longest wait for an agent's exit after its turn ended and its input was closed.
+const EXIT_WAIT: Duration = Duration::from_secs(2);
+
+/// Longest wait for an agent's last words after its turn ended. Seen: 300 ms.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
+
+/// What a session is for.
+#[derive(Debug)]
+pub enum Aim<'p> {
+    /// One turn with the prompt, and one more if what it said is found wanting.
+    Work(Option<Check>),
+    /// To know whether there could be one.
+    Greeting,
+    /// Turns with a person.
+    Talk(&'p mut Person),
+}
+
+impl Aim<'_> {
+    /// What a second process of the same session would be for; `None` where there is none.
+    pub fn again(&self) -> Option<Aim<'static>> {
+        match self {
+            Self::Work(check) => Some(Aim::Work(check.clone())),
+            Self::Greeting | Self::Talk(_) => None,
+        }
+    }
+}
+
+/// Leads a session to its end, and the agent to its own.
+pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversation<'_>) -> Ended {
+    let mut prompted = None;
+    let works = matches!(aim, Aim::Work(_));
+    let told = match aim {
+        Aim::Work(check) => work(spec, conversation, check, &mut prompted).await,
+        Aim::Greeting => greet(spec, conversation).await,
+        Aim::Talk(person) => interactive::talk(spec, person, conversation).await,
+    };
+    let ended = match told {
+        Ok(ended) | Err(Break::Ended(ended)) => {
+            finish(spec, conversation, EXIT_WAIT).await;
+            ended
+        }
+        Err(Break::Stop(stop)) => {
+            let answered = cancel(spec, conversation, prompted.as_ref(), &stop).await;
+            let grace = Duration::from_millis(spec.limits.grace_ms);
+            finish(spec, conversation, if answered { grace } else { Duration::ZERO }).await;
+            broken(spec, conversation, stop, prompted.is_some()).await
+        }
+    };
+    if works {
+        doubted(conversation, ended)
+    } else {
+        ended
+    }
+}
+
+/// Longest name of a model that is told. Bytes.
+const MODEL_BYTES: usize = 300;
+
+/// The prompt that is in the agent's hands.
+struct Prompted {
+    id: u64,
+    session: String,
+}
+
+/// Says in the transcript that the session began.
+pub(super) fn begun(spec: &SessionSpec, conversation: &mut Conversation<'_>, model: Option<String>) {
+    let record = conversation.record();
+    let before = record.agent.model.take();
+    // An agent may say nothing of its model when it takes up a session.
+    let model = model.or(before.filter(|_| record.resumed()));
+    let model = model.map(|model| bounded(&model, MODEL_BYTES));
+    record.agent.model.clone_from(&model);
+    let agent = record
+        .agent
+        .name
+        .clone()
+        .unwrap_or_else(|| spec.agent.name.clone());
+    record.transcript.push(TranscriptUpdate::Started { agent, model });
+}
+
+async fn greet(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Result<Ended, Break> {
+    let opened = handshake::shake(spec, conversation).await?;
+    begun(spec, conversation, opened.model);
+    Ok(Ended::Turn {
+        stop_reason: "end_turn".to_owned(),
+    })
+}
+
+async fn work(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    check: Option<Check>,
+    prompted: &mut Option<Prompted>,
+) -> Result<Ended, Break> {
+    let Opened { session, model } = handshake::shake(spec, conversation).await?;
+    begun(spec, conversation, model);
+    conversation.watch_for_refusals();
+    let ended = turn(spec, conversation, session.clone(), spec.prompt.clone(), prompted).await?;
+    if ended.is_in_order() {
+        hear_last_words(conversation).await;
+    }
+    let Some(check) = check.filter(|_| ended.is_in_order()) else {
+        return Ok(ended);
+    };
+    let record = conversation.record();
+    record.settle();
+    let said = record.transcript.redactor().words(&record.text);
+    let looked = match conversation.meanwhile(check.look(said)).await {
+        Err(stop @ Stop::Told(_)) => return Err(stop.into()),
+        // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
+        other => other.unwrap_or_default(),
+    };
+    let Some(prompt) = looked else {
+        return Ok(ended);
+    };
+    let record = conversation.record();
+    record
+        .transcript
+        .note(format!("one more turn: {}", bounded(&prompt, MESSAGE_BYTES)));
+    record.correction_begins();
+    turn(spec, conversation, session, prompt, prompted).await
+}
+
+/// Some agents end their turn before they have said their last words: where these may lack the sigil that says how it went, they are
+/// waited for. Whatever else happens meanwhile changes nothing about a turn that is over.
+async fn hear_last_words(conversation: &mut Conversation<'_>) {
+    let until = now() + LAST_WORDS_WAIT;
+    while !unavailable::is_concluded(&plain(&conversation.record().text)) {
+        if conversation.hear_one(until).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn turn(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    session: String,
+    prompt: String,
+    prompted: &mut Option<Prompted>,
+) -> Result<Ended, Break> {
+    conversation.record().prompted(&prompt);
+    let content = vec![ContentBlock::Text(TextContent::new(prompt))];
+    conversation.turn_begins();
+    let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
+    let id = conversation.ask("session/prompt", &request);
+    *prompted = Some(Prompted { id, session });
+    let answer = conversation.answer(id, Bounds::Session(None)).await?;
+    *prompted = None;
+    let answer = answer.map_err(|error| Break::Ended(refused("the prompt", &error)))?;
+    conversation.record().answered(&answer);
+    match answer.get("stopReason").and_then(Value::as_str) {
+        Some(reason) => Ok(Ended::Turn {
+            stop_reason: conversation.record().transcript.kept(reason, 100),
+        }),
+        None => Ok(Ended::Protocol {
+            message: conversation.record().transcript.kept(
+                &format!("the agent ended its turn without a stop reason: {answer}"),
+                MESSAGE_BYTES,
+            ),
+        }),
+    }
+}
+
+/// Asks for the end of the turn. Whether the agent answered within the grace.
+async fn cancel(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    prompted: Option<&Prompted>,
+    stop: &Stop,
+) -> bool {
+    let Some(prompted) = prompted else {
+        return is_ours(stop);
+    };
+    if !is_ours(stop) {
+        return false;
+    }
+    conversation
+        .record()
+        .transcript
+        .note(format!("the session is cancelled: {}", stop_words(stop)));
+    conversation.cancel_turn(&prompted.session);
+    let until = now() + Duration::from_millis(spec.limits.grace_ms);
+    match conversation.answer(prompted.id, Bounds::Until(until)).await {
+        Ok(Ok(answer)) => {
+            conversation.record().answered(&answer);
+            true
+        }
+        Ok(Err(_)) => true,
+        Err(_) => false,
+    }
+}
+
+/// Whether it is we who end it, while the agent may still answer.
+fn is_ours(stop: &Stop) -> bool {
+    matches!(stop, Stop::Told(_) | Stop::Limit(_) | Stop::Refused { .. })
+}
+
+/// Closes the agent's input, and sends TERM to those who don't take that for the end. KILL is left to
+/// [`crate::session::process::agent::Agent::clean_up`].
+async fn finish(spec: &SessionSpec, conversation: &mut Conversation<'_>, wait: Duration) {
+    conversation.close_input();
+    if conversation.gone(now() + wait).await {
+        return;
+    }
+    conversation.agent().signal(Signal::SIGTERM);
+    let grace = Duration::from_millis(spec.limits.grace_ms);
+    if !conversation.gone(now() + grace).await {
+        let note = "the agent ignores the end of its input and TERM: it is killed";
+        conversation.record().transcript.note(note);
+    }
+}
+
+/// How a session ended whose conversation could not go on.
+async fn broken(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    stop: Stop,
+    prompted: bool,
+) -> Ended {
+    let words = stop_words(&stop);
+    match stop {
+        Stop::Told(reason) => return Ended::Told { reason },
+        // Agents that their provider refuses may say nothing of it but on standard error.
+        Stop::Limit(SessionLimit::Idle | SessionLimit::Stall) => {}
+        Stop::Limit(limit) => return Ended::Limit { limit },
+        Stop::Refused { door, said } => {
+            let message = format!("the agent `{}` was ended ({words}): {said}", spec.agent.name);
+            return Ended::Door {
+                door,
+                message: bounded(&message, MESSAGE_BYTES),
+            };
+        }
+        Stop::Exited(_) | Stop::Closed { .. } | Stop::Due => {}
+    }
+    conversation.agent().hear_out().await;
+    let stderr = conversation.agent().stderr_tail();
+    let limited = matches!(stop, Stop::Limit(_));
+    let door = if limited || conversation.record().tool_calls > 0 {
+        unavailable::of_stderr(&conversation.stderr_since_progress())
+    } else {
+        unavailable::of_words(&stderr)
+    };
+    let door = if prompted || limited || conversation.record().resumed() {
+        door
+    } else {
+        door.or(Some(Door::ExitsAtOnce))
+    };
+    if let Some(door) = door {
+        let agent = &spec.agent.name;
+        let words = if limited {
+            format!("the agent `{agent}` was ended ({words})")
+        } else {
+            format!("the agent `{agent}` {words}")
+        };
+        let message = format!("{words}: {}", last_lines(&stderr));
+        return Ended::Door {
+            door,
+            message: bounded(&message, MESSAGE_BYTES),
+        };
+    }
+    match stop {
+        Stop::Exited(exit) => Ended::AgentExited {
+            code: exit.code(),
+            signal: std::os::unix::process::ExitStatusExt::signal(&exit),
+        },
+        Stop::Limit(limit) => Ended::Limit { limit },
+        _ => Ended::Protocol {
+            message: format!("the agent {words} in the middle of its turn"),
+        },
+    }
+}
+
+/// A turn may have ended in order and yet be nothing but the provider's error.
+fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
+    let record = conversation.record();
+    match &ended {
+        Ended::Turn { .. } => {
+            let last = plain(record.last_message());
+            match unavailable::of_turn(&plain(&record.text), &last, record.tool_calls) {
+                Some(door) => Ended::Door {
+                    door,
+                    message: last.trim().to_owned(),
+                },
+                None => ended,
+            }
+        }
+        _ => ended,
+    }
+}
+
+fn stop_words(stop: &Stop) -> String {
+    match stop {
+        Stop::Told(reason) => told_words(*reason).to_owned(),
+        Stop::Limit(limit) => limit_words(*limit).to_owned(),
+        Stop::Exited(exit) => exit_words(*exit),
+        Stop::Closed { input: true } => "closed its input".to_owned(),
+        Stop::Closed { input: false } => "closed its output".to_owned(),
+        Stop::Refused { .. } => "it gets nowhere, since its provider refuses it".to_owned(),
+        Stop::Due => "did not answer in time".to_owned(),
+    }
+}
+
+/// A reason from outside, in words.
+pub fn told_words(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Interrupted => "a person interrupted it",
+        EndReason::Drain => "the worker is drained",
+        EndReason::RunLimit => "a limit of the run is reached",
+        EndReason::Fenced => "the task is no longer this session's",
+        EndReason::OutOfContact => "the worker was out of contact for too long",
+        EndReason::DiedAlone | EndReason::DiedWithOthers => "the worker died",
+        EndReason::Unknown => "a reason of a later release",
+    }
+}
+
+/// A limit of the session, in words.
+pub fn limit_words(limit: SessionLimit) -> &'static str {
+    match limit {
+        SessionLimit::Session => "its wall time is used up",
+        SessionLimit::Idle => "the agent was silent for too long",
+        SessionLimit::Output => "the agent's output is over its limit",
+        SessionLimit::ToolCalls => "the agent called more tools than it may",
+        SessionLimit::Stall => "the agent makes no progress",
+        SessionLimit::Cost => "its share of the run's cost is used up",
+        SessionLimit::Tokens => "its share of the run's tokens is used up",
+        SessionLimit::Disk => "it fills the disk (`session_disk_reserve_mb` of [workspace])",
+    }
+}

@@ -1,0 +1,221 @@
+//! What updates add up to.
+
+use super::*;
+use crate::session::redaction::Redactor;
+use crate::session::transcript::channel;
+use ralph_shared::agents::prices::{Price, Prices};
+use ralph_shared::wire::{Basis, Share};
+use serde_json::json;
+
+fn record(updates: &[Value]) -> Record {
+    let (transcript, _) = channel(Redactor::new([]));
+    let mut record = Record::new(transcript, "a");
+    record.session_began("s");
+    for update in updates {
+        record.update(&json!({ "sessionId": "s", "update": update }).to_string());
+    }
+    record
+}
+
+fn chunk(kind: &str, text: &str) -> Value {
+    json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } })
+}
+
+fn tool(id: &str, more: Value) -> Value {
+    let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": id });
+    update
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    update
+}
+
+#[test]
+fn only_message_text_counts_and_chunks_are_joined() {
+    let record = record(&[
+        chunk("user_message_chunk", "<task-done>t-1</task-done>"),
+        chunk("agent_thought_chunk", "hm"),
+        chunk("agent_message_chunk", "<task-"),
+        json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 }),
+        json!({ "sessionUpdate": "from_the_future" }),
+        chunk("agent_message_chunk", "done>"),
+    ]);
+    assert_eq!(record.text, "<task-done>");
+}
+
+#[test]
+fn messages_around_a_tool_call_stand_on_lines_of_their_own() {
+    let record = record(&[
+        chunk("agent_message_chunk", "I look."),
+        tool("1", json!({ "title": "Read a" })),
+        tool("1", json!({ "status": "completed" })),
+        chunk("agent_message_chunk", "FAILURE_REASON: "),
+        tool("1", json!({})),
+        chunk("agent_message_chunk", "none"),
+    ]);
+    assert_eq!(record.text, "I look.\nFAILURE_REASON: none");
+    assert_eq!(record.tool_calls, 1);
+}
+
+#[test]
+fn last_message_is_what_came_after_the_last_call() {
+    let mut record = record(&[
+        chunk("agent_message_chunk", "I look."),
+        tool("1", json!({ "title": "Read a" })),
+        chunk("agent_message_chunk", "API "),
+        tool("1", json!({ "status": "completed" })),
+        chunk("agent_message_chunk", "Error"),
+    ]);
+    assert_eq!(record.last_message(), "\nAPI Error");
+    let update = json!({ "sessionId": "s", "update": tool("2", json!({ "title": "Read b" })) });
+    record.update(&update.to_string());
+    assert_eq!(record.last_message(), "");
+    let said = json!({ "sessionId": "s", "update": chunk("agent_message_chunk", "over") });
+    record.update(&said.to_string());
+    assert_eq!(record.last_message(), "\nover");
+    record.prompted("");
+    assert_eq!(record.last_message(), "");
+}
+
+#[test]
+fn updates_of_other_sessions_do_not_count() {
+    let mut record = record(&[]);
+    record.update(&json!({ "sessionId": "x", "update": chunk("agent_message_chunk", "no") }).to_string());
+    assert_eq!(record.text, "");
+}
+
+#[test]
+fn failed_tool_calls_leave_their_output() {
+    let failed = record(&[
+        tool("1", json!({ "title": "Run tests", "kind": "execute" })),
+        tool(
+            "1",
+            json!({ "content": [{ "type": "content", "content": { "type": "text", "text": "E1" } }] }),
+        ),
+        tool("1", json!({ "status": "failed" })),
+        tool(
+            "2",
+            json!({ "title": "Edit", "status": "completed", "rawOutput": { "a": 1 } }),
+        ),
+    ]);
+    assert_eq!(failed.last_tool_error.as_deref(), Some("E1"));
+    assert_eq!(failed.tool_kind("1"), Some(ToolKind::Execute));
+    assert_eq!(failed.attempted(), ["Run tests", "Edit"]);
+    let silent = record(&[tool("1", json!({ "title": "Run", "status": "failed" }))]);
+    assert_eq!(silent.last_tool_error.as_deref(), Some("Run"));
+}
+
+#[test]
+fn updates_of_every_kind_are_in_the_transcript() {
+    use agent_client_protocol::v1::schema::SessionUpdate as U;
+    let rows = [
+        (chunk("user_message_chunk", "an echo"), "an echo"),
+        (chunk("agent_message_chunk", "a word"), "a word"),
+        (chunk("agent_thought_chunk", "a thought"), "a thought"),
+        (
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "1", "title": "a tool", "rawInput": { "x": 1 } }),
+            "a tool",
+        ),
+        (tool("1", json!({ "rawOutput": "a result" })), "a result"),
+        (
+            json!({ "sessionUpdate": "plan", "entries": [{ "content": "a plan", "priority": "low", "status": "pending" }] }),
+            "a plan",
+        ),
+        (
+            json!({ "sessionUpdate": "available_commands_update",
+                    "availableCommands": [{ "name": "go", "description": "a command" }] }),
+            "a command",
+        ),
+        (
+            json!({ "sessionUpdate": "current_mode_update", "currentModeId": "a-mode" }),
+            "a-mode",
+        ),
+        (
+            json!({ "sessionUpdate": "config_option_update", "configOptions": [
+                { "id": "an-option", "name": "n", "type": "select", "currentValue": "v", "options": [] }] }),
+            "an-option",
+        ),
+        (
+            json!({ "sessionUpdate": "session_info_update", "title": "a title" }),
+            "a title",
+        ),
+        (
+            json!({ "sessionUpdate": "usage_update", "used": 41, "size": 42 }),
+            "41 of 42",
+        ),
+        (
+            json!({ "sessionUpdate": "from_the_future", "said": "a surprise" }),
+            "a surprise",
+        ),
+    ];
+    for (update, shown) in rows {
+        let known = serde_json::from_value::<U>(update.clone()).is_ok();
+        let (transcript, mut receiver) = channel(Redactor::new([]));
+        let mut record = Record::new(transcript.clone(), "a");
+        record.update(&json!({ "sessionId": "s", "update": update }).to_string());
+        transcript.flush();
+        let entries = serde_json::to_string(&receiver.take()).unwrap();
+        assert!(entries.contains(shown), "{update} in {entries}");
+        let odd = entries.contains("a kind that is not known");
+        assert_eq!(odd, !known, "{entries}");
+        assert_eq!(odd, shown == "a surprise", "{entries}");
+    }
+}
+
+#[test]
+fn cost_is_the_newest_sum_and_other_currencies_are_unknown() {
+    let usage = |amount: f64, currency: &str| {
+        json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2,
+                "cost": { "amount": amount, "currency": currency } })
+    };
+    let both = record(&[usage(0.5, "USD"), usage(0.75, "USD"), usage(9.0, "EUR")]);
+    assert_eq!(both.used().cost_usd, Some(0.75));
+}
+
+#[test]
+fn what_nobody_tells_in_dollars_counts_by_the_models_price() {
+    let price = Price {
+        input: 1.0,
+        output: 2.0,
+        cache_read: None,
+        cache_write: None,
+    };
+    let tariff = Tariff {
+        prices: Prices([("*".to_owned(), price)].into()),
+        ..Tariff::default()
+    };
+    let allowance = Arc::new(Allowance::new(Share {
+        microusd: Some(1_000_000),
+        tokens: None,
+    }));
+    let (transcript, _) = channel(Redactor::new([]));
+    let mut record = Record::paid(transcript, "a", tariff, allowance);
+    let tells = |record: &mut Record, update: Value| {
+        record.update(&json!({ "sessionId": "s", "update": update }).to_string());
+        let used = record.used();
+        (used.cost_usd.map(|usd| (usd * 1e6).round()), used.basis)
+    };
+    let usage = |used: u64, cost: Value| json!({ "sessionUpdate": "usage_update", "used": used, "size": 1, "cost": cost });
+    record.session_began("s");
+    record.prompted(&"x".repeat(4_000));
+    // By texts: 1,000 tokens read, and what is written.
+    assert_eq!(record.used().basis, Some(Basis::Estimated));
+    let said = chunk("agent_message_chunk", &"y".repeat(400));
+    assert_eq!(tells(&mut record, said), (Some(1_200.0), Some(Basis::Estimated)));
+    let euros = json!({ "amount": 9.0, "currency": "EUR" });
+    assert_eq!(
+        tells(&mut record, usage(2_100, euros)),
+        (Some(2_200.0), Some(Basis::Estimated))
+    );
+    // Told at the end: less than was estimated, but sure.
+    record.answered(&json!({ "usage": { "inputTokens": 1_000, "outputTokens": 500 } }));
+    let used = record.used();
+    assert_eq!((used.cost_usd, used.basis), (Some(0.002), Some(Basis::Known)));
+    assert_eq!(record.used_up(), None);
+    // A jump ends it, and what falls gives nothing back.
+    let dollars = |amount: f64| json!({ "amount": amount, "currency": "USD" });
+    tells(&mut record, usage(2_100, dollars(1.5)));
+    assert_eq!(record.used_up(), Some(SessionLimit::Cost));
+    tells(&mut record, usage(2_100, dollars(-3.0)));
+    assert_eq!(record.used().cost_usd, Some(1.5));
+}

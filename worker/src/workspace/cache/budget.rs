@@ -1,0 +1,250 @@
+//! The disk that a worker may use (`[workspace] disk_budget_mb`): what can be had again, and what sessions without a repository
+//! left, goes before new work begins, the least recently used first; what holds work stays.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::disk::{held_bytes, taken_bytes};
+use crate::workspace::error::WorkspaceError;
+use crate::workspace::held::Held;
+use crate::workspace::record::{self, Folders, Record, State};
+use crate::workspace::workspaces::Workspaces;
+use crate::workspace::{
+    clone::{mirror, submodules},
+    git::address,
+    snapshot::modes,
+};
+
+/// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
+const MIRROR_REST: Duration = Duration::from_secs(3_600);
+
+/// What can be had again, or was kept for a while only.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Spare {
+    used: SystemTime,
+    kind: Kind,
+    path: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A workspace whose work is on its attempt ref.
+    Workspace,
+    Cache,
+    Mirror,
+    /// What a session without a repository left, some days ago or just now.
+    Kept,
+}
+
+impl Workspaces {
+    /// Removes what can be had again until the data folder is within its budget, if it has one.
+    ///
+    /// # Errors
+    /// When what is left holds work and is too much.
+    pub(in crate::workspace) async fn make_room(&self) -> Result<(), WorkspaceError> {
+        let Some(budget) = self.settings().disk_budget_bytes else {
+            return Ok(());
+        };
+        let data = self.data().to_owned();
+        let made = tokio::task::spawn_blocking(move || make_room(&data, budget));
+        made.await
+            .unwrap_or_else(|stopped| Err(WorkspaceError::io("look through", self.data())(stopped.into())))
+    }
+}
+
+fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
+    let mut used = size_bytes(data);
+    if used <= budget {
+        return Ok(());
+    }
+    let mut spare = spare(data)?;
+    spare.sort();
+    for Spare { kind, path, .. } in spare {
+        if used <= budget {
+            return Ok(());
+        }
+        let mut size = size_bytes(&path);
+        if kind == Kind::Workspace {
+            size += size_bytes(&record::workspaces(data).join(path.file_name().unwrap_or_default()));
+        }
+        if remove(data, kind, &path)? {
+            tracing::info!(path = %path.display(), size_bytes = size, "removed to stay within the disk's budget");
+            used = used.saturating_sub(size);
+        }
+    }
+    if used <= budget {
+        return Ok(());
+    }
+    Err(WorkspaceError::OverBudget {
+        data: data.to_owned(),
+        used_mib: used >> 20,
+        budget_mib: budget >> 20,
+    })
+}
+
+/// What a folder or a file takes on disk; what is shared by hard links counts once a link.
+fn size_bytes(path: &Path) -> u64 {
+    let own = fs::symlink_metadata(path).map_or(0, |metadata| taken_bytes(&metadata));
+    own + held_bytes(path)
+}
+
+/// The records of workspaces, where they can be read.
+pub(in crate::workspace) fn recorded(data: &Path) -> Result<Vec<(PathBuf, Folders, Record)>, WorkspaceError> {
+    let mut found = Vec::new();
+    for path in folders_in(&record::records(data)) {
+        let name = name_of(&path);
+        let folders = Folders::new(data, &name)?;
+        if let Ok(Some(record)) = folders.read() {
+            found.push((path, folders, record));
+        }
+    }
+    Ok(found)
+}
+
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The names of mirrors from which a workspace borrows, or is about to.
+fn lent(recorded: &[(PathBuf, Folders, Record)]) -> BTreeSet<String> {
+    let mut in_use = BTreeSet::new();
+    for (_, folders, record) in recorded {
+        if let ralph_shared::wire::WorkspaceOrder::Git(order) = &record.order {
+            in_use.insert(address::mirror_name(&order.repository.address));
+        }
+        let modules = submodules::of(folders).unwrap_or_default();
+        in_use.extend(modules.iter().map(|module| address::mirror_name(&module.address)));
+    }
+    in_use
+}
+
+fn has_rested(mirror: &Spare) -> bool {
+    mirror.used.elapsed().is_ok_and(|rest| rest > MIRROR_REST)
+}
+
+fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
+    let recorded = recorded(data)?;
+    let in_use = lent(&recorded);
+    let mut spare = Vec::new();
+    for (path, _, record) in recorded {
+        if let State::Pushed { .. } = record.state {
+            spare.extend(of(Kind::Workspace, path));
+        }
+    }
+    spare.extend(caches(data).filter_map(|path| of(Kind::Cache, path)));
+    spare.extend(folders_in(&record::kept(data)).filter_map(|path| of(Kind::Kept, path)));
+    for path in folders_in(&record::mirrors(data)) {
+        let name = name_of(&path);
+        let mirror = of(Kind::Mirror, path).filter(has_rested);
+        spare.extend(mirror.filter(|_| !name.contains('.') && !in_use.contains(&name)));
+    }
+    Ok(spare)
+}
+
+/// Every cache of every repository.
+pub(in crate::workspace) fn caches(data: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let whose = folders_in(&record::caches(data)).flat_map(|repository| folders_in(&repository));
+    whose.flat_map(|whose| folders_in(&whose))
+}
+
+pub(in crate::workspace) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+}
+
+fn of(kind: Kind, path: PathBuf) -> Option<Spare> {
+    let touched = match kind {
+        Kind::Mirror => path.with_extension("lock"),
+        Kind::Workspace => path.join("workspace.json"),
+        Kind::Cache | Kind::Kept => path.clone(),
+    };
+    let used = fs::metadata(touched).ok()?.modified().ok()?;
+    Some(Spare { used, kind, path })
+}
+
+/// Removes it unless somebody has it; whether it is gone.
+fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> {
+    match kind {
+        Kind::Workspace => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let Some(held) = Held::take(Folders::new(data, &name)?)? else {
+                return Ok(false);
+            };
+            // Nobody could change it since: it is locked now.
+            let pushed = held
+                .folders()
+                .read()?
+                .is_some_and(|record| matches!(record.state, State::Pushed { .. }));
+            let removed = if pushed { held.folders().remove() } else { Ok(()) };
+            drop(held.stay());
+            removed.map(|()| pushed)
+        }
+        Kind::Cache | Kind::Kept => away(path),
+        Kind::Mirror => {
+            let Some(_lock) = mirror::try_lock(path)? else {
+                return Ok(false);
+            };
+            // Somebody may have used it since it was looked at; whoever is about to has a record by now, and waits.
+            let rested = of(Kind::Mirror, path.to_owned()).is_some_and(|mirror| has_rested(&mirror));
+            if !rested || lent(&recorded(data)?).contains(&name_of(path)) {
+                return Ok(false);
+            }
+            away(path)
+        }
+    }
+}
+
+/// Moves it out of the way first, so that nobody finds half of it.
+pub(in crate::workspace) fn away(path: &Path) -> Result<bool, WorkspaceError> {
+    let gone = path.with_extension("gone");
+    modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
+    fs::rename(path, &gone).map_err(WorkspaceError::io("move away", path))?;
+    modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::wire::WorkspaceOrder;
+
+    use super::*;
+    use crate::workspace::record::Purpose;
+
+    /// Used between the look and the lock: by a fetch that is over, or a workspace that is about to.
+    #[test]
+    fn mirror_that_was_used_meanwhile_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let address = "/srv/repository";
+        let mirror = record::mirrors(data.path()).join(address::mirror_name(address));
+        fs::create_dir_all(&mirror).unwrap();
+        let lock = fs::File::create(mirror.with_extension("lock")).unwrap();
+        let remove = || remove(data.path(), Kind::Mirror, &mirror).unwrap();
+        assert!(!remove(), "its last use was just now");
+        lock.set_modified(SystemTime::now() - 2 * MIRROR_REST).unwrap();
+        let folders = Folders::new(data.path(), "d-1").unwrap();
+        folders.make().unwrap();
+        let order = serde_json::json!({
+            "mode": "git", "repository": {"address": address}, "feature_branch": "ralph/f", "base": "0".repeat(40),
+            "attempt_ref": "refs/ralph/attempts/f/t/1-d", "trailers": {},
+        });
+        let order: WorkspaceOrder = serde_json::from_value(order).unwrap();
+        let (purpose, state) = (Purpose::Work, State::Preparing);
+        let dispatch = "d-1".to_owned();
+        folders
+            .write(&Record {
+                dispatch,
+                order,
+                purpose,
+                state,
+            })
+            .unwrap();
+        assert!(!remove(), "a workspace is about to borrow from it");
+        folders.remove().unwrap();
+        assert!(remove() && !mirror.exists());
+    }
+}

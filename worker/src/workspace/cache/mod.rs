@@ -1,0 +1,248 @@
+//! Named folders that setup fills once for each state of the files that decide on them: `node_modules` for a lock file,
+//! say (`[workspace.caches]`).
+//!
+//! ```text
+//! caches/REPOSITORY/base/NAME-KEY             filled in a checkout of a feature's base, where a person committed last
+//! caches/REPOSITORY/FEATURE-BRANCH/NAME-KEY   filled in a checkout of what landed on that branch, or on the one that it begins from
+//! ```
+//!
+//! An attempt works on a copy. What commands fill was decided by the files in the checkout, so an attempt that goes on
+//! from work that hasn't landed, and a gate, only take from the caches; and what landed in one feature fills nothing for
+//! others.
+
+pub(crate) mod budget;
+pub(crate) mod copy;
+pub(crate) mod disk_room;
+pub(crate) mod unused;
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use ralph_shared::at_length::at_length;
+use ralph_shared::wire::{GitOrder, sha256_hex};
+
+use super::commands::{self, CommandFailure, Room};
+use super::error::{GitError, WorkspaceError};
+use super::git::Git;
+use super::record;
+use crate::faults;
+use crate::workspace::publish::integrate::TASK_TRAILER;
+use crate::workspace::snapshot::gitlinks::inside;
+use crate::workspace::{git::address, snapshot::modes};
+
+/// Largest file of a key. Bytes.
+const KEY_FILE_BYTES: u64 = 64 << 20;
+
+/// A named cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheRule {
+    /// Its name: `a-z`, `0-9`, `-` and `_`.
+    pub name: String,
+    /// The folder in a checkout.
+    pub path: PathBuf,
+    /// The files in a checkout whose contents decide what belongs into it; where one is missing the rule doesn't hold.
+    pub key: Vec<PathBuf>,
+    /// Commands that fill it, run only where it has to be filled.
+    pub setup: Vec<String>,
+}
+
+/// Whose work a checkout holds, as far as it decides what may be kept of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The feature's base, as people left it.
+    Base,
+    /// What landed on the feature's branch, or on the one that it begins from.
+    Branch,
+    /// What an agent did and nobody let in yet.
+    Attempt,
+}
+
+impl Origin {
+    /// Of a checkout that starts at `start`. A base that is a task's commit is another feature's branch, or what of one went on from
+    /// there: its agents decide what is filled for this feature, and for no further one.
+    ///
+    /// # Errors
+    /// When git can't read the commit.
+    pub(super) async fn of(git: &Git, order: &GitOrder, start: &str) -> Result<Self, GitError> {
+        if start == order.base {
+            let format = format!("--format=%(trailers:key={TASK_TRAILER},valueonly)");
+            let shown = git.run("log").args(["-1", &format, start]).output().await?;
+            return Ok(match shown.word().is_empty() {
+                true => Self::Base,
+                false => Self::Branch,
+            });
+        }
+        Ok(if order.start.is_none() && order.start_ref.is_none() {
+            Self::Branch
+        } else {
+            Self::Attempt
+        })
+    }
+}
+
+/// Where the caches of a feature are.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    base: PathBuf,
+    branch: PathBuf,
+}
+
+impl Shelf {
+    pub(super) fn new(data: &Path, order: &GitOrder) -> Self {
+        let repository = record::caches(data).join(address::mirror_name(&order.repository.address));
+        let branch = sha256_hex(order.feature_branch.as_bytes());
+        Self {
+            base: repository.join("base"),
+            branch: repository.join(&branch[..16]),
+        }
+    }
+
+    fn find(&self, entry: &str) -> Option<PathBuf> {
+        let places = [&self.base, &self.branch].map(|folder| folder.join(entry));
+        places.into_iter().find(|place| place.is_dir())
+    }
+
+    fn place(&self, origin: Origin, entry: &str) -> Option<PathBuf> {
+        match origin {
+            Origin::Base => Some(self.base.join(entry)),
+            Origin::Branch => Some(self.branch.join(entry)),
+            Origin::Attempt => None,
+        }
+    }
+}
+
+/// Prepares a checkout: what caches hold is copied in, what they lack is filled by their commands, then the commands of
+/// every checkout run; and only when all of that worked is kept what was filled.
+///
+/// # Errors
+/// When commands can't be confined, or the disk doesn't take a copy.
+pub(super) async fn set_up(
+    room: Room<'_>,
+    shelf: &Shelf,
+    origin: Origin,
+) -> Result<Option<CommandFailure>, WorkspaceError> {
+    let mut filled = Vec::new();
+    for rule in &room.settings.caches {
+        let Some(entry) = at_length(|| entry(rule, room.tree)) else {
+            continue;
+        };
+        if let Some(found) = shelf.find(&entry)
+            && restore(&found, room.tree, &rule.path).await?
+        {
+            faults::point("cache.restored");
+            continue;
+        }
+        faults::point("cache.before_fill");
+        if let Some(failure) = commands::run(&rule.setup, room).await? {
+            return Ok(Some(failure));
+        }
+        filled.extend(shelf.place(origin, &entry).map(|place| (rule, place)));
+    }
+    if let Some(failure) = commands::run(&room.settings.setup, room).await? {
+        return Ok(Some(failure));
+    }
+    faults::point("cache.filled");
+    for (rule, place) in filled {
+        keep(room.tree, &rule.path, &place).await?;
+    }
+    Ok(None)
+}
+
+/// The name of what belongs into the cache in this checkout.
+fn entry(rule: &CacheRule, tree: &Path) -> Option<String> {
+    let mut key = format!("{}\0{:?}\0", rule.path.display(), rule.setup).into_bytes();
+    for name in &rule.key {
+        let folder = inside(tree, name.parent().unwrap_or(Path::new("")))?;
+        let path = folder.join(name.file_name()?);
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        if !metadata.is_file() || metadata.len() > KEY_FILE_BYTES {
+            return None;
+        }
+        key.extend_from_slice(name.as_os_str().as_encoded_bytes());
+        key.push(0);
+        key.extend_from_slice(&metadata.len().to_le_bytes());
+        File::open(&path)
+            .ok()?
+            .take(KEY_FILE_BYTES)
+            .read_to_end(&mut key)
+            .ok()?;
+    }
+    Some(format!("{}-{}", rule.name, &sha256_hex(&key)[..32]))
+}
+
+/// Copies a cache into the checkout; false where the folder is in use by the repository itself.
+async fn restore(found: &Path, tree: &Path, path: &Path) -> Result<bool, WorkspaceError> {
+    let Some(parent) = inside(tree, path.parent().unwrap_or(Path::new(""))) else {
+        return Ok(false);
+    };
+    let to = parent.join(path.file_name().unwrap_or_default());
+    if fs::symlink_metadata(&to).is_ok() {
+        return Ok(false);
+    }
+    faults::point("cache.before_restore");
+    let from = found.to_owned();
+    let copied = tokio::task::spawn_blocking(move || {
+        let copied = copy::copy_tree(&from, &to);
+        if copied.is_err() {
+            let _ = modes::remove_tree(&to);
+        }
+        // The least recently used ones go first when the disk's budget is used up.
+        let _ = File::open(&from).and_then(|folder| folder.set_modified(SystemTime::now()));
+        copied
+    });
+    let copied = copied.await.unwrap_or_else(|stopped| Err(stopped.into()));
+    if copied.is_err() && !found.exists() {
+        // It was removed for room.
+        return Ok(false);
+    }
+    copied
+        .map(|_| true)
+        .map_err(WorkspaceError::io("copy the cache", found))
+}
+
+/// Keeps a copy of what was filled, under its name at once.
+async fn keep(tree: &Path, path: &Path, place: &Path) -> Result<(), WorkspaceError> {
+    let Some(from) = inside(tree, path) else {
+        tracing::warn!(path = %path.display(), "setup made no folder to be kept");
+        return Ok(());
+    };
+    let folder = place.parent().unwrap_or(place);
+    record::make_private(folder)?;
+    let place = place.to_owned();
+    let new = place.with_extension(uuid::Uuid::new_v4().simple().to_string());
+    faults::point("cache.before_copy");
+    let kept = tokio::task::spawn_blocking(move || {
+        let kept = copy::copy_tree(&from, &new)
+            .and_then(|_| File::open(&new)?.set_modified(SystemTime::now()))
+            .and_then(|()| {
+                faults::point("cache.before_rename");
+                fs::rename(&new, &place)
+            });
+        if kept.is_err() {
+            let _ = modes::remove_tree(&new);
+        }
+        // Another attempt was faster.
+        if place.is_dir() { Ok(()) } else { kept }
+    });
+    let kept = kept.await.unwrap_or_else(|stopped| Err(stopped.into()));
+    faults::point("cache.kept");
+    kept.map_err(WorkspaceError::io("keep the cache", folder))
+}
+
+/// Deletes copies that somebody died over; the caller is sure that nobody prepares a checkout.
+pub(super) fn delete_halves(data: &Path) {
+    let folders = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path())
+    };
+    let whose = folders(record::caches(data)).flat_map(folders);
+    // A whole one's name has no dot.
+    let halves = whose.flat_map(folders).filter(|path| path.extension().is_some());
+    for half in halves {
+        if let Err(error) = modes::remove_tree(&half) {
+            tracing::warn!(cache = %half.display(), %error, "failed to delete half a cache");
+        }
+    }
+}

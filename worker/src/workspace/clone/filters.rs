@@ -1,0 +1,229 @@
+//! Filters that a repository's attributes ask for (git-crypt, nbstripout, …). Git passes files through a filter that it doesn't know, or
+//! that fails, as they are: what was to be encrypted would be pushed in plain text. So each that the feature's base names, which is a
+//! person's, has to be known here, and all that are known have to succeed. What an agent alone asks for changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::workspace::error::GitError;
+use crate::workspace::git::Git;
+use crate::workspace::git::trouble::Trouble;
+
+/// What the user's own configuration says of filters.
+pub(in crate::workspace) const OF_USER: &str = r"^filter\..*\.(clean|smudge|process)$";
+/// That of Git LFS, which has rules of its own.
+const LFS: &str = "lfs";
+
+/// A filter of the worker's configuration, with its commands, as git takes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterRule {
+    /// Its name in attributes.
+    pub name: String,
+    /// What a file goes through when it is stored.
+    pub clean: Option<String>,
+    /// What it goes through when it is checked out.
+    pub smudge: Option<String>,
+    /// One program for both, for many files.
+    pub process: Option<String>,
+}
+
+/// What git is told: the worker's own filters, and of all that are `known` that they have to succeed. A direction that has no command
+/// changes nothing.
+pub(in crate::workspace) fn settings(
+    known: &[(String, String)],
+    own: &[FilterRule],
+) -> Vec<(String, String)> {
+    let mut of_name: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (key, command) in known {
+        let Some((name, verb)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
+            continue;
+        };
+        if !command.is_empty() {
+            of_name
+                .entry(name.to_owned())
+                .or_default()
+                .insert(verb.to_owned());
+        }
+    }
+    let mut settings = Vec::new();
+    for rule in own {
+        let verbs = [
+            ("clean", &rule.clean),
+            ("smudge", &rule.smudge),
+            ("process", &rule.process),
+        ];
+        for (verb, command) in verbs {
+            if let Some(command) = command {
+                settings.push((format!("filter.{}.{verb}", rule.name), command.clone()));
+                of_name
+                    .entry(rule.name.clone())
+                    .or_default()
+                    .insert(verb.to_owned());
+            }
+        }
+    }
+    for (name, verbs) in of_name.iter().filter(|(name, _)| *name != LFS) {
+        if !verbs.contains("process") {
+            let missing = ["clean", "smudge"]
+                .into_iter()
+                .filter(|verb| !verbs.contains(*verb));
+            settings.extend(missing.map(|verb| (format!("filter.{name}.{verb}"), "cat".to_owned())));
+        }
+        settings.push((format!("filter.{name}.required"), "true".to_owned()));
+    }
+    settings
+}
+
+/// Which filters besides Git LFS the files in the work tree are to go through, each with one of its files.
+async fn used(git: &Git) -> Result<BTreeMap<String, String>, GitError> {
+    let attributes = git
+        .run("ls-files")
+        .args(["-z", "--cached", "--others", "--", ":(glob)**/.gitattributes"])
+        .first_bytes(1)
+        .output()
+        .await?;
+    if attributes.stdout.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let listed = git
+        .run("ls-files")
+        .args(["-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .await?;
+    listed.must_be_whole("ls-files")?;
+    let asked = git
+        .run("check-attr")
+        .args(["-z", "--stdin", "filter"])
+        .input(listed.stdout)
+        .output()
+        .await?;
+    asked.must_be_whole("check-attr")?;
+    let mut fields = asked.stdout.split(|byte| *byte == 0);
+    let mut used = BTreeMap::new();
+    while let (Some(path), Some(_), Some(value)) = (fields.next(), fields.next(), fields.next()) {
+        let value = String::from_utf8_lossy(value).into_owned();
+        if !matches!(value.as_str(), "unspecified" | "unset" | "set" | LFS) {
+            used.entry(value)
+                .or_insert_with(|| String::from_utf8_lossy(path).into_owned());
+        }
+    }
+    Ok(used)
+}
+
+fn refused(filter: &str, path: &str, why: &str) -> GitError {
+    GitError {
+        command: "check-attr".to_owned(),
+        trouble: Trouble::Filter,
+        words: format!("`{path}` has to go through the filter `{filter}`, which {why}"),
+        code: None,
+    }
+}
+
+/// Whether the attributes of `base` name the filter. Of a base that isn't here nobody can say that they don't.
+async fn is_named(git: &Git, base: &str, filter: &str) -> Result<bool, GitError> {
+    let wanted = format!("filter={filter}");
+    let options = [
+        "-q",
+        "--fixed-strings",
+        "-e",
+        &wanted,
+        base,
+        "--",
+        ":(glob)**/.gitattributes",
+    ];
+    let found = git
+        .run("grep")
+        .args(options)
+        .accept(&[0, 1, 128])
+        .output()
+        .await?;
+    Ok(found.code != 1)
+}
+
+/// Refuses a work tree with files whose filter, which `base` names, git doesn't know here.
+///
+/// # Errors
+/// When there is one, or git fails.
+pub(in crate::workspace) async fn must_be_known(git: &Git, base: &str) -> Result<(), GitError> {
+    for (filter, path) in used(git).await? {
+        let required = format!("filter.{filter}.required");
+        let mut known = git.environment().filters.iter();
+        if !known.any(|(key, _)| *key == required) && is_named(git, base, &filter).await? {
+            return Err(refused(&filter, &path, "git doesn't know on this worker"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a work tree with files that go through a filter that `base` names, since they can only be stored without.
+///
+/// # Errors
+/// When there is one, or git fails.
+pub(in crate::workspace) async fn must_be_none(git: &Git, base: &str) -> Result<(), GitError> {
+    for (filter, path) in used(git).await? {
+        if is_named(git, base, &filter).await? {
+            return Err(refused(&filter, &path, "fails, so that the file is not stored"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a checkout of which git says that it could not encode a file as its attributes ask (`working-tree-encoding`).
+///
+/// # Errors
+/// When it says so: the file would be another one than everywhere else.
+pub(in crate::workspace) fn must_be_encoded(words: &[u8]) -> Result<(), GitError> {
+    let words = String::from_utf8_lossy(words);
+    match words.lines().find(|line| line.contains("failed to encode '")) {
+        None => Ok(()),
+        Some(line) => Err(GitError {
+            command: "read-tree".to_owned(),
+            trouble: Trouble::Filter,
+            words: format!("{line} (`working-tree-encoding`, which this worker's git can't do)"),
+            code: None,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(key: &str, value: &str) -> (String, String) {
+        (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn every_filter_that_is_known_has_to_succeed() {
+        let known = [
+            pair("filter.strip.clean", "strip"),
+            pair("filter.whole.process", "whole"),
+            pair("filter.lfs.clean", "git-lfs clean"),
+            pair("filter.none.clean", ""),
+        ];
+        let own = [FilterRule {
+            name: "crypt".to_owned(),
+            clean: Some("crypt -e".to_owned()),
+            smudge: Some("crypt -d".to_owned()),
+            process: None,
+        }];
+        let expected = [
+            pair("filter.crypt.clean", "crypt -e"),
+            pair("filter.crypt.smudge", "crypt -d"),
+            pair("filter.crypt.required", "true"),
+            pair("filter.strip.smudge", "cat"),
+            pair("filter.strip.required", "true"),
+            pair("filter.whole.required", "true"),
+        ];
+        assert_eq!(settings(&known, &own), expected);
+    }
+
+    #[test]
+    fn an_encoding_that_git_can_not_do_is_named() {
+        assert!(must_be_encoded(b"warning: else\n").is_ok());
+        let error = must_be_encoded(b"error: failed to encode 'a.txt' from UTF-8 to NONE\n").unwrap_err();
+        assert!(
+            error.to_string().contains("'a.txt' from UTF-8 to NONE"),
+            "{error}"
+        );
+    }
+}

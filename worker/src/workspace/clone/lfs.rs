@@ -1,0 +1,212 @@
+//! Git LFS as the worker's user has it: filters run in the worker's own git directory, with the worker's configuration;
+//! objects are kept once a repository; the ones that an agent added go to the server before the commit that names them.
+//!
+//! A repository's `.lfsconfig` says which server that is, and git-lfs sends the user's credentials there. So it is read from
+//! the feature's base alone, which is a person's: what an agent writes there changes nothing.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+
+use super::gitdir::quoted;
+use crate::faults;
+use crate::workspace::error::{GitError, WorkspaceError};
+use crate::workspace::git::{Git, REMOTE};
+
+/// What `git lfs install` would have told git.
+pub(in crate::workspace) const FILTER: &[(&str, &str)] = &[
+    ("filter.lfs.process", "git-lfs filter-process"),
+    ("filter.lfs.clean", "git-lfs clean -- %f"),
+    ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+    ("filter.lfs.required", "true"),
+];
+
+/// Without it a checkout has to fail: an agent would work on the pointers. [`crate::workspace::Trouble`] knows the words.
+pub(in crate::workspace) const MISSING: &[(&str, &str)] = &[
+    ("filter.lfs.clean", "echo git-lfs is not installed >&2; false #"),
+    ("filter.lfs.smudge", "echo git-lfs is not installed >&2; false #"),
+    ("filter.lfs.required", "true"),
+];
+
+/// Lets the worker's git directory keep its objects where all of the repository's are. (`lfs.storage` would hold for a
+/// remote on a local path too.)
+///
+/// # Errors
+/// When the disk refuses it.
+pub(in crate::workspace) fn share(git: &Git) -> io::Result<()> {
+    let Some(storage) = git.lfs_storage() else {
+        return Ok(());
+    };
+    fs::create_dir_all(storage)?;
+    match symlink(storage, git.dir().join("lfs")) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    }
+}
+
+/// The file in a repository that says how it is used with Git LFS.
+const CONFIG: &str = ".lfsconfig";
+/// What git-lfs takes from it besides addresses, by `git-lfs-config(5)`, and what holds where nobody says anything.
+/// (`lfs.locksverify` and `lfs.ADDRESS.access` may be anybody's: they can only make a server that is trusted refuse.)
+const OTHERS: &[(&str, &str)] = &[
+    ("lfs.fetchinclude", ""),
+    ("lfs.fetchexclude", ""),
+    ("lfs.skipdownloaderrors", "false"),
+    ("lfs.allowincompletepush", "false"),
+    ("lfs.gitprotocol", "https"),
+];
+/// The same for all remotes, which goes before what is a remote's own.
+const URL: &str = "lfs.url";
+const PUSH_URL: &str = "lfs.pushurl";
+
+/// What the user's own configuration says of Git LFS: it goes before a repository's.
+pub(in crate::workspace) const OF_USER: &str = r"^lfs\.[a-z]+$";
+
+/// What was settled for a git directory, for a run of git that works with another's configuration.
+///
+/// # Errors
+/// When git fails.
+pub(in crate::workspace) async fn settled(git: &Git) -> Result<Vec<(String, String)>, GitError> {
+    let said = git
+        .run("config")
+        .args(["--local", "-z", "--get-regexp", r"^lfs\."]);
+    let said = said.accept(&[0, 1]).output().await?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let pairs = said.split('\0').filter_map(|pair| pair.split_once('\n'));
+    Ok(pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect())
+}
+
+/// Settles for the worker's git directory what git-lfs does, as `base` and the user's configuration have it: what stands in
+/// a git directory goes before any `.lfsconfig`. Without `base` the repository's address decides.
+///
+/// # Errors
+/// When git fails, or the disk doesn't take it.
+pub(in crate::workspace) async fn settle(git: &Git, base: &str) -> Result<(), WorkspaceError> {
+    let path = git.dir().join("config");
+    let mut config = fs::read_to_string(&path).map_err(WorkspaceError::io("read", &path))?;
+    if config.contains("[lfs]") || git.environment().lfs == MISSING {
+        return Ok(());
+    }
+    let resolved = git.run("ls-remote").args(["--get-url", REMOTE]).output();
+    let resolved = resolved.await?.word();
+    let in_base = in_base(git, base).await?;
+    let of_user = &git.environment().lfs_of_user;
+    let user = |key: &str| found(of_user, key);
+    let base = |key: &str| found(&in_base, key);
+    let own = base(&format!("remote.{REMOTE}.lfsurl")).map_or_else(|| endpoint(&resolved), str::to_owned);
+    let url = user(URL).or(base(URL)).unwrap_or(&own);
+    let push_url = user(PUSH_URL).or(base(PUSH_URL)).unwrap_or(url);
+    let others = OTHERS
+        .iter()
+        .map(|(key, default)| (*key, user(key).or(base(key)).unwrap_or(default)));
+    config.push_str("[lfs]\n");
+    for (key, value) in [(URL, url), (PUSH_URL, push_url)].into_iter().chain(others) {
+        let name = key.trim_start_matches("lfs.");
+        config.push_str(&format!("\t{name} = {}\n", quoted(value)));
+    }
+    fs::write(&path, config).map_err(WorkspaceError::io("write", &path))
+}
+
+fn found<'a>(settings: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    let mut of_key = settings.iter().rev().filter(|(name, _)| name == key);
+    of_key.next().map(|(_, value)| value.as_str())
+}
+
+/// What `.lfsconfig` of the commit says; nothing without that commit or file.
+async fn in_base(git: &Git, base: &str) -> Result<Vec<(String, String)>, GitError> {
+    let listed = git
+        .run("ls-tree")
+        .args([base, "--", CONFIG])
+        .accept(&[0, 128])
+        .output()
+        .await?;
+    if listed.stdout.is_empty() {
+        return Ok(Vec::new());
+    }
+    let blob = format!("--blob={base}:{CONFIG}");
+    let said = git
+        .run("config")
+        .args([blob.as_str(), "--null", "--list"])
+        .output()
+        .await?;
+    Ok(pairs(&said.text()))
+}
+
+/// Reads `git config --null`.
+pub(in crate::workspace) fn pairs(listed: &str) -> Vec<(String, String)> {
+    let pair = |entry: &str| {
+        let (key, value) = entry.split_once('\n')?;
+        Some((key.to_owned(), value.to_owned()))
+    };
+    listed.split('\0').filter_map(pair).collect()
+}
+
+/// Where git-lfs finds the server of a repository at `address` by itself.
+fn endpoint(address: &str) -> String {
+    let of_http = |address: &str| {
+        let address = address.trim_end_matches('/');
+        match address.ends_with(".git") {
+            true => format!("{address}/info/lfs"),
+            false => format!("{address}.git/info/lfs"),
+        }
+    };
+    match address.split_once("://") {
+        Some(("http" | "https", _)) => of_http(address),
+        Some(("git", rest)) => of_http(&format!("https://{rest}")),
+        Some(_) => address.to_owned(),
+        None if address.starts_with('/') => format!("file://{address}"),
+        None => address.to_owned(),
+    }
+}
+
+/// Sends the objects that `commit` names and `start` doesn't, where the repository has any.
+///
+/// # Errors
+/// When the server doesn't take them.
+pub(in crate::workspace) async fn upload(
+    git: &Git,
+    start: &str,
+    commit: &str,
+    name: &str,
+) -> Result<(), GitError> {
+    let used = git
+        .lfs_storage()
+        .is_some_and(|storage| storage.join("objects").is_dir());
+    if !used || start == commit {
+        return Ok(());
+    }
+    // What a hook of the user's would be told; hooks are off.
+    faults::point("lfs.before_upload");
+    let pushed = format!("{name} {commit} {name} {start}\n");
+    git.run("lfs")
+        .args(["pre-push", REMOTE])
+        .input(pushed)
+        .remote()
+        .output()
+        .await?;
+    faults::point("lfs.after_upload");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_where_git_lfs_looks_for_them() {
+        let rows = [
+            ("https://h/a/b", "https://h/a/b.git/info/lfs"),
+            ("https://me:pw@h/a/b.git/", "https://me:pw@h/a/b.git/info/lfs"),
+            ("git://h/a", "https://h/a.git/info/lfs"),
+            ("/srv/a.git", "file:///srv/a.git"),
+            ("file:///srv/a", "file:///srv/a"),
+            ("git@h:a/b.git", "git@h:a/b.git"),
+            ("ssh://git@h/a", "ssh://git@h/a"),
+        ];
+        for (address, server) in rows {
+            assert_eq!(endpoint(address), server, "{address}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What sessions without a repository leave in their folders: there is no branch to push it to, so it stays on this machine for some
+//! days, where its session's report says.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ralph_shared::wire::{CONTEXT_DIR, Left, LeftFile};
+
+use crate::disk::each_below;
+use crate::workspace::workspaces::Workspaces;
+use crate::workspace::{record, snapshot::modes};
+
+/// Most that is kept of one session: small results, not what was built or downloaded. Bytes.
+const MOST_BYTES: u64 = 256 << 20;
+/// Of how many sessions something is kept; then the oldest goes.
+const MOST_SESSIONS: usize = 1_000;
+/// How many files a report names.
+const NAMED: usize = 20;
+/// Of how many those are chosen.
+const LISTED: usize = 10_000;
+
+impl Workspaces {
+    /// Removes what sessions left longer ago than it is kept, or of too many.
+    pub async fn forget_left(&self) {
+        let (kept, days) = (record::kept(self.data()), self.settings().keep_files_days);
+        let forgotten = tokio::task::spawn_blocking(move || forget(&kept, days, SystemTime::now()));
+        let _ = forgotten.await;
+    }
+}
+
+/// Moves a session's folder to where it stays, if there is anything in it. Nothing of the session may run any more. Safe to repeat.
+pub(in crate::workspace) fn keep(data: &Path, dispatch: &str, tree: &Path, days: u32) -> Option<Left> {
+    let place = record::kept(data).join(dispatch);
+    let was_kept = place.is_dir();
+    let folder: &Path = if was_kept { &place } else { tree };
+    // What its agent closed would be nobody's to read.
+    let _ = modes::open_up(folder);
+    let mut left = look(folder)?;
+    left.days = days;
+    let stays = days > 0 && left.bytes <= MOST_BYTES;
+    if stays && (was_kept || moved(tree, &place)) {
+        left.path = Some(place.to_string_lossy().into_owned());
+    }
+    Some(left)
+}
+
+/// What lies in a folder, but for what the worker itself laid there.
+fn look(folder: &Path) -> Option<Left> {
+    let context = folder.join(CONTEXT_DIR);
+    let mut left = Left::default();
+    each_below(folder, |path, metadata| {
+        if metadata.is_dir() || path.starts_with(&context) {
+            return;
+        }
+        left.files += 1;
+        left.bytes += metadata.len();
+        if left.named.len() < LISTED {
+            let name = path.strip_prefix(folder).unwrap_or(path);
+            left.named.push(LeftFile {
+                path: name.to_string_lossy().into_owned(),
+                bytes: metadata.len(),
+            });
+        }
+    });
+    left.named.sort_by(|a, b| a.path.cmp(&b.path));
+    left.named.truncate(NAMED);
+    (left.files > 0).then_some(left)
+}
+
+fn moved(tree: &Path, place: &Path) -> bool {
+    let parent = place.parent().unwrap_or(place);
+    let moved = record::make_private(parent)
+        .map_err(|error| error.to_string())
+        .and_then(|()| fs::rename(tree, place).map_err(|error| error.to_string()));
+    match moved {
+        Ok(()) => {
+            // Its age counts from here.
+            let _ = File::open(place).and_then(|folder| folder.set_modified(SystemTime::now()));
+            true
+        }
+        Err(error) => {
+            tracing::warn!(error, place = %place.display(), "what a session left can't be kept");
+            false
+        }
+    }
+}
+
+fn forget(kept: &Path, days: u32, now: SystemTime) {
+    let entries = fs::read_dir(kept).into_iter().flatten().flatten();
+    let since = |entry: fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
+    let mut folders: Vec<(SystemTime, PathBuf)> = entries.filter_map(since).collect();
+    folders.sort();
+    let too_many = folders.len().saturating_sub(MOST_SESSIONS);
+    let longest = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+    for (n, (since, folder)) in folders.iter().enumerate() {
+        let is_over = now.duration_since(*since).is_ok_and(|age| age >= longest);
+        if (is_over || n < too_many)
+            && let Err(error) = modes::remove_tree(folder)
+        {
+            tracing::warn!(%error, folder = %folder.display(), "what a session left can't be removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_stay_for_their_days_and_are_named() {
+        let data = tempfile::tempdir().unwrap();
+        let tree = data.path().join("tree");
+        fs::create_dir_all(tree.join("out")).unwrap();
+        fs::create_dir_all(tree.join(CONTEXT_DIR)).unwrap();
+        fs::write(tree.join(CONTEXT_DIR).join("spec.md"), "long").unwrap();
+        assert_eq!(
+            keep(data.path(), "d-1", &tree, 7),
+            None,
+            "nothing of the session's own"
+        );
+        fs::write(tree.join("out/b.txt"), "bb").unwrap();
+        fs::write(tree.join("a.txt"), "a").unwrap();
+        let left = keep(data.path(), "d-1", &tree, 7).unwrap();
+        let place = data.path().join("kept/d-1");
+        assert_eq!(left.path.as_deref(), place.to_str());
+        assert_eq!((left.files, left.bytes, left.days), (2, 3, 7));
+        let named: Vec<_> = left.named.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(named, ["a.txt", "out/b.txt"]);
+        assert_eq!(fs::read_to_string(place.join("out/b.txt")).unwrap(), "bb");
+        assert_eq!(keep(data.path(), "d-1", &tree, 7), Some(left), "told again");
+
+        let day = Duration::from_secs(24 * 60 * 60);
+        forget(&record::kept(data.path()), 7, SystemTime::now() + 6 * day);
+        assert!(place.exists());
+        forget(&record::kept(data.path()), 7, SystemTime::now() + 7 * day);
+        assert!(!place.exists());
+    }
+
+    #[test]
+    fn what_is_not_to_be_kept_is_told_all_the_same() {
+        let data = tempfile::tempdir().unwrap();
+        let tree = data.path().join("tree");
+        fs::create_dir_all(&tree).unwrap();
+        fs::write(tree.join("a.txt"), "a").unwrap();
+        let left = keep(data.path(), "d-1", &tree, 0).unwrap();
+        assert_eq!((left.path, left.files), (None, 1));
+        let large = File::create(tree.join("large")).unwrap();
+        large.set_len(MOST_BYTES).unwrap();
+        let left = keep(data.path(), "d-1", &tree, 7).unwrap();
+        assert_eq!((left.path, left.files), (None, 2));
+        assert!(tree.exists());
+    }
+}

@@ -1,0 +1,334 @@
+//! Who works in a folder of this machine: one session at a time, whichever worker it belongs to.
+//!
+//! A lock file for each folder, outside of it, since agents may write in it. While a session runs its worker holds the file's
+//! lock, and the file says who it is. A worker that dies leaves that: its agent may run on, so nobody else works there before
+//! the same worker has come back (which ends what it left) or a person has freed the folder (`ralph-worker free`).
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use ralph_shared::wire::sha256_hex;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::workspace::error::WorkspaceError;
+
+/// The lock of those who look for a folder that is free.
+const TURN: &str = "turn";
+
+/// Whose session has a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirHolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// Data folder of the worker.
+    pub data: PathBuf,
+    /// The dispatch.
+    pub dispatch: String,
+    /// Since when, as RFC 3339.
+    pub since: String,
+}
+
+impl std::fmt::Display for DirHolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (dispatch, data, since) = (&self.dispatch, self.data.display(), &self.since);
+        write!(
+            f,
+            "session {dispatch} of the worker whose data is in {data}, since {since}"
+        )
+    }
+}
+
+/// What came of an attempt to take a folder.
+#[derive(Debug)]
+pub(in crate::workspace) enum Taken {
+    /// It is ours until the value goes.
+    Ours(DirLock),
+    /// A session works in it.
+    Busy,
+    /// A session did when its worker died, and may still.
+    Left(DirHolder),
+}
+
+/// A folder's lock. Dropping it gives the folder back: the session is over then.
+#[derive(Debug)]
+pub(in crate::workspace) struct DirLock {
+    file: File,
+}
+
+impl DirLock {
+    pub(in crate::workspace) fn take(
+        path: &Path,
+        data: &Path,
+        dispatch: &str,
+    ) -> Result<Taken, WorkspaceError> {
+        let failed = || WorkspaceError::io("lock the folder", path);
+        // One at a time looks who else there is, so that two don't take folders of which one lies in the other.
+        let turn = Turn::wait().map_err(failed())?;
+        let Some(mut file) = lock(path).map_err(failed())? else {
+            return Ok(Taken::Busy);
+        };
+        if let Some(other) = overlapping(path, data).map_err(failed())? {
+            let _ = file.unlock();
+            return Ok(other);
+        }
+        // What this worker's own earlier life left, it has ended before it took new work.
+        if let Some(holder) = holder(&mut file).filter(|holder| holder.data != data) {
+            let _ = file.unlock();
+            return Ok(Taken::Left(holder));
+        }
+        let holder = DirHolder {
+            path: path.to_owned(),
+            data: data.to_owned(),
+            dispatch: dispatch.to_owned(),
+            since: OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default(),
+        };
+        let text = serde_json::to_vec(&holder).unwrap_or_default();
+        let written = rewrite(&mut file, &text);
+        written.map_err(failed())?;
+        drop(turn);
+        Ok(Taken::Ours(Self { file }))
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        give_back(&mut self.file);
+    }
+}
+
+/// Frees a folder that the session of a dead worker holds. Who held it; `None` when nobody did.
+///
+/// # Errors
+/// When a living worker's session works in it, or it can't be looked at.
+pub fn free_dir(path: &Path) -> Result<Option<DirHolder>, WorkspaceError> {
+    let path = &fs::canonicalize(path).map_err(WorkspaceError::io("find", path))?;
+    let Some(mut file) = lock(path).map_err(WorkspaceError::io("lock the folder", path))? else {
+        return Err(WorkspaceError::Dir {
+            path: path.clone(),
+            why: "a session works in it right now; `ralph-coordinator task interrupt` ends it in order"
+                .to_owned(),
+        });
+    };
+    let held = holder(&mut file);
+    give_back(&mut file);
+    Ok(held)
+}
+
+/// Frees the folders that sessions of an earlier life of the worker with this data folder held. Nothing of them runs any more.
+pub(in crate::workspace) fn free_own(data: &Path) {
+    let entries = locks().and_then(fs::read_dir).into_iter().flatten().flatten();
+    for entry in entries {
+        let Ok(Some(mut file)) = lock_file(&entry.path()) else {
+            continue;
+        };
+        match holder(&mut file) {
+            Some(holder) if holder.data == data => give_back(&mut file),
+            _ => drop(file.unlock()),
+        }
+    }
+}
+
+/// The right to look who has which folder; it is held for a moment.
+struct Turn(File);
+
+impl Turn {
+    fn wait() -> io::Result<Self> {
+        let mut options = File::options();
+        let file = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(locks()?.join(TURN))?;
+        file.lock()?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Closing it is not enough, as for a folder's.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Who has a folder that lies in this one, or that this one lies in.
+fn overlapping(path: &Path, data: &Path) -> io::Result<Option<Taken>> {
+    for entry in fs::read_dir(locks()?)?.flatten() {
+        if entry.file_name() == TURN {
+            continue;
+        }
+        let Ok(mut seen) = File::open(entry.path()) else {
+            continue;
+        };
+        let Some(holder) = holder(&mut seen) else { continue };
+        let nested = holder.path.starts_with(path) || path.starts_with(&holder.path);
+        if !nested || holder.path == path {
+            continue;
+        }
+        match seen.try_lock_shared() {
+            Err(fs::TryLockError::Error(error)) => return Err(error),
+            Err(fs::TryLockError::WouldBlock) => return Ok(Some(Taken::Busy)),
+            Ok(()) => {
+                seen.unlock()?;
+                // What this worker's own earlier life left, it has ended before it took new work.
+                if holder.data != data {
+                    return Ok(Some(Taken::Left(holder)));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let name = sha256_hex(path.as_os_str().as_encoded_bytes());
+    lock_file(&locks()?.join(name))
+}
+
+fn lock_file(path: &Path) -> io::Result<Option<File>> {
+    let mut options = File::options();
+    let file = options
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The folder of the lock files, the same for all workers of one user.
+fn locks() -> io::Result<PathBuf> {
+    let user = rustix::process::getuid().as_raw();
+    own_folder(PathBuf::from(format!("/tmp/ralph-dirs-{user}")))
+}
+
+/// A folder of this user's where everybody may make some. Nobody else can have made it.
+pub(in crate::workspace) fn own_folder(folder: PathBuf) -> io::Result<PathBuf> {
+    let user = rustix::process::getuid().as_raw();
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let metadata = fs::symlink_metadata(&folder)?;
+    if metadata.is_dir() && metadata.uid() == user {
+        return Ok(folder);
+    }
+    let why = format!("{} is somebody else's; remove it", folder.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+fn holder(file: &mut File) -> Option<DirHolder> {
+    let mut text = Vec::new();
+    file.rewind().ok()?;
+    file.read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+fn rewrite(file: &mut File, text: &[u8]) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(text)?;
+    file.sync_data()
+}
+
+/// Closing the file is not enough: a child that another thread is just starting has it open too, until it executes.
+fn give_back(file: &mut File) {
+    if let Err(error) = file.set_len(0).and_then(|()| file.unlock()) {
+        tracing::warn!(%error, "failed to give a folder back");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(path: &Path, data: &str) -> Taken {
+        DirLock::take(path, Path::new(data), "d-1").unwrap()
+    }
+
+    #[test]
+    fn one_session_at_a_time_works_in_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(folder.path()).unwrap();
+        let Taken::Ours(lock) = take(&path, "/one") else {
+            panic!("it is free")
+        };
+        assert!(matches!(take(&path, "/one"), Taken::Busy));
+        assert!(matches!(take(&path, "/two"), Taken::Busy));
+        assert!(
+            free_dir(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("task interrupt")
+        );
+        drop(lock);
+        assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
+        assert_eq!(free_dir(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn of_folders_in_each_other_one_is_worked_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let outer = fs::canonicalize(folder.path()).unwrap();
+        let inner = outer.join("a/b");
+        let beside = outer.with_extension("beside");
+        let Taken::Ours(lock) = take(&outer, "/one") else {
+            panic!("it is free")
+        };
+        assert!(matches!(take(&inner, "/two"), Taken::Busy));
+        let Taken::Ours(other) = take(&beside, "/two") else {
+            panic!("it is another one")
+        };
+        drop(other);
+        drop(lock);
+        let Taken::Ours(lock) = take(&inner, "/one") else {
+            panic!("it is free")
+        };
+        assert!(matches!(take(&outer, "/two"), Taken::Busy));
+        // As the kernel does for a process that is killed.
+        lock.file.unlock().unwrap();
+        std::mem::forget(lock);
+        assert!(matches!(take(&outer, "/two"), Taken::Left(holder) if holder.path == inner));
+        assert!(matches!(take(&outer, "/one"), Taken::Ours(_)), "it came back");
+        free_own(Path::new("/one"));
+    }
+
+    #[test]
+    fn what_a_dead_worker_left_is_its_own_or_a_persons_to_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(folder.path()).unwrap();
+        let die = || {
+            let Taken::Ours(lock) = take(&path, "/one") else {
+                panic!("it is free")
+            };
+            // As the kernel does for a process that is killed.
+            lock.file.unlock().unwrap();
+            std::mem::forget(lock);
+        };
+        die();
+        let Taken::Left(holder) = take(&path, "/two") else {
+            panic!("the agent may still run")
+        };
+        assert_eq!(
+            (holder.dispatch.as_str(), holder.data.as_path()),
+            ("d-1", Path::new("/one"))
+        );
+        assert!(matches!(take(&path, "/one"), Taken::Ours(_)), "it came back");
+        die();
+        assert_eq!(free_dir(&path).unwrap().unwrap().data, Path::new("/one"));
+        assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
+        die();
+        free_own(Path::new("/two"));
+        assert!(matches!(take(&path, "/two"), Taken::Left(_)));
+        free_own(Path::new("/one"));
+        assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
+    }
+}

@@ -1,0 +1,15 @@
+//! TODO workspace::publish
+
+pub(crate) mod attempt_refs;
+pub(crate) mod branch;
+pub(crate) mod deliver;
+pub(crate) mod integrate;
+pub(crate) mod land;
+pub(crate) mod operations;
+pub(crate) mod patch;
+pub(crate) mod prune;
+pub(crate) mod push;
+pub(crate) mod rebase;
+pub(crate) mod rescue;
+pub(crate) mod site;
+pub(crate) mod squash;

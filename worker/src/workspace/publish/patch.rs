@@ -1,0 +1,108 @@
+//! Whether a commit on another head is still the patch that was judged (DESIGN 6).
+//!
+//! Files whose content before and after are the very same on both sides need no look inside, and these are most; what is
+//! left is compared by `git patch-id`, which ignores where in a file a change stands, but not the lines around it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use crate::workspace::error::GitError;
+use crate::workspace::git::Git;
+
+/// Patches above this are not compared: they count as different. Bytes.
+pub(in crate::workspace) const PATCH_BYTES: usize = 32 << 20;
+/// How many files, changed on both sides, are compared.
+const FILES: usize = 2_000;
+
+/// One changed file: its path, and modes, objects and kind of change.
+type Change = (Vec<u8>, Vec<u8>);
+
+/// Whether the change of `judged` against where it left the branch of `onto` is the one that `rebased` makes of `onto`.
+///
+/// # Errors
+/// When git fails.
+pub(in crate::workspace) async fn survives(
+    git: &Git,
+    judged: &str,
+    onto: &str,
+    rebased: &str,
+) -> Result<bool, GitError> {
+    let bases = git.run("merge-base").args([onto, judged]).accept(&[0, 1]);
+    let base = bases.output().await?.word();
+    if base == onto {
+        return Ok(true);
+    }
+    if base.is_empty() {
+        return Ok(false);
+    }
+    let (before, after) = (
+        changes(git, &base, judged).await?,
+        changes(git, onto, rebased).await?,
+    );
+    let (old, new): (Vec<&Change>, Vec<&Change>) = (
+        before.difference(&after).collect(),
+        after.difference(&before).collect(),
+    );
+    let paths: Vec<&Vec<u8>> = old.iter().map(|(path, _)| path).collect();
+    if !paths.iter().copied().eq(new.iter().map(|(path, _)| path)) || paths.len() > FILES {
+        return Ok(false);
+    }
+    if paths.is_empty() {
+        return Ok(true);
+    }
+    let before = patch_id(git, &base, judged, &paths).await?;
+    Ok(before.is_some() && before == patch_id(git, onto, rebased, &paths).await?)
+}
+
+/// What changed between two commits, by path.
+async fn changes(git: &Git, old: &str, new: &str) -> Result<BTreeSet<Change>, GitError> {
+    let options = ["-r", "-z", "--raw", "--no-renames", old, new];
+    let listed = git.run("diff-tree").args(options).output().await?.stdout;
+    let mut fields = listed.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+    let change = || {
+        let what = fields.next()?;
+        Some((fields.next()?, what))
+    };
+    Ok(std::iter::from_fn(change).collect())
+}
+
+/// How git shows a change whose patch-id is taken, the same wherever two are compared.
+pub(in crate::workspace) const AS_PATCH: [&str; 7] = [
+    "-p",
+    "-U3",
+    "--full-index",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+];
+
+/// What `git patch-id` makes of these paths' changes, of all where none is named; `None` for what is too much to compare.
+pub(in crate::workspace) async fn patch_id(
+    git: &Git,
+    old: &str,
+    new: &str,
+    paths: &[&Vec<u8>],
+) -> Result<Option<String>, GitError> {
+    let patch = git
+        .run("diff-tree")
+        .args(AS_PATCH)
+        .args([old, new, "--"])
+        .args(paths.iter().map(|path| OsString::from_vec((*path).clone())))
+        .variable("GIT_LITERAL_PATHSPECS", "1")
+        .first_bytes(PATCH_BYTES + 1)
+        .output()
+        .await?
+        .stdout;
+    if patch.len() > PATCH_BYTES {
+        return Ok(None);
+    }
+    let said = git
+        .run("patch-id")
+        .args(["--stable"])
+        .input(patch)
+        .output()
+        .await?;
+    Ok(said.text().split_whitespace().next().map(str::to_owned))
+}

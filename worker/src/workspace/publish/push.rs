@@ -1,0 +1,179 @@
+//! Pushing one commit to one ref, never forced: every push says what the ref must be before it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_shared::attempts::{self, REFS};
+
+use crate::workspace::error::GitError;
+use crate::workspace::git::address;
+use crate::workspace::git::trouble::Trouble;
+use crate::workspace::git::{Git, REMOTE};
+
+/// Lets a checkout on this machine follow the branch that is checked out in it, as long as nothing in it is changed: git
+/// would refuse the push. Where somebody decided what becomes of such a push, that stands.
+const FOLLOWS: &str = "--receive-pack=git -c receive.denyCurrentBranch=updateInstead receive-pack";
+
+/// How often a push that may work later is tried.
+pub(in crate::workspace) const PUSH_TRIES: u32 = 4;
+
+/// The pause after the `n`-th try, n from 1: 0.2 s, 0.8 s, 3.2 s.
+pub(in crate::workspace) fn pause(tries: u32) -> Duration {
+    Duration::from_millis(200 * 4_u64.pow(tries.saturating_sub(1).min(3)))
+}
+
+/// Pushes `commit` to `name` (a whole ref name) if that is at `expected` (`None`: if it isn't there). A ref that is at
+/// `commit` already is fine.
+///
+/// # Errors
+/// When git says that it failed; the ref may have moved all the same.
+pub(in crate::workspace) async fn push_once(
+    git: &Git,
+    commit: &str,
+    name: &str,
+    expected: Option<&str>,
+) -> Result<(), GitError> {
+    let lease = format!("--force-with-lease={name}:{}", expected.unwrap_or_default());
+    let refspec = format!("{commit}:{name}");
+    let follows = follows(git, name).await.then_some(FOLLOWS);
+    git.run("push")
+        .args(["--porcelain", "--no-verify", &lease])
+        .args(follows)
+        .args([REMOTE, &refspec])
+        .remote()
+        .output()
+        .await?;
+    Ok(())
+}
+
+/// Whether a checkout of `name` may be told to follow: on this machine, and left to git's own choice.
+async fn follows(git: &Git, name: &str) -> bool {
+    let address = git.address();
+    if !address::is_local(address) || attempts::below(name).is_some() {
+        return false;
+    }
+    let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
+    let dir = Some(path.join(".git")).filter(|dir| dir.exists());
+    let said = git
+        .run("config")
+        .args(["--get", "receive.denyCurrentBranch"])
+        .variable("GIT_DIR", dir.unwrap_or_else(|| path.to_owned()))
+        .accept(&[0, 1])
+        .output()
+        .await;
+    said.is_ok_and(|said| said.code == 1)
+}
+
+/// Where `name` is at the remote now.
+pub(in crate::workspace) async fn look_up(git: &Git, name: &str) -> Result<Option<String>, GitError> {
+    let output = git
+        .run("ls-remote")
+        .args([REMOTE, name])
+        .remote()
+        .output()
+        .await?
+        .text();
+    let found = output
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .find(|(_, found)| *found == name);
+    Ok(found.map(|(id, _)| id.to_owned()))
+}
+
+/// Creates `name` at `commit`, looking up what became of a push that failed.
+///
+/// # Errors
+/// When the ref is somewhere else, or the remote refuses or can't be reached after [`PUSH_TRIES`].
+pub(in crate::workspace) async fn create(git: &Git, commit: &str, name: &str) -> Result<(), GitError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let Err(error) = push_once(git, commit, name, None).await else {
+            return Ok(());
+        };
+        match look_up(git, name).await {
+            Ok(Some(found)) if found == commit => return Ok(()),
+            Ok(Some(found)) => {
+                let words =
+                    format!("{name} is at {found} already, which is not {commit}; it is left as it is");
+                return Err(GitError {
+                    trouble: Trouble::Declined,
+                    words,
+                    ..error
+                });
+            }
+            Ok(None) | Err(_) if tries < PUSH_TRIES && error.trouble.retry_can_help() => {
+                tokio::time::sleep(pause(tries)).await;
+            }
+            Ok(None) | Err(_) => return Err(outside_heads(error, name)),
+        }
+    }
+}
+
+/// Creates refs (commit and whole name) that are all in the folder `prefix` of refs, as [`create`] does with one. Those
+/// that are not there in the end, and why.
+pub(in crate::workspace) async fn create_all(
+    git: &Git,
+    refs: &[(String, String)],
+    prefix: &str,
+) -> BTreeMap<String, GitError> {
+    let mut left: Vec<&(String, String)> = refs.iter().collect();
+    let mut tries = 0;
+    while !left.is_empty() {
+        tries += 1;
+        let Err(error) = push_all(git, &left).await else {
+            break;
+        };
+        if let Ok(there) = look_up_all(git, prefix).await {
+            left.retain(|(commit, name)| there.get(name) != Some(commit));
+        }
+        if tries >= PUSH_TRIES || !error.trouble.retry_can_help() {
+            return left
+                .into_iter()
+                .map(|(_, name)| (name.clone(), outside_heads(error.clone(), name)))
+                .collect();
+        }
+        tokio::time::sleep(pause(tries)).await;
+    }
+    BTreeMap::new()
+}
+
+/// Some servers take branches and tags alone.
+fn outside_heads(error: GitError, name: &str) -> GitError {
+    match error.trouble {
+        Trouble::Declined if name.starts_with(REFS) => GitError {
+            trouble: Trouble::DeclinedOutside,
+            ..error
+        },
+        _ => error,
+    }
+}
+
+async fn push_all(git: &Git, refs: &[&(String, String)]) -> Result<(), GitError> {
+    let leases = refs.iter().map(|(_, name)| format!("--force-with-lease={name}:"));
+    let refspecs = refs.iter().map(|(commit, name)| format!("{commit}:{name}"));
+    git.run("push")
+        .args(["--porcelain", "--no-verify"])
+        .args(leases)
+        .args([REMOTE])
+        .args(refspecs)
+        .remote()
+        .output()
+        .await?;
+    Ok(())
+}
+
+/// The refs of the folder `prefix` at the remote, and where they are.
+async fn look_up_all(git: &Git, prefix: &str) -> Result<BTreeMap<String, String>, GitError> {
+    let listed = git
+        .run("ls-remote")
+        .args([REMOTE, &format!("{prefix}*")])
+        .remote()
+        .output()
+        .await?;
+    listed.must_be_whole("ls-remote")?;
+    let refs = listed.text();
+    let refs = refs.lines().filter_map(|line| line.split_once('\t'));
+    Ok(refs.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
+}

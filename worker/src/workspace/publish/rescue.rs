@@ -1,0 +1,86 @@
+//! Work that an earlier life of a worker didn't push.
+
+use std::fs;
+use std::time::Duration;
+
+use ralph_shared::wire::Snapshot;
+
+use crate::workspace::error::WorkspaceError;
+use crate::workspace::folder::{Begun, Workspace};
+use crate::workspace::held::Held;
+use crate::workspace::record::Record;
+use crate::workspace::snapshot::commit::CommitMessage;
+use crate::workspace::workspaces::Workspaces;
+use crate::workspace::{cache, clone::mirror, record};
+
+/// How long a folder without a record is left alone: somebody may be about to write one.
+const UNRECORDED: Duration = Duration::from_secs(60);
+
+impl Workspaces {
+    /// Workspaces with work that no living process holds: of an earlier life that was killed before it deleted them, or
+    /// whose push failed; and those without a repository whose files nobody has kept yet. What else lies in the data folder without an owner is deleted.
+    pub async fn unpushed(&self) -> Vec<Workspace> {
+        let mut found = Vec::new();
+        let records = record::records(self.data());
+        let entries = fs::read_dir(&records).into_iter().flatten().flatten();
+        for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+            match self.adopt(&name).await {
+                Ok(workspace) => found.extend(workspace),
+                Err(error) => tracing::error!(dispatch = %name, %error, "failed to look into a workspace"),
+            }
+        }
+        if fs::read_dir(&records).is_ok_and(|mut left| left.next().is_none()) {
+            mirror::delete_broken(&record::mirrors(self.data()));
+            cache::delete_halves(self.data());
+        }
+        found
+    }
+
+    async fn adopt(&self, dispatch: &str) -> Result<Option<Workspace>, WorkspaceError> {
+        let folders = self.folders(dispatch)?;
+        if folders.read()?.is_none() && folders.age().is_none_or(|age| age < UNRECORDED) {
+            return Ok(None);
+        }
+        let Some(held) = Held::take(folders)? else {
+            return Ok(None);
+        };
+        // Whatever can't be understood stays.
+        let held = held.stay();
+        let record = held.folders().read()?;
+        if record.as_ref().is_some_and(Record::holds_files) {
+            let workspace = Workspace::scratch(dispatch, held);
+            return Ok(Some(workspace.keeping(self.settings().keep_files_days)));
+        }
+        let work = record
+            .as_ref()
+            .and_then(|record| Some((record, record.holds_work()?)));
+        let Some((record, (order, start))) = work else {
+            held.remove().await?;
+            return Ok(None);
+        };
+        let git = self.git(held.folders(), order).with_tree(held.folders().tree());
+        let begun = Begun {
+            start: start.to_owned(),
+            branch: None,
+            git,
+        };
+        Ok(Some(Workspace::git(record, order, begun, held)))
+    }
+
+    /// Pushes what [`Self::unpushed`] finds and deletes what was pushed, or is refused for longer than it is kept. The dispatches and what
+    /// became of them; another one with a `push_error` stays for the next time.
+    pub async fn rescue_unpushed(&self, message: &CommitMessage) -> Vec<(String, Snapshot)> {
+        let mut rescued = Vec::new();
+        for workspace in self.unpushed().await {
+            let snapshot = workspace.finish(message).await;
+            let dispatch = workspace.dispatch().to_owned();
+            if (snapshot.is_pushed() || workspace.is_given_up(self.settings().keep_files_days))
+                && let Err(error) = workspace.remove().await
+            {
+                tracing::warn!(%dispatch, %error, "failed to delete a workspace");
+            }
+            rescued.push((dispatch, snapshot));
+        }
+        rescued
+    }
+}

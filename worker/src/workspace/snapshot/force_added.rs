@@ -1,0 +1,145 @@
+//! Ignored files that an agent committed all the same (`git add --force`): it means them to be part of its work.
+//!
+//! Their names are read from its index as data, by the worker's own git and configuration; what is in them is read from the
+//! disk like any other file. Whatever an agent's index says, nothing outside its tree is stored.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use ralph_shared::at_length::at_length;
+use ralph_shared::wire::CONTEXT_DIR;
+
+use crate::workspace::error::GitError;
+use crate::workspace::git::Git;
+use crate::workspace::git::trouble::Trouble;
+
+/// How many such files are kept.
+const MOST: usize = 10_000;
+
+/// Stores them in the worker's index.
+///
+/// # Errors
+/// When there is no space for them; what can't be read of an agent's index is left out.
+pub(in crate::workspace) async fn add(git: &Git) -> Result<(), GitError> {
+    let (Some(tree), Some(index)) = (git.tree(), index_of(git)) else {
+        return Ok(());
+    };
+    let options = ["-z", "--cached", "--ignored", "--exclude-standard"];
+    let listed = git
+        .run("ls-files")
+        .args(options)
+        .variable("GIT_INDEX_FILE", index)
+        .output();
+    let listed = match listed.await {
+        Ok(listed) => listed.stdout,
+        Err(error) => {
+            tracing::info!(%error, "an agent's index can't be read");
+            return Ok(());
+        }
+    };
+    // Each is looked for on the disk.
+    let names: Vec<OsString> = at_length(|| {
+        let names = listed.split(|byte| *byte == 0).filter(|name| is_in(tree, name));
+        names
+            .take(MOST)
+            .map(|name| OsString::from_vec(name.to_vec()))
+            .collect()
+    });
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut input = Vec::new();
+    for name in &names {
+        input.extend_from_slice(name.as_bytes());
+        input.push(0);
+    }
+    let options = ["--force", "--pathspec-from-file=-", "--pathspec-file-nul"];
+    let added = git
+        .run("add")
+        .args(options)
+        .variable("GIT_LITERAL_PATHSPECS", "1")
+        .input(input)
+        .output();
+    match added.await {
+        Err(error) if error.trouble == Trouble::NoSpace => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, files = names.len(), "ignored files that an agent committed can't be stored");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The index of an agent's clone, if it is a file of the tree: a link would be read from somewhere else.
+pub(in crate::workspace) fn index_of(git: &Git) -> Option<PathBuf> {
+    let dir = git.tree()?.join(".git");
+    let index = dir.join("index");
+    let is_own = |path: &Path, is: fn(&fs::FileType) -> bool| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| is(&metadata.file_type()))
+    };
+    (is_own(&dir, fs::FileType::is_dir) && is_own(&index, fs::FileType::is_file)).then_some(index)
+}
+
+/// Whether it names a file or link of the tree, below folders of the tree alone.
+fn is_in(tree: &Path, name: &[u8]) -> bool {
+    let name = Path::new(OsStr::from_bytes(name));
+    let usable = name.components().all(|part| match part {
+        Component::Normal(part) => !part.eq_ignore_ascii_case(".git"),
+        _ => false,
+    });
+    if name.as_os_str().is_empty() || !usable || name.starts_with(CONTEXT_DIR) {
+        return false;
+    }
+    let mut path = PathBuf::from(tree);
+    for part in name.parent().into_iter().flat_map(Path::components) {
+        path.push(part);
+        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            return false;
+        }
+        if path.join(".git").symlink_metadata().is_ok() {
+            return false;
+        }
+    }
+    fs::symlink_metadata(tree.join(name)).is_ok_and(|metadata| metadata.is_file() || metadata.is_symlink())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_tree_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        for folder in ["dist", ".git", ".ralph/context", "nested/.git"] {
+            fs::create_dir_all(tree.join(folder)).unwrap();
+        }
+        for file in ["dist/x", ".git/config", ".ralph/context/spec", "nested/y"] {
+            fs::write(tree.join(file), "x").unwrap();
+        }
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        std::os::unix::fs::symlink("..", tree.join("out")).unwrap();
+        std::os::unix::fs::symlink("dist/x", tree.join("link")).unwrap();
+        let taken = ["dist/x", "link"];
+        let left = [
+            "",
+            "dist",
+            "../secret",
+            "out/secret",
+            "/etc/passwd",
+            ".git/config",
+            ".GIT/config",
+            ".ralph/context/spec",
+            "nested/y",
+            "gone",
+        ];
+        for name in taken {
+            assert!(is_in(&tree, name.as_bytes()), "{name}");
+        }
+        for name in left {
+            assert!(!is_in(&tree, name.as_bytes()), "{name}");
+        }
+    }
+}

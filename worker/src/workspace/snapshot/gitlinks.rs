@@ -1,0 +1,249 @@
+//! What an agent left in the places of submodules. Git looks into a submodule by running itself there, with the
+//! configuration that it finds; so before the worker's git sees the tree, their git directories are read as plain files
+//! and taken away.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::modes;
+use crate::workspace::clone::submodules::{self, Submodule};
+use crate::workspace::error::WorkspaceError;
+use crate::workspace::git::address;
+use crate::workspace::git::{Git, REMOTE};
+use crate::workspace::record::{self, Folders};
+
+/// Longest file of a git directory that is read.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// Takes the git directories of submodules away, and stages the commits at which they were left.
+///
+/// # Errors
+/// When a submodule was left with a commit or with changes that its remote doesn't have.
+pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
+    let tree = folders.tree();
+    let submodules = submodules::of(folders)?;
+    if !submodules.is_empty() {
+        modes::open_up(&tree).map_err(WorkspaceError::io("look into", &tree))?;
+    }
+    let heads = heads(&submodules, folders)?;
+    let mut levels = vec![(git.clone(), PathBuf::new())];
+    levels.extend(submodules.iter().map(|submodule| {
+        let prefix = PathBuf::from(&submodule.path);
+        (submodule.git(git, &tree), prefix)
+    }));
+    for (git, prefix) in &levels {
+        // An agent may have locked the tree; the index is the worker's.
+        let index = git.at(git.dir().to_owned());
+        let listed = index.run("ls-files").args(["-z", "--stage"]).output().await?;
+        let links = listed
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter(|entry| entry.starts_with(b"160000 "));
+        for link in links {
+            let Some(tab) = link.iter().position(|byte| *byte == b'\t') else {
+                continue;
+            };
+            let path = prefix.join(OsStr::from_bytes(&link[tab + 1..]));
+            move_aside(&tree, path.as_os_str().as_bytes(), &folders.nested())?;
+        }
+    }
+    // The inner ones first: their commits belong into the outer ones.
+    for (submodule, (own, _)) in submodules.iter().zip(&levels[1..]).rev() {
+        let head = heads.get(&submodule.path).unwrap_or(&submodule.commit);
+        if is_left_alone(&tree, submodule) {
+            continue;
+        }
+        check(own, submodule, head, folders).await?;
+        if *head == submodule.commit {
+            continue;
+        }
+        let mut outer = levels[1..].iter().filter(|(_, prefix)| {
+            Path::new(&submodule.path).starts_with(prefix) && *prefix != Path::new(&submodule.path)
+        });
+        let (outer, prefix) = outer.next_back().unwrap_or(&levels[0]);
+        let place = Path::new(&submodule.path)
+            .strip_prefix(prefix)
+            .unwrap_or(Path::new(""));
+        let entry = format!("160000,{head},{}", place.display());
+        outer
+            .run("update-index")
+            .args(["--cacheinfo", &entry])
+            .output()
+            .await?;
+    }
+    Ok(())
+}
+
+/// Where the agent left each submodule, noted before anything is taken away, so that it is known the next time too.
+fn heads(submodules: &[Submodule], folders: &Folders) -> Result<BTreeMap<String, String>, WorkspaceError> {
+    if submodules.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let path = folders.modules().join("heads.json");
+    if let Ok(bytes) = fs::read(&path) {
+        return serde_json::from_slice(&bytes)
+            .map_err(|error| WorkspaceError::io("understand", &path)(error.into()));
+    }
+    let tree = folders.tree();
+    let read = |submodule: &Submodule| Some((submodule.path.clone(), head_in(&tree, &submodule.path)?));
+    let heads: BTreeMap<_, _> = submodules.iter().filter_map(read).collect();
+    let new = path.with_extension("new");
+    serde_json::to_vec(&heads)
+        .map_err(io::Error::from)
+        .and_then(|bytes| fs::write(&new, bytes))
+        .and_then(|()| fs::rename(&new, &path))
+        .map_err(WorkspaceError::io("write", &path))?;
+    Ok(heads)
+}
+
+/// Whether its folder is gone, or empty as after `git submodule deinit`.
+fn is_left_alone(tree: &Path, submodule: &Submodule) -> bool {
+    match inside(tree, Path::new(&submodule.path)) {
+        Some(folder) => fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()),
+        None => true,
+    }
+}
+
+/// Refuses what could not be had from the submodule's remote.
+async fn check(
+    git: &Git,
+    submodule: &Submodule,
+    head: &str,
+    folders: &Folders,
+) -> Result<(), WorkspaceError> {
+    let refuse = |what: String| WorkspaceError::Submodule {
+        path: submodule.path.clone(),
+        what,
+        address: address::public(&submodule.address),
+        kept: folders.agent.clone(),
+    };
+    let options = [
+        "--quiet",
+        "--no-tags",
+        "--no-auto-maintenance",
+        "--no-write-fetch-head",
+    ];
+    let fetched = git
+        .run("fetch")
+        .args(options)
+        .args([REMOTE, head])
+        .remote()
+        .output()
+        .await;
+    let known = git
+        .run("cat-file")
+        .args(["-e", &format!("{head}^{{tree}}")])
+        .accept(&[0, 1, 128])
+        .output()
+        .await?;
+    if known.code != 0 {
+        return match fetched {
+            Err(error) if error.trouble.is_remote() && !error.words.contains("not our ref") => {
+                Err(error.into())
+            }
+            _ => Err(refuse(format!("at {head}, which is not"))),
+        };
+    }
+    git.run("add").args(["-A", "."]).output().await?;
+    let staged = git.run("write-tree").output().await?.word();
+    if staged != crate::workspace::publish::rebase::tree_of(git, head).await? {
+        return Err(refuse("with changes that are in no commit".to_owned()));
+    }
+    Ok(())
+}
+
+/// The commit at which the git directory in the folder `path` stands, read as plain files.
+pub(in crate::workspace) fn head_in(tree: &Path, path: &str) -> Option<String> {
+    let folder = inside(tree, Path::new(path))?;
+    let mut dir = folder.join(".git");
+    if fs::symlink_metadata(&dir).ok()?.is_file() {
+        let place = read(&dir)?;
+        let place = folder.join(place.strip_prefix("gitdir:")?.trim());
+        dir = inside(tree, lexical(&place).strip_prefix(tree).ok()?)?;
+    }
+    if !fs::symlink_metadata(&dir).ok()?.is_dir() {
+        return None;
+    }
+    let head = read(&dir.join("HEAD"))?;
+    let head = head.trim();
+    let Some(name) = head.strip_prefix("ref:").map(str::trim) else {
+        return address::is_object_id(head).then(|| head.to_owned());
+    };
+    if !address::is_ref(name) {
+        return None;
+    }
+    let loose = inside(&dir, Path::new(name).parent()?)
+        .and_then(|folder| read(&folder.join(Path::new(name).file_name()?)));
+    let packed = || {
+        let refs = read(&dir.join("packed-refs"))?;
+        let line = refs
+            .lines()
+            .find_map(|line| line.strip_suffix(name)?.strip_suffix(' '));
+        line.map(str::to_owned)
+    };
+    let found = loose.or_else(packed)?;
+    address::is_object_id(found.trim()).then(|| found.trim().to_owned())
+}
+
+/// A small plain file.
+pub(in crate::workspace) fn read(path: &Path) -> Option<String> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    (metadata.is_file() && metadata.len() <= FILE_BYTES).then(|| fs::read_to_string(path).ok())?
+}
+
+/// `..` taken literally.
+pub(in crate::workspace) fn lexical(path: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(whole.pop()),
+            Component::CurDir => {}
+            part => whole.push(part),
+        }
+    }
+    whole
+}
+
+/// The folder `path` below `tree`, if no symbolic link of an agent's leads elsewhere.
+pub(in crate::workspace) fn inside(tree: &Path, path: &Path) -> Option<PathBuf> {
+    let mut folder = tree.to_owned();
+    for part in path.components() {
+        let Component::Normal(part) = part else {
+            return None;
+        };
+        folder.push(part);
+        if !fs::symlink_metadata(&folder).ok()?.is_dir() {
+            return None;
+        }
+    }
+    Some(folder)
+}
+
+/// Moves what is called `.git` in the folder `path` of the tree into `aside`; whether there was something.
+///
+/// # Errors
+/// When the disk refuses it.
+pub(in crate::workspace) fn move_aside(
+    tree: &Path,
+    path: &[u8],
+    aside: &Path,
+) -> Result<bool, WorkspaceError> {
+    let Some(folder) = inside(tree, Path::new(OsStr::from_bytes(path))) else {
+        return Ok(false);
+    };
+    let dir = folder.join(".git");
+    if fs::symlink_metadata(&dir).is_err() {
+        return Ok(false);
+    }
+    record::make_private(aside)?;
+    let free = (0_u32..)
+        .map(|number| aside.join(number.to_string()))
+        .find(|place| !place.exists());
+    let place = free.unwrap_or_else(|| aside.join("last"));
+    fs::rename(&dir, &place).map_err(WorkspaceError::io("move away", &dir))?;
+    Ok(true)
+}

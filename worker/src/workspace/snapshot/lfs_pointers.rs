@@ -1,0 +1,177 @@
+//! Files that a repository keeps in Git LFS, where work is stored without conversions: a large file itself must not get into the
+//! history. So what was a pointer at the start is stored as its attributes say, or the work isn't stored.
+
+use std::collections::HashSet;
+
+use crate::workspace::error::GitError;
+use crate::workspace::git::Git;
+
+/// How a pointer begins.
+const BEGIN: &[u8] = b"version https://git-lfs.github.com/spec/";
+/// Longest pointer, by the specification of Git LFS. Bytes.
+const POINTER_BYTES: usize = 1024;
+
+/// A file that is a pointer in the start, and isn't any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::workspace) struct Pointer {
+    /// As it is now.
+    mode: Vec<u8>,
+    path: Vec<u8>,
+}
+
+/// A file that changed, with hex object ids.
+#[derive(Debug, PartialEq, Eq)]
+struct Changed {
+    mode: Vec<u8>,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    path: Vec<u8>,
+}
+
+/// The pointers of `start` for which `tree` has the files themselves.
+///
+/// # Errors
+/// When git fails.
+pub(in crate::workspace) async fn stored_raw(
+    git: &Git,
+    start: &str,
+    tree: &str,
+) -> Result<Vec<Pointer>, GitError> {
+    let options = ["-r", "-z", "--raw", "--no-renames", "--diff-filter=M"];
+    let diff = git.run("diff-tree").args(options).args([start, tree]);
+    let raw = diff.output().await?;
+    raw.must_be_whole("diff-tree")?;
+    let changed = changed(&raw.stdout);
+    let ids = changed.iter().flat_map(|file| [&file.old[..], &file.new]);
+    let pointers = pointers(git, ids.collect()).await?;
+    let lost = changed
+        .into_iter()
+        .filter(|file| pointers.contains(&file.old) && !pointers.contains(&file.new));
+    Ok(lost
+        .map(|Changed { mode, path, .. }| Pointer { mode, path })
+        .collect())
+}
+
+/// Stores these files as their attributes say; the index stays as it is. Hex object ids, one each.
+///
+/// # Errors
+/// When git fails, a filter for instance.
+pub(in crate::workspace) async fn store(git: &Git, files: &[Pointer]) -> Result<Vec<String>, GitError> {
+    let paths: String = files.iter().map(|file| quoted(&file.path)).collect();
+    let stored = git.run("hash-object").args(["-w", "--stdin-paths"]).input(paths);
+    let stored = stored.output().await?.text();
+    Ok(stored.lines().map(str::to_owned).collect())
+}
+
+/// Lets the index name what was stored.
+///
+/// # Errors
+/// When git fails.
+pub(in crate::workspace) async fn enter(
+    git: &Git,
+    files: &[Pointer],
+    stored: &[String],
+) -> Result<(), GitError> {
+    let entries = files.iter().zip(stored).flat_map(|(file, id)| {
+        let parts = [&file.mode, &b" "[..], id.as_bytes(), b"\t", &file.path, b"\0"];
+        parts.concat()
+    });
+    let entries: Vec<u8> = entries.collect();
+    let entered = git.run("update-index").args(["-z", "--index-info"]);
+    entered.input(entries).output().await?;
+    Ok(())
+}
+
+/// A path as a line that git takes for any name.
+fn quoted(path: &[u8]) -> String {
+    let byte = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
+        _ => format!("\\{byte:03o}"),
+    };
+    let escaped: String = path.iter().map(byte).collect();
+    format!("\"{escaped}\"\n")
+}
+
+/// Reads `diff-tree -z --raw`.
+fn changed(raw: &[u8]) -> Vec<Changed> {
+    let mut fields = raw.split(|byte| *byte == 0);
+    let mut found = Vec::new();
+    while let (Some(entry), Some(path)) = (fields.next(), fields.next()) {
+        let parts: Vec<&[u8]> = entry.split(|byte| *byte == b' ').collect();
+        if let [_, mode, old, new, _] = parts[..] {
+            found.push(Changed {
+                mode: mode.to_vec(),
+                old: old.to_vec(),
+                new: new.to_vec(),
+                path: path.to_vec(),
+            });
+        }
+    }
+    found
+}
+
+/// Which of these objects are pointers.
+async fn pointers(git: &Git, ids: Vec<&[u8]>) -> Result<HashSet<Vec<u8>>, GitError> {
+    let sizes = git
+        .run("cat-file")
+        .args(["--batch-check=%(objectname) %(objectsize)"]);
+    let sizes = sizes.input(ids.join(&b'\n')).output().await?;
+    sizes.must_be_whole("cat-file")?;
+    let sizes = sizes.text();
+    let small = sizes.lines().filter_map(|line| {
+        let (id, size) = line.split_once(' ')?;
+        (size.parse::<usize>().ok()? <= POINTER_BYTES).then_some(id)
+    });
+    let small: Vec<&str> = small.collect();
+    let read = git.run("cat-file").args(["--batch=%(objectname) %(objectsize)"]);
+    let read = read.input(small.join("\n")).output().await?;
+    read.must_be_whole("cat-file")?;
+    Ok(that_are_pointers(&read.stdout))
+}
+
+/// Reads `cat-file --batch`: a line with an object's id and size, and what is in it, each.
+fn that_are_pointers(mut batch: &[u8]) -> HashSet<Vec<u8>> {
+    let mut found = HashSet::new();
+    while let Some(end) = batch.iter().position(|byte| *byte == b'\n') {
+        let head = String::from_utf8_lossy(&batch[..end]);
+        let (id, size) = head.split_once(' ').unwrap_or_default();
+        let size: usize = size.parse().unwrap_or_default();
+        let content = &batch[end + 1..];
+        if content.starts_with(BEGIN) {
+            found.insert(id.as_bytes().to_vec());
+        }
+        batch = content.get(size + 1..).unwrap_or_default();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_pointers_by_how_they_begin() {
+        let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+        let batch = format!(
+            "a1 {}\n{pointer}\nb2 3\nx\ny\nc3 0\n\nd4 {}\n{pointer}\n",
+            pointer.len(),
+            pointer.len()
+        );
+        let expected = [b"a1".to_vec(), b"d4".to_vec()];
+        assert_eq!(that_are_pointers(batch.as_bytes()), expected.into());
+        assert_eq!(that_are_pointers(b""), HashSet::new());
+    }
+
+    #[test]
+    fn changed_files_are_read_with_any_name() {
+        let file = |new: &[u8], path: &[u8]| Changed {
+            mode: b"100755".to_vec(),
+            old: b"a1".to_vec(),
+            new: new.to_vec(),
+            path: path.to_vec(),
+        };
+        let raw = b":100644 100755 a1 b2 M\0a\nb \xff\0:100755 100755 a1 c3 M\0d\0";
+        assert_eq!(changed(raw), [file(b"b2", b"a\nb \xff"), file(b"c3", b"d")]);
+        assert_eq!(quoted(b"a/b\n \"\xff"), "\"a/b\\012\\040\\042\\377\"\n");
+    }
+}

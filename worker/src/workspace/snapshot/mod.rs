@@ -1,0 +1,299 @@
+//! Turns whatever an agent left on disk into one commit on its start, without running anything that the agent set up.
+//!
+//! The tree on disk is what counts. Of the agent's own `.git` only two things are read: the names of files that it has in its index
+//! though they are ignored, since it committed them on purpose; and of those that a sparse checkout took off the disk.
+//! Repositories that the agent made inside its tree lose their `.git` (kept in the worker's folder) and so become plain files.
+
+pub(crate) mod bulk;
+pub(crate) mod change;
+pub(crate) mod commit;
+pub(crate) mod force_added;
+pub(crate) mod gitlinks;
+pub(crate) mod lfs_pointers;
+pub(crate) mod modes;
+pub(crate) mod orphan_commits;
+pub(crate) mod orphan_refs;
+pub(crate) mod quarantine;
+pub(crate) mod repo_scan;
+pub(crate) mod sparse;
+pub(crate) mod weakened;
+pub(crate) mod worktrees;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ralph_shared::at_length::at_length;
+use ralph_shared::wire::Snapshot;
+
+use super::error::{GitError, WorkspaceError};
+use super::git::Git;
+use super::record::Folders;
+use crate::workspace::clone::{filters, gitdir, submodules};
+use crate::workspace::git::trouble::Trouble;
+use crate::workspace::snapshot::quarantine::seal;
+
+/// How many changed paths a snapshot names.
+const NAMED_PATHS: usize = 500;
+/// What git says of a folder that it can't look into, before it goes on.
+const UNREAD: &str = "could not open directory";
+/// For files that are not in the encoding that an agent says they are in.
+const UNENCODED: &str = "* -working-tree-encoding\n";
+/// For what else fails where git converts files: a filter.
+const UNCONVERTED: &str = "* -text -eol -ident -filter -working-tree-encoding\n";
+/// How deep repositories inside repositories are looked for: deeper than a path can be.
+const NESTING: usize = 4096;
+
+/// The tree on disk as git stores it, compared with the start.
+#[derive(Debug)]
+pub(super) struct Staged {
+    /// Object id of the tree.
+    pub tree: String,
+    /// Paths that differ from the start.
+    pub changed: Vec<Vec<u8>>,
+    /// Whether a repository inside the tree was taken for a submodule.
+    nested: bool,
+    /// Whether git could not look into a folder, which it takes for an empty one.
+    unread: bool,
+}
+
+impl Staged {
+    /// Fills in what changed.
+    pub(super) fn describe(&self, snapshot: &mut Snapshot) {
+        snapshot.files_changed_count = self.changed.len() as u64;
+        let named = self.changed.iter().take(NAMED_PATHS);
+        snapshot.files_changed = named
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect();
+    }
+}
+
+/// Stores the whole work tree of `git`, untracked files too, ignored ones not. `start` and the feature's `base` are commits.
+///
+/// # Errors
+/// When even what git can't read as it is told to could not be stored some other way; when a submodule was left with
+/// what its remote doesn't have; when files have to go through a filter that isn't known here, or fails.
+pub(super) async fn stage(
+    git: &Git,
+    base: &str,
+    start: &str,
+    folders: &Folders,
+) -> Result<Staged, WorkspaceError> {
+    seal(folders)?;
+    let work_tree = &folders.tree();
+    make_folder_again(work_tree)?;
+    worktrees::take_away(folders)?;
+    let odd = modes::remove_odd_rules(work_tree).map_err(WorkspaceError::io("clean", work_tree))?;
+    if odd > 0 {
+        tracing::warn!(odd, tree = %work_tree.display(), "files that git would wait for are removed");
+    }
+    clean(git, folders)?;
+    let staged = stage_somehow(git, base, start, folders).await;
+    if staged.is_err() {
+        // It may be tried again much later.
+        clean(git, folders)?;
+    }
+    staged
+}
+
+async fn stage_somehow(
+    git: &Git,
+    base: &str,
+    start: &str,
+    folders: &Folders,
+) -> Result<Staged, WorkspaceError> {
+    let work_tree = &folders.tree();
+    if attributes(git).exists() {
+        reset(git, start).await?;
+    }
+    gitlinks::settle(git, folders).await?;
+    filters::must_be_known(git, base).await?;
+    match stage_as_it_is(git, start, &[0]).await {
+        Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
+        Ok(_) => {}
+        Err(error) if is_final(&error) => return Err(error.into()),
+        Err(error) => tracing::info!(%error, "work tree can't be stored as it is"),
+    }
+    if let Err(error) = modes::open_up(work_tree) {
+        tracing::warn!(%error, tree = %work_tree.display(), "modes that an agent set could not be changed");
+    }
+    // From here on it is slow, but whatever the agent did, its files are kept.
+    clean(git, folders)?;
+    reset(git, start).await?;
+    unnest(git, work_tree, &folders.nested()).await?;
+    gitlinks::settle(git, folders).await?;
+    match stage_as_it_is(git, start, &[0]).await {
+        Err(error) if is_final(&error) => return Err(error.into()),
+        Err(_) => {}
+        staged => return Ok(staged?),
+    }
+    // One rule that can't be followed shall not cost others: for files that it doesn't concern they hold.
+    clean(git, folders)?;
+    give_attributes(git, UNENCODED)?;
+    match stage_as_it_is(git, start, &[0, 1]).await {
+        Err(error) if is_final(&error) => return Err(error.into()),
+        Err(error) => tracing::info!(%error, "work tree can't be stored as it is encoded"),
+        Ok(staged) => {
+            tracing::warn!(tree = %work_tree.display(), "stored as it is encoded; unreadable files may be missing");
+            return Ok(staged);
+        }
+    }
+    clean(git, folders)?;
+    filters::must_be_none(git, base).await?;
+    let staged = stage_unconverted(git, start).await?;
+    tracing::warn!(tree = %work_tree.display(), "stored without conversions; unreadable files may be missing");
+    Ok(staged)
+}
+
+/// Stores the work tree without conversions, but for what the start keeps in Git LFS.
+async fn stage_unconverted(git: &Git, start: &str) -> Result<Staged, WorkspaceError> {
+    give_attributes(git, UNCONVERTED)?;
+    let staged = stage_as_it_is(git, start, &[0, 1]).await?;
+    let raw = lfs_pointers::stored_raw(git, start, &staged.tree).await?;
+    if raw.is_empty() {
+        return Ok(staged);
+    }
+    give_attributes(git, UNENCODED)?;
+    let stored = lfs_pointers::store(git, &raw).await?;
+    // Whoever writes the index looks at other files again too.
+    give_attributes(git, UNCONVERTED)?;
+    lfs_pointers::enter(git, &raw, &stored).await?;
+    Ok(staged_in_index(git, start, staged.unread).await?)
+}
+
+/// Attributes of the worker's own, which go before those of the tree.
+fn attributes(git: &Git) -> PathBuf {
+    git.dir().join("info/attributes")
+}
+
+fn give_attributes(git: &Git, rules: &str) -> Result<(), WorkspaceError> {
+    let path = attributes(git);
+    fs::write(&path, rules).map_err(WorkspaceError::io("write", &path))
+}
+
+/// Lets the index be `start`, whatever an earlier try put into it so that it could store the work at all. What git knows of files on the
+/// disk stays, so that only those are read that changed.
+async fn reset(git: &Git, start: &str) -> Result<(), WorkspaceError> {
+    // Files that were written just before the index are looked at, and no filter shall fail here.
+    give_attributes(git, UNCONVERTED)?;
+    git.run("read-tree").args(["--reset", start]).output().await?;
+    let path = attributes(git);
+    fs::remove_file(&path).map_err(WorkspaceError::io("remove", &path))
+}
+
+/// Whether no other way to store the work would end otherwise: what doesn't fit would be missing, and what takes too long would take as
+/// long again.
+fn is_final(error: &GitError) -> bool {
+    matches!(error.trouble, Trouble::NoSpace | Trouble::TimedOut)
+}
+
+/// Removes what a git that ended early has left in the worker's git directories of a workspace, where none runs now: its locks, and
+/// what it had begun to write, which may be as large as the work.
+fn clean(git: &Git, folders: &Folders) -> Result<(), WorkspaceError> {
+    let submodules = submodules::of(folders)?;
+    let dirs = submodules.iter().map(|submodule| submodule.dir.as_path());
+    for dir in [git.dir()].into_iter().chain(dirs.filter(|dir| dir.exists())) {
+        let cleaned = at_length(|| {
+            gitdir::remove_halves(&dir.join("objects"), Duration::ZERO);
+            gitdir::remove_stale_locks(dir)
+        });
+        cleaned.map_err(WorkspaceError::io("clean", dir))?;
+    }
+    Ok(())
+}
+
+async fn stage_as_it_is(git: &Git, start: &str, accepted: &[i32]) -> Result<Staged, GitError> {
+    let options = if accepted.len() > 1 {
+        &["-A", "--ignore-errors", "."][..]
+    } else {
+        &["-A", "."]
+    };
+    let added = git.run("add").args(options).accept(accepted).output().await?;
+    if added.code != 0 {
+        added.must_have_had_space("add")?;
+    }
+    force_added::add(git).await?;
+    sparse::restore(git, start).await?;
+    let unread = String::from_utf8_lossy(&added.stderr).contains(UNREAD);
+    staged_in_index(git, start, unread).await
+}
+
+async fn staged_in_index(git: &Git, start: &str, unread: bool) -> Result<Staged, GitError> {
+    let tree = git.run("write-tree").output().await?.word();
+    let raw = git
+        .run("diff-tree")
+        .args(["-r", "-z", "--raw", "--no-renames", start, &tree])
+        .output()
+        .await?;
+    let (changed, nested) = changes(&raw.stdout);
+    Ok(Staged {
+        tree,
+        changed,
+        nested,
+        unread,
+    })
+}
+
+/// Reads `diff-tree -z --raw`: the paths, and whether something became a submodule that was none.
+fn changes(raw: &[u8]) -> (Vec<Vec<u8>>, bool) {
+    let mut fields = raw.split(|byte| *byte == 0);
+    let mut paths = Vec::new();
+    let mut nested = false;
+    while let (Some(modes), Some(path)) = (fields.next(), fields.next()) {
+        let mut modes = modes
+            .strip_prefix(b":")
+            .unwrap_or(modes)
+            .split(|byte| *byte == b' ');
+        let (old, new) = (modes.next(), modes.next());
+        nested |= new == Some(b"160000") && old != Some(b"160000");
+        paths.push(path.to_vec());
+    }
+    (paths, nested)
+}
+
+/// Takes the git directories of repositories inside the tree away. Git names a repository that it doesn't look into with
+/// a slash at the end; ignored ones stay ignored.
+async fn unnest(git: &Git, work_tree: &Path, aside: &Path) -> Result<(), WorkspaceError> {
+    for _ in 0..NESTING {
+        let others = git
+            .run("ls-files")
+            .args(["-z", "--others", "--exclude-standard"])
+            .output()
+            .await?;
+        let mut moved = false;
+        for path in others
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter(|path| path.ends_with(b"/"))
+        {
+            moved |= gitlinks::move_aside(work_tree, path, aside)?;
+        }
+        if !moved {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// An agent may have deleted its folder; then everything in it is deleted, and that is its work.
+fn make_folder_again(work_tree: &Path) -> Result<(), WorkspaceError> {
+    if fs::symlink_metadata(work_tree).is_ok_and(|metadata| metadata.is_dir()) {
+        return Ok(());
+    }
+    let _ = fs::remove_file(work_tree);
+    fs::create_dir_all(work_tree).map_err(WorkspaceError::io("make the folder", work_tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_differences_are_read_with_any_name() {
+        let raw = b":100644 100644 a b M\0a\nb \xff\0:000000 100644 0 c A\0d\0";
+        assert_eq!(changes(raw), (vec![b"a\nb \xff".to_vec(), b"d".to_vec()], false));
+        assert!(changes(b":000000 160000 0 a A\0sub\0").1);
+        assert!(!changes(b":160000 160000 a b M\0sub\0").1);
+        assert_eq!(changes(b""), (vec![], false));
+    }
+}

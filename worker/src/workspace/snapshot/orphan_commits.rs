@@ -1,0 +1,405 @@
+//! Commits that an agent made elsewhere than under the files that it left: they go to refs beside the attempt's own.
+//!
+//! Only the object files of the agent's clone are taken over, by hard links, into a git directory of the worker's: what
+//! else stands in the clone (configuration, hooks, places of other objects) has no say, so nothing is run and nothing
+//! of another repository is pushed. Commits that the files stand on are steps towards the attempt's own commit, and stay.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use ralph_shared::at_length::at_length;
+use ralph_shared::wire::{Stray, stray_refs};
+
+use super::gitlinks::inside;
+use super::modes::remove_tree;
+use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
+use crate::workspace::error::{GitError, WorkspaceError};
+use crate::workspace::git::Git;
+use crate::workspace::git::address;
+use crate::workspace::publish::push;
+use crate::workspace::publish::rebase;
+use crate::workspace::record::Folders;
+use crate::workspace::snapshot::orphan_refs::{Named, Place, named};
+use crate::workspace::snapshot::worktrees::{self, Linked};
+
+/// Strays of one attempt that are pushed.
+const MOST: usize = 50;
+/// What all of them may hold that is nowhere else, packed. Bytes.
+const BYTES: u64 = 1 << 30;
+/// Longest time for finding out what is nowhere else.
+const TIME: Duration = Duration::from_secs(5 * 60);
+/// Commits that are looked at.
+const LOOKED_AT: usize = 400;
+/// Object files that are taken over.
+const FILES: usize = 200_000;
+/// Longest name of an agent's that becomes part of a ref's. Bytes.
+const NAME_BYTES: usize = 120;
+
+impl Place {
+    fn what(&self) -> String {
+        match self {
+            Self::Branch(name) => format!("branch {name}"),
+            Self::Tag(name) => format!("tag {name}"),
+            Self::Stash(number) => format!("stash {number}"),
+            Self::Detached(_) => "detached HEAD".to_owned(),
+            Self::WorkTree(path) => format!("work tree {path}"),
+        }
+    }
+
+    /// The ref beside `attempt_ref` that it gets; the `index`-th one, where its own name can't be one.
+    fn name(&self, attempt_ref: &str, index: usize) -> String {
+        let (folder, own) = match self {
+            Self::Branch(name) => ("branches", name.clone()),
+            Self::Tag(name) => ("tags", name.clone()),
+            Self::Stash(number) => ("stashes", number.to_string()),
+            Self::Detached(number) => ("detached", number.to_string()),
+            Self::WorkTree(path) => ("worktrees", path.rsplit('/').next().unwrap_or(path).to_owned()),
+        };
+        let folder = format!("{}{folder}", stray_refs(attempt_ref));
+        let name = format!("{folder}/{own}");
+        let usable = own.len() <= NAME_BYTES && address::is_ref(&name) && !own.contains('\u{fffd}');
+        match usable {
+            true => name,
+            false => format!("{folder}-unnamed/{index}"),
+        }
+    }
+}
+
+/// What the agent's work is compared with.
+pub(in crate::workspace) struct Attempt<'a> {
+    /// Its ref (whole name).
+    pub name: &'a str,
+    /// Its commit. Hex object id, as all.
+    pub commit: &'a str,
+    /// Where it began.
+    pub start: &'a str,
+    /// Commits that are at the remote, as far as they are known.
+    pub known: Vec<&'a str>,
+}
+
+/// Pushes what the agent's clone in the work tree of `git` holds and the attempt doesn't. What can't be pushed says why, and waits only
+/// where that may change: what a server refuses by a rule would keep the workspace for ever.
+pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders: &Folders) -> Vec<Stray> {
+    let named = named(&folders.tree());
+    let is_known = |commit: &str| {
+        commit == attempt.start
+            || commit == attempt.commit
+            || attempt.known.contains(&commit)
+            || named.head.as_deref() == Some(commit)
+    };
+    let mut looked_at: Vec<&(Place, String)> =
+        named.all.iter().filter(|(_, commit)| !is_known(commit)).collect();
+    looked_at.truncate(LOOKED_AT);
+    let linked = linked(attempt, folders, &named);
+    if looked_at.is_empty() && linked.is_empty() {
+        return Vec::new();
+    }
+    match push_found(git, attempt, folders, &named, &looked_at, &linked).await {
+        Ok(strays) => strays,
+        Err(error) => {
+            tracing::warn!(%error, "commits that an agent left beside its work can't be looked into");
+            let waits = waits(&error);
+            let trees: Vec<_> = linked
+                .iter()
+                .map(|(linked, parent)| place(linked, parent))
+                .collect();
+            let all = looked_at.into_iter().chain(&trees).take(MOST);
+            let kept = |(place, commit): &(Place, String)| Stray {
+                waits,
+                ..stray(place, commit, Some(error.to_string()))
+            };
+            all.map(kept).collect()
+        }
+    }
+}
+
+/// The work trees beside the tree, and the commits that they stand on, as far as those are known.
+fn linked(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(Linked, String)> {
+    let parent = |linked: &Linked| {
+        let is_branch =
+            |place: &Place| matches!(place, Place::Branch(name) if Some(name.as_str()) == linked.branch());
+        let branch = named.all.iter().find(|(place, _)| is_branch(place));
+        let commit = branch.map(|(_, commit)| commit.as_str()).or(linked.detached());
+        commit.unwrap_or(attempt.start).to_owned()
+    };
+    let all = worktrees::of(folders).into_iter().take(MOST);
+    all.map(|linked| {
+        let parent = parent(&linked);
+        (linked, parent)
+    })
+    .collect()
+}
+
+fn place(linked: &Linked, commit: &str) -> (Place, String) {
+    (Place::WorkTree(linked.path.clone()), commit.to_owned())
+}
+
+/// Whether what could not even be looked at is tried again.
+fn waits(error: &WorkspaceError) -> bool {
+    error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. })
+}
+
+fn stray(place: &Place, commit: &str, error: Option<String>) -> Stray {
+    Stray {
+        what: place.what(),
+        commit: commit.to_owned(),
+        pushed_ref: None,
+        error,
+        waits: false,
+    }
+}
+
+/// What was found, and what of it is to be pushed.
+#[derive(Default)]
+struct Found {
+    strays: Vec<Stray>,
+    /// Commits and the refs (whole names) that they get.
+    going: Vec<(String, String)>,
+    /// Which of the strays each of these refs is for.
+    of: BTreeMap<String, usize>,
+}
+
+async fn push_found(
+    git: &Git,
+    attempt: &Attempt<'_>,
+    folders: &Folders,
+    named: &Named,
+    looked_at: &[&(Place, String)],
+    linked: &[(Linked, String)],
+) -> Result<Vec<Stray>, WorkspaceError> {
+    let dir = folders.strays();
+    at_length(|| take_over(git, attempt.start, folders, &dir))
+        .map_err(WorkspaceError::io("take over objects into", &dir))?;
+    let aside = git.at(dir);
+    let head = named.head.as_deref();
+    let whole = rebase::tree_of(git, attempt.commit).await?;
+    let mut trees = Vec::new();
+    let mut left = Vec::new();
+    for (linked, parent) in linked {
+        match linked.commit(&aside, parent).await {
+            Ok(commit) => trees.extend(commit.map(|commit| place(linked, &commit))),
+            Err(error) => {
+                let (place, commit) = place(linked, parent);
+                left.push(Stray {
+                    waits: waits(&error),
+                    ..stray(&place, &commit, Some(error.to_string()))
+                });
+            }
+        }
+    }
+    let looked_at: Vec<&(Place, String)> = looked_at.iter().copied().chain(&trees).collect();
+    let named = looked_at.as_slice();
+    let sorted = tokio::time::timeout(TIME, sort(&aside, attempt, &whole, head, named));
+    let Found {
+        mut strays,
+        going,
+        of,
+    } = match sorted.await {
+        Ok(found) => found?,
+        Err(_) => {
+            let why = || {
+                Some(format!(
+                    "looking through what was committed took over {} s",
+                    TIME.as_secs()
+                ))
+            };
+            let all = named.iter().take(MOST);
+            let told = all.map(|(place, commit)| stray(place, commit, why()));
+            return Ok(told.chain(left).collect());
+        }
+    };
+    let refused = push::create_all(&aside, &going, &stray_refs(attempt.name)).await;
+    for (name, index) in of {
+        match refused.get(&name) {
+            None => strays[index].pushed_ref = Some(name),
+            Some(error) => {
+                strays[index].error = Some(error.to_string());
+                strays[index].waits = error.trouble.retry_can_help() || error.trouble.is_elsewhere();
+            }
+        }
+    }
+    strays.append(&mut left);
+    Ok(strays)
+}
+
+/// Leaves out what the attempt, the remote or another one holds, and what goes beyond the bounds. `whole` is the attempt's tree.
+async fn sort(
+    git: &Git,
+    attempt: &Attempt<'_>,
+    whole: &str,
+    head: Option<&str>,
+    named: &[&(Place, String)],
+) -> Result<Found, WorkspaceError> {
+    let ids = named.iter().map(|(_, commit)| commit.as_str());
+    let compared = [attempt.start]
+        .into_iter()
+        .chain(head)
+        .chain(attempt.known.iter().copied());
+    let commits = commits(git, compared.clone().chain(ids)).await?;
+    let mut others: Vec<String> = compared
+        .filter_map(|id| commits.get(id))
+        .map(|at| at.id.clone())
+        .collect();
+    let mut found = Found::default();
+    let mut bytes = 0;
+    for (index, (place, commit)) in named.iter().enumerate() {
+        let Some(at) = commits.get(commit.as_str()) else {
+            continue;
+        };
+        // All of it is in the attempt's files; a stash has further commits for what was not tracked.
+        if at.tree == whole && !matches!(place, Place::Stash(_)) {
+            continue;
+        }
+        let size = match size_bytes(git, &at.id, &others).await {
+            Ok(0) => continue,
+            Ok(size) => size,
+            Err(error) => {
+                found.strays.push(stray(place, &at.id, Some(error.to_string())));
+                continue;
+            }
+        };
+        others.push(at.id.clone());
+        let over = if found.going.len() >= MOST {
+            Some(format!("an attempt keeps at most {MOST} of these"))
+        } else if size > BYTES - bytes {
+            Some(format!(
+                "it holds {} MiB more, and all of these may hold {}",
+                size >> 20,
+                BYTES >> 20
+            ))
+        } else {
+            None
+        };
+        let goes = over.is_none();
+        found.strays.push(stray(place, &at.id, over));
+        if goes {
+            bytes += size;
+            let mut name = place.name(attempt.name, index);
+            if found.of.contains_key(&name) {
+                name = format!("{}again/{index}", stray_refs(attempt.name));
+            }
+            found.of.insert(name.clone(), found.strays.len() - 1);
+            found.going.push((at.id.clone(), name));
+        }
+        if found.strays.len() >= 2 * MOST {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// A commit that is there.
+struct Known {
+    id: String,
+    tree: String,
+}
+
+/// Which of `ids` are commits, or tags of one; by what was asked for.
+async fn commits<'a>(
+    git: &Git,
+    ids: impl Iterator<Item = &'a str>,
+) -> Result<BTreeMap<String, Known>, GitError> {
+    let ids: Vec<&str> = ids.collect();
+    let input: String = ids
+        .iter()
+        .map(|id| format!("{id}^{{commit}}\n{id}^{{tree}}\n"))
+        .collect();
+    let checked = git
+        .run("cat-file")
+        .args(["--batch-check=%(objectname) %(objecttype)"])
+        // What isn't there was not made here.
+        .variable("GIT_NO_LAZY_FETCH", "1")
+        .input(input)
+        .output()
+        .await?
+        .text();
+    let lines: Vec<&str> = checked.lines().collect();
+    let mut known = BTreeMap::new();
+    for (id, pair) in ids.iter().zip(lines.chunks(2)) {
+        if let [commit, tree] = pair
+            && let (Some(commit), Some(tree)) = (commit.strip_suffix(" commit"), tree.strip_suffix(" tree"))
+        {
+            let at = Known {
+                id: commit.to_owned(),
+                tree: tree.to_owned(),
+            };
+            known.insert((*id).to_owned(), at);
+        }
+    }
+    Ok(known)
+}
+
+/// What `commit` holds that the others don't, as it lies on the disk; 0 when they hold all of it.
+async fn size_bytes(git: &Git, commit: &str, others: &[String]) -> Result<u64, GitError> {
+    let output = git
+        .run("rev-list")
+        .args(["--objects", "--disk-usage", commit, "--not"])
+        .args(others)
+        .output()
+        .await?;
+    Ok(output.word().parse().unwrap_or(u64::MAX))
+}
+
+/// Makes the git directory `dir` with the objects of the agent's clone and of what that was made from.
+fn take_over(git: &Git, start: &str, folders: &Folders, dir: &Path) -> io::Result<()> {
+    remove_tree(dir)?;
+    let lender = gitdir::lender(git.dir());
+    let format = ObjectFormat::of(start);
+    gitdir::make(dir, format, Head::Commit(start), lender.as_deref(), true, "")?;
+    let Some(objects) = inside(&folders.tree(), Path::new(".git/objects")) else {
+        return Ok(());
+    };
+    let mut left = FILES;
+    for folder in fs::read_dir(&objects)?.flatten() {
+        let name = folder.file_name();
+        let is_loose = name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
+        if !folder.file_type()?.is_dir() || !(is_loose || name == "pack") {
+            continue;
+        }
+        let to = dir.join("objects").join(&name);
+        fs::create_dir_all(&to)?;
+        for file in fs::read_dir(folder.path())?.flatten() {
+            let name = file.file_name();
+            let is_object = match is_loose {
+                true => name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit),
+                false => [".pack", ".idx"]
+                    .iter()
+                    .any(|end| name.to_string_lossy().ends_with(end)),
+            };
+            if !is_object || !file.file_type()?.is_file() {
+                continue;
+            }
+            left = left.checked_sub(1).ok_or_else(|| {
+                io::Error::other(format!("the clone has more than {FILES} files of objects"))
+            })?;
+            fs::hard_link(file.path(), to.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refs_are_beside_the_attempts_own() {
+        let attempt = "refs/ralph/attempts/f/t-1/1-d-2";
+        let rows = [
+            (Place::Branch("a/b".to_owned()), "branches/a/b"),
+            (Place::Tag("v1".to_owned()), "tags/v1"),
+            (Place::Stash(2), "stashes/2"),
+            (Place::Detached(0), "detached/0"),
+            (Place::WorkTree(".claude/worktrees/x".to_owned()), "worktrees/x"),
+            (Place::Branch("a:b".to_owned()), "branches-unnamed/7"),
+            (Place::Branch("\u{fffd}".to_owned()), "branches-unnamed/7"),
+            (Place::Tag("x".repeat(200)), "tags-unnamed/7"),
+        ];
+        for (place, name) in rows {
+            assert_eq!(place.name(attempt, 7), format!("{attempt}-strays/{name}"));
+        }
+    }
+}

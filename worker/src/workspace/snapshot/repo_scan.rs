@@ -1,0 +1,308 @@
+//! What the commit that a session starts from holds: the repository's own knowledge, and which of the asked paths are there.
+//! All of it is read from git, none from the agent's folder.
+
+use std::collections::{HashMap, HashSet};
+
+use ralph_shared::at_length::by_length;
+use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
+
+use crate::workspace::error::{GitError, WorkspaceError};
+use crate::workspace::folder::Workspace;
+use crate::workspace::git::Git;
+use crate::workspace::git::address;
+use crate::workspace::publish::rebase::is_ancestor;
+
+/// Knowledge files that are read, how large each may be, and all together: they go in one message. Bytes.
+const FILES: usize = 200;
+const FILE_BYTES: usize = 64 << 10;
+const ALL_BYTES: usize = 200 << 10;
+/// Paths of each sort that are told. With the files they stay far below what a message may have.
+const TOLD_PATHS: usize = 300;
+/// Commits whose renames are followed one by one.
+const COMMITS: usize = 1_000;
+/// Longest path that is told. Bytes.
+const PATH_BYTES: usize = 300;
+
+impl Workspace {
+    /// Looks up what `order` asks for in the commit that the work started from. `None` without a repository.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn survey(&self, order: &SurveyOrder) -> Result<Option<Survey>, WorkspaceError> {
+        let (Some(git), Some(head)) = (self.git_of(), self.start()) else {
+            return Ok(None);
+        };
+        let mut survey = Survey {
+            head: head.to_owned(),
+            ..Survey::default()
+        };
+        if let Some(since) = &order.since
+            && since != head
+            && address::is_object_id(since)
+        {
+            changed(git, since, &mut survey).await?;
+        }
+        if !order.paths.is_empty() {
+            look(git, &order.paths, &mut survey).await?;
+        }
+        let tree = knowledge_tree(git, head).await?;
+        if tree != order.knowledge {
+            survey.knowledge = Some(match tree {
+                Some(tree) => knowledge(git, tree, self.base().unwrap_or(head)).await?,
+                None => KnowledgeFolder::default(),
+            });
+        }
+        Ok(Some(survey))
+    }
+}
+
+/// What was added, deleted and renamed since a commit that may not be here, or be another branch's. What only that branch has was deleted
+/// nowhere.
+async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitError> {
+    let known = git
+        .run("cat-file")
+        .args(["-e", &format!("{since}^{{commit}}")])
+        .accept(&[0, 1, 128])
+        .output()
+        .await?;
+    if known.code != 0 {
+        return Ok(());
+    }
+    let changed = git
+        .run("diff-tree")
+        .args([
+            "-r",
+            "-z",
+            "--name-status",
+            "-M",
+            "-l500",
+            "--diff-filter=ADR",
+            since,
+        ])
+        .args([survey.head.as_str()])
+        .output()
+        .await?;
+    let mut words = changed
+        .stdout
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let (mut added, mut deleted) = (Vec::new(), Vec::new());
+    while let Some(status) = words.next() {
+        let Some(path) = words.next() else { break };
+        match status[0] {
+            b'A' => added.push(path),
+            b'D' => deleted.push(path),
+            _ => {
+                let Some(to) = words.next() else { break };
+                renamed(survey, path, to);
+            }
+        }
+    }
+    if !added.is_empty() && !deleted.is_empty() {
+        let steps = steps(git, since, &survey.head).await?;
+        let now = followed(&steps);
+        let added_now: HashSet<&[u8]> = added.iter().copied().collect();
+        let mut there = HashSet::new();
+        deleted.retain(|path| match now.get(path).filter(|to| added_now.contains(**to)) {
+            Some(to) => {
+                renamed(survey, path, to);
+                there.insert(*to);
+                false
+            }
+            None => true,
+        });
+        added.retain(|path| !there.contains(path));
+    }
+    added.into_iter().for_each(|path| tell(&mut survey.present, path));
+    if !deleted.is_empty() && is_ancestor(git, since, &survey.head).await? {
+        deleted
+            .into_iter()
+            .for_each(|path| tell(&mut survey.deleted, path));
+    }
+    Ok(())
+}
+
+/// The renames of each commit between two, oldest first, as git lists them: a file that was renamed and changed again and
+/// again is in the end too unlike what it was, but hardly from one commit to the next.
+async fn steps(git: &Git, since: &str, head: &str) -> Result<Vec<u8>, GitError> {
+    let most = format!("--max-count={COMMITS}");
+    let range = format!("{since}..{head}");
+    let options = [
+        "--reverse",
+        "--topo-order",
+        "-z",
+        "--name-status",
+        "-M",
+        "-l500",
+        "--diff-filter=R",
+        "--format=",
+        &most,
+        &range,
+        "--",
+    ];
+    Ok(git.run("log").args(options).output().await?.stdout)
+}
+
+/// Where each file is in the end that the steps tell of, by where it was at first.
+fn followed(steps: &[u8]) -> HashMap<&[u8], &[u8]> {
+    let mut words = steps
+        .split(|byte| *byte == 0)
+        .map(<[u8]>::trim_ascii_start)
+        .filter(|word| !word.is_empty());
+    let mut origins: HashMap<&[u8], &[u8]> = HashMap::new();
+    while let (Some(_), Some(from), Some(to)) = (words.next(), words.next(), words.next()) {
+        let origin = origins.remove(from).unwrap_or(from);
+        origins.insert(to, origin);
+    }
+    origins.into_iter().map(|(now, origin)| (origin, now)).collect()
+}
+
+fn renamed(survey: &mut Survey, from: &[u8], to: &[u8]) {
+    let short = from.len().max(to.len()) <= PATH_BYTES;
+    if short && survey.renamed.len() < TOLD_PATHS {
+        survey.renamed.push(Rename {
+            from: lossy(from),
+            to: lossy(to),
+        });
+    }
+}
+
+fn tell(paths: &mut Vec<String>, path: &[u8]) {
+    if paths.len() < TOLD_PATHS && path.len() <= PATH_BYTES {
+        paths.push(lossy(path));
+    }
+}
+
+fn lossy(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+/// A path is there as a file or a folder, or as the end of one: entries often name a file without its folders.
+async fn look(git: &Git, paths: &[String], survey: &mut Survey) -> Result<(), GitError> {
+    let listed = git
+        .run("ls-tree")
+        .args(["-r", "-z", "--name-only", &survey.head])
+        .output()
+        .await?;
+    let asked: HashSet<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
+    let found = by_length(listed.stdout.len(), || present(&listed.stdout, &asked));
+    for path in paths {
+        if found.contains(path.as_bytes()) {
+            survey.present.push(path.clone());
+        } else {
+            survey.missing.push(path.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Which of the asked paths are there: as a file, as a folder, or as the end of a file's path.
+fn present<'a>(files: &[u8], asked: &HashSet<&'a [u8]>) -> HashSet<&'a [u8]> {
+    let mut found = HashSet::new();
+    for file in files.split(|byte| *byte == 0) {
+        let mut note = |part: &[u8]| found.extend(asked.get(part).copied());
+        note(file);
+        for (at, _) in file.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            note(&file[..at]);
+            note(&file[at + 1..]);
+        }
+    }
+    found
+}
+
+async fn knowledge_tree(git: &Git, head: &str) -> Result<Option<String>, GitError> {
+    let found = git
+        .run("rev-parse")
+        .args(["--verify", "--quiet", &format!("{head}:{KNOWLEDGE_FOLDER}")])
+        .accept(&[0, 1, 128])
+        .output()
+        .await?;
+    Ok((found.code == 0)
+        .then(|| found.word())
+        .filter(|tree| !tree.is_empty()))
+}
+
+/// Ids of what the folder holds in a commit, by name. Nothing where it holds none, or where the commit isn't here.
+async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
+    let listed = git
+        .run("ls-tree")
+        .args(["-z", &format!("{commit}:{KNOWLEDGE_FOLDER}")])
+        .accept(&[0, 128])
+        .output()
+        .await?;
+    let mut held = HashMap::new();
+    for line in listed.stdout.split(|byte| *byte == 0) {
+        let line = String::from_utf8_lossy(line);
+        if let Some((about, name)) = line.split_once('\t')
+            && let Some(id) = about.split_whitespace().nth(2)
+        {
+            held.insert(name.to_owned(), id.to_owned());
+        }
+    }
+    Ok(held)
+}
+
+/// The folder's own Markdown files; no links, nothing in folders below. A path of this name that is no folder holds none. Of each it
+/// is told whether `base` has the same.
+async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolder, GitError> {
+    let at_base = held(git, base).await?;
+    let listed = git
+        .run("ls-tree")
+        .args(["-z", "-l", &tree])
+        .accept(&[0, 128])
+        .output()
+        .await?;
+    let mut folder = KnowledgeFolder {
+        tree: Some(tree),
+        ..KnowledgeFolder::default()
+    };
+    let mut bytes = 0;
+    for line in listed.stdout.split(|byte| *byte == 0) {
+        let line = String::from_utf8_lossy(line);
+        let Some((about, name)) = line.split_once('\t') else {
+            continue;
+        };
+        let mut about = about.split_whitespace();
+        let (Some(mode), Some("blob"), Some(id), Some(size)) =
+            (about.next(), about.next(), about.next(), about.next())
+        else {
+            continue;
+        };
+        if !mode.starts_with("100") || !name.ends_with(".md") || name.starts_with('.') {
+            continue;
+        }
+        let size: usize = size.parse().unwrap_or(usize::MAX);
+        if size > FILE_BYTES
+            || folder.files.len() >= FILES
+            || bytes + size > ALL_BYTES
+            || name.len() > PATH_BYTES
+        {
+            folder.left_out += 1;
+            continue;
+        }
+        bytes += size;
+        let text = git.run("cat-file").args(["blob", id]).output().await?.text();
+        folder.files.push(KnowledgeText {
+            name: name.to_owned(),
+            text,
+            at_base: at_base.get(name).is_some_and(|there| there == id),
+        });
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_followed_through_all_their_names() {
+        let steps = b"R090\0a\0b\0R100\0x\0y\0\nR070\0b\0c\0R080\0y\0x\0";
+        let now = followed(steps);
+        let of = |name: &str| now.get(name.as_bytes()).map(|now| String::from_utf8_lossy(now));
+        assert_eq!(of("a").as_deref(), Some("c"));
+        assert_eq!(of("x").as_deref(), Some("x"));
+        assert_eq!(of("b"), None);
+        assert!(followed(b"").is_empty());
+    }
+}

@@ -1,0 +1,162 @@
+//! Further work trees of its clone that an agent made inside its tree (`git worktree add`): each is a copy of the repository, and no
+//! part of the attempt. So they are moved into the worker's folder before git looks at the tree. What is committed in them is a stray
+//! like any other; what isn't becomes one.
+//!
+//! ```text
+//! tree/PATH/.git ─► tree/.git/worktrees/NAME      tree/PATH is moved to linked/NAME
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::gitlinks::{inside, lexical, read};
+use super::{commit, modes};
+use crate::workspace::error::WorkspaceError;
+use crate::workspace::git::Git;
+use crate::workspace::record::{self, Folders};
+use crate::workspace::{git::address, publish::rebase};
+
+/// Where an agent's clone lists them.
+const LIST: &str = ".git/worktrees";
+/// How many are looked at.
+const MOST: usize = 1_000;
+
+/// One that was moved away.
+#[derive(Debug)]
+pub(in crate::workspace) struct Linked {
+    /// Where it was, from the tree's root; lossily as UTF-8.
+    pub path: String,
+    /// What its `HEAD` says: a commit, or `ref: ` and a name.
+    pub head: String,
+    place: PathBuf,
+}
+
+/// Moves them away.
+///
+/// # Errors
+/// When the disk refuses it.
+pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), WorkspaceError> {
+    let tree = folders.tree();
+    let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for list in listed(&tree) {
+        if let (Some(path), Some(name)) = (path_of(&tree, &list), list.file_name())
+            && leads_back(&tree, &path)
+        {
+            found.push((path, folders.linked().join(name)));
+        }
+    }
+    // The inner ones first.
+    found.sort();
+    for (path, place) in found.into_iter().rev() {
+        let Some(folder) = inside(&tree, &path) else {
+            continue;
+        };
+        record::make_private(&folders.linked())?;
+        let above = folder.parent().unwrap_or(&tree);
+        modes::open_folder(above)
+            .and_then(|()| modes::open_folder(&folder))
+            .and_then(|()| fs::rename(&folder, &place))
+            .map_err(WorkspaceError::io("move away", &folder))?;
+        tracing::info!(path = %path.display(), "a further work tree is no part of the work");
+    }
+    Ok(())
+}
+
+/// Those that were moved away, by now or earlier.
+pub(in crate::workspace) fn of(folders: &Folders) -> Vec<Linked> {
+    let tree = folders.tree();
+    let lists = listed(&tree).into_iter().filter_map(|list| {
+        let place = folders.linked().join(list.file_name()?);
+        let path = path_of(&tree, &list)?;
+        place.is_dir().then(|| Linked {
+            path: path.to_string_lossy().into_owned(),
+            head: read(&list.join("HEAD")).unwrap_or_default().trim().to_owned(),
+            place,
+        })
+    });
+    lists.collect()
+}
+
+impl Linked {
+    /// The branch that is checked out in it.
+    pub(in crate::workspace) fn branch(&self) -> Option<&str> {
+        self.head.strip_prefix("ref: refs/heads/")
+    }
+
+    /// The commit that is checked out in it on no branch. Hex object id.
+    pub(in crate::workspace) fn detached(&self) -> Option<&str> {
+        Some(self.head.as_str()).filter(|head| address::is_object_id(head))
+    }
+
+    /// Commits what isn't committed in it, onto `parent`; `None` when there is nothing. `git` has the objects of the agent's clone, and
+    /// an index that nobody needs.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(in crate::workspace) async fn commit(
+        &self,
+        git: &Git,
+        parent: &str,
+    ) -> Result<Option<String>, WorkspaceError> {
+        modes::open_up(&self.place)
+            .and_then(|()| modes::remove_odd_rules(&self.place).map(drop))
+            .map_err(WorkspaceError::io("look into", &self.place))?;
+        let git = git.at(git.dir().to_owned()).with_tree(self.place.clone());
+        git.run("read-tree").args(["--reset", parent]).output().await?;
+        git.run("add").args(["-A", "."]).output().await?;
+        let tree = git.run("write-tree").output().await?.word();
+        if tree == rebase::tree_of(&git, parent).await? {
+            return Ok(None);
+        }
+        let date = git.run("show").args(["-s", "--format=%cI", parent]).output();
+        // The same each time, so that what is pushed already is found there.
+        let date = date.await?.word();
+        let author = commit::author(&git);
+        let made = git
+            .run("commit-tree")
+            .args(["--no-gpg-sign", "-p", parent, "-F", "-", &tree])
+            .variable("GIT_AUTHOR_NAME", &author.name)
+            .variable("GIT_AUTHOR_EMAIL", &author.email)
+            .variable("GIT_AUTHOR_DATE", &date)
+            .variable("GIT_COMMITTER_NAME", &author.name)
+            .variable("GIT_COMMITTER_EMAIL", &author.email)
+            .variable("GIT_COMMITTER_DATE", &date)
+            .input(format!("Not committed in the work tree {}\n", self.path));
+        Ok(Some(made.output().await?.word()))
+    }
+}
+
+/// The folders in which a clone keeps what it knows of its further work trees.
+fn listed(tree: &Path) -> Vec<PathBuf> {
+    let list = inside(tree, Path::new(LIST)).and_then(|list| fs::read_dir(list).ok());
+    let entries = list.into_iter().flatten().flatten().take(MOST);
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+    folders.sort();
+    folders
+}
+
+/// Where a work tree is, from the root of the tree, if it is in there.
+fn path_of(tree: &Path, list: &Path) -> Option<PathBuf> {
+    let dir = below(tree, &list.join(read(&list.join("gitdir"))?.trim()))?;
+    let path = dir.parent()?;
+    (dir.ends_with(".git") && !path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
+/// Whether what lies there is a work tree of the tree's own clone.
+fn leads_back(tree: &Path, path: &Path) -> bool {
+    let dir = inside(tree, path).and_then(|folder| {
+        let place = read(&folder.join(".git"))?;
+        below(tree, &folder.join(place.strip_prefix("gitdir:")?.trim()))
+    });
+    dir.is_some_and(|dir| dir.parent() == Some(Path::new(LIST)))
+}
+
+/// A path of an agent's from the root of the tree, which git may know by another name; no link is followed in it.
+fn below(tree: &Path, path: &Path) -> Option<PathBuf> {
+    let path = lexical(path);
+    let known = tree.canonicalize().ok();
+    let found = path.strip_prefix(tree).ok();
+    let found = found.or_else(|| path.strip_prefix(known.as_ref()?).ok());
+    found.map(Path::to_owned)
+}
