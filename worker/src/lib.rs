@@ -1,27 +1,19 @@
-//! Ralph's worker: takes work from a pool, runs one agent session a slot in a workspace of its own, and reports.
+//! Ralph's worker: takes work from a pool, runs one agent session a slot in its own workspace, and reports.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`config`] | flags, environment and the agents of this machine |
-//! | [`home`] | the data folder: lock, identity, what ran when an earlier life ended |
-//! | [`coordinator`] | the other end of every message: hello, claim, heartbeat, decide, blob, report |
-//! | [`spool`] | reports on disk until they are settled |
-//! | [`instance`], [`crate::instance::drain`] | one incarnation from its hello on; how it ends |
-//! | [`crate::instance::allowances`] | what the sessions used, and may use |
-//! | [`crate::instance::slot`], [`crate::instance::heartbeat`] | the two loops: claiming and working; renewing and being told |
-//! | [`crate::instance::availability`] | which agents a worker offers, when one fails at the door |
-//! | [`dispatch`] | one dispatch: prepare, run or integrate, push, report |
-//! | [`crate::dispatch::context_files`], [`crate::dispatch::outgoing`] | texts too long for a prompt go in as files; what leaves goes without secrets |
-//! | [`workspace`] | git (DESIGN 6) |
-//! | [`session`] | one ACP conversation (DESIGN 5) |
-//! | [`crate::instance::prune`], [`crate::instance::upkeep`] | branches of old attempts go from their remotes; mirrors are packed, caches that nobody uses go |
-//! | [`sandbox`] | what an agent may reach (DESIGN 5) |
-//! | [`tools`] | the user's own compilers, interpreters and package managers, inside the sandbox |
-//! | [`reminder`] | what is wrong is said again while it lasts |
-//! | [`disk`] | how full a disk is |
-//! | [`doctor`] | whether this machine could work |
-//! | [`chat`] | an interactive session at a terminal |
-//! | [`color`], [`signals`] | colours of both, and how they are told to stop |
+//! | [`config`] | reads flags, environment and the agents of this machine |
+//! | [`home`] | owns the data folder: lock, identity, notes of what runs |
+//! | [`coordinator`] | sends and answers messages: hello, claim, heartbeat, decide, blob, report |
+//! | [`instance`] | runs one worker process from hello to the end of its drain: slots, heartbeats, limits, upkeep |
+//! | [`dispatch`] | runs one dispatch: prepare, session or integration, push, report |
+//! | [`spool`] | keeps reports on disk until the coordinator has settled them |
+//! | [`workspace`] | git: clones, snapshots, landings (DESIGN 6) |
+//! | [`session`] | one ACP conversation with an agent (DESIGN 5) |
+//! | [`sandbox`] | limits what an agent may reach (DESIGN 5) |
+//! | [`tools`] | finds the user's compilers, interpreters and package managers, and opens them in the sandbox |
+//! | [`doctor`], [`chat`] | `doctor` checks this machine; `chat` is an interactive session |
+//! | [`disk`], [`reminder`], [`color`], [`signals`] | disk usage, repeated warnings, terminal colours, stop signals |
 //! | [`faults`] | named points at which tests kill or stop the process |
 
 pub mod chat;

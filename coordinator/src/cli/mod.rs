@@ -1,7 +1,7 @@
-//! The command line (SPEC 9.1), a file a noun. Everything but `crate::cli::server::serve`, `crate::cli::server::up`, `migrate` and `crate::cli::server::doctor` talks to the HTTP API.
+//! The command line (SPEC 9.1). Every command but `serve`, `up`, `migrate` and `doctor` talks to the HTTP API.
 //!
-//! Standard output is for results, standard error for progress and messages. Exit codes are those of SPEC 3.5: 0, 1 for a
-//! failure, 2 for wrong usage, and the outcome's code where a command waited for a run.
+//! Standard output carries results, standard error progress and messages. Exit codes are those of SPEC 3.5: 0, 1 for a
+//! failure, 2 for wrong usage, and the outcome's code of a command that waited for a run.
 
 mod args;
 mod client;

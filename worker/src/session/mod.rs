@@ -1,31 +1,21 @@
-//! One ACP session: an agent process in a workspace, from its handshake to its last descendant's end (SPEC 3.2, 3.4,
-//! 3.6, 5, 7.2, 7.3; DESIGN 5).
+//! One ACP session: an agent process in a workspace, from its handshake to its last descendant's end (DESIGN 5).
 //!
 //! An agent is untrusted. Whatever it does, [`run()`] returns within its limits and leaves no process behind, its memory is
-//! bounded, and what it says is redacted before it leaves. Retries, sigils, git and where the transcript is published
-//! are others' business.
+//! bounded, and its words are redacted before they leave. Retries, sigils, git and the transcript's stream live elsewhere.
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`spec`] | what a session is given, and what it leaves |
-//! | [`mod@run`] | start, conversation, cleaning up |
-//! | [`crate::session::protocol::handshake`] | from the agent's start to a session that is ready for its prompt |
-//! | [`crate::session::limits::start_time`] | how long an agent may take until then |
-//! | [`script`] | what is said to the agent in which order, and how it is ended |
-//! | [`interactive`], [`operator`] | the same with a person who says something, turn after turn |
+//! | [`spec`] | the input of a session and its result |
+//! | [`mod@run`] | start, conversation, cleanup |
+//! | [`script`] | the order of turns with an agent, and how it is ended |
+//! | [`interactive`], [`operator`] | the same with a person at a terminal |
 //! | [`conversation`] | the event loop: one step, one event |
-//! | [`crate::session::process::agent`], [`crate::session::process::leftovers`] | the process, its environment, and everything that it leaves behind |
-//! | [`crate::session::process::logins`], [`crate::session::process::refreshed_login`] | files that are copied into the private home, and back; what of them may differ then |
-//! | [`crate::session::protocol::lines`], [`crate::session::protocol::peer`] | lines and JSON-RPC messages |
-//! | [`crate::session::transcript::record`], [`crate::session::protocol::content`], [`crate::session::transcript::tools`], [`crate::session::limits::usage`] | what updates add up to; what they hold, as text; tool calls; tokens and cost |
-//! | [`crate::session::protocol::introduction`], [`crate::session::protocol::capabilities`] | what the agent says of itself; choosing a model and a mode |
-//! | [`crate::session::client::requests`], [`crate::session::client::files`], [`crate::session::client::terminal`], [`crate::session::process::tail`], [`crate::session::client::permissions`], [`crate::session::client::pattern`] | what the agent asks for, and what it may |
-//! | [`crate::session::limits::disk`] | whether a session fills the disk |
-//! | [`resume`] | whether an agent that ended in the middle of its turn is started again |
-//! | [`check`] | what the agent said is looked at before the session ends |
-//! | [`crate::session::limits::allowance`], [`crate::session::limits::price`] | what it used, and what it may use of its run's cost and tokens; what it costs |
-//! | [`limits`], [`unavailable`] | pure decisions: when to end, whose fault it is |
-//! | [`transcript`], [`redaction`], [`crate::session::redaction::tail`], [`crate::session::redaction::secrets`] | what is shown while it runs, without secrets |
+//! | [`protocol`] | JSON-RPC, handshake, capabilities, content |
+//! | [`client`] | requests of the agent: permissions, files, terminals, questions |
+//! | [`process`] | the agent's process, its logins, its leftovers |
+//! | [`limits`] | when a session ends: time, turns, disk, cost and tokens |
+//! | [`transcript`], [`redaction`] | what is shown while it runs, without secrets |
+//! | [`check`], [`resume`], [`unavailable`] | decisions: correct once, restart after a crash, whose fault a failure is |
 
 mod check;
 pub mod client;

@@ -1,4 +1,4 @@
-//! TODO api::http
+//! What every route shares: authentication, limits, idempotency, problem documents, the server itself.
 
 pub(crate) mod access;
 pub(crate) mod app;

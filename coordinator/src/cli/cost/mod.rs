@@ -1,4 +1,4 @@
-//! TODO cli::cost
+//! Cost: the commands `cost` and `budget`, and the words for amounts and estimates.
 
 pub(crate) mod commands;
 pub(crate) mod estimate;

@@ -1,4 +1,4 @@
-//! TODO cli::reference
+//! Commands that describe the program: manual pages, completions, JSON schemas.
 
 pub(crate) mod completions;
 pub(crate) mod documents;

@@ -1,4 +1,4 @@
-//! TODO cli::server
+//! Commands that start, check and configure a coordinator on this machine.
 
 pub(crate) mod config;
 pub(crate) mod doctor;

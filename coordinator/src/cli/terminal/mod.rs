@@ -1,4 +1,4 @@
-//! TODO cli::terminal
+//! What commands share at a terminal: tables, colours, times, questions, pager and editor.
 
 pub(crate) mod color;
 pub(crate) mod condition;

@@ -1,4 +1,4 @@
-//! TODO domain::routing
+//! Which model an attempt gets, and why.
 
 pub mod adaptive;
 pub mod strategy;

@@ -1,4 +1,4 @@
-//! TODO domain::scheduling
+//! Which tasks may start now, in which order, and on which slots.
 
 pub mod availability;
 pub mod capability;

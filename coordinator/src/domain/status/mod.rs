@@ -1,4 +1,4 @@
-//! TODO domain::status
+//! The state of features and tasks in words, why a task waits, and what a person can do.
 
 pub mod choices;
 pub mod condition;

@@ -1,4 +1,4 @@
-//! TODO domain::text
+//! Texts that people and agents write and read, parsed or shortened.
 
 pub mod document;
 pub mod excerpt;

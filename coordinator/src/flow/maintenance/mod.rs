@@ -1,4 +1,4 @@
-//! TODO flow::maintenance
+//! Jobs that run by the clock: each is idempotent and may be killed at any moment.
 
 pub mod expired;
 pub mod recount;

@@ -1,4 +1,15 @@
-//! TODO flow::memory
+//! The memory: what earlier iterations left, and what of it a prompt shows (SPEC 6).
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`context`] | reads the memory for a batch of claims and lays it out for each prompt |
+//! | `questions`, [`recall`], [`select`] | ask the index what helps, rank the hits, choose what is shown |
+//! | [`embedding`], [`embed_entries`], [`similarity`] | use an embedding model, where one is configured |
+//! | `layout`, `wording` | fit entries into the prompt's budget and phrase them |
+//! | [`capture`] | stores what a report leaves: failure reports, learnings, knowledge, notes |
+//! | [`repo_scan`] | takes in the repository's own knowledge at the commit that a session starts from |
+//! | [`library`] | serves people: fill, search, correct |
+//! | [`upkeep`], [`lifecycle`], [`distill`] | keep the memory within its bounds and merge entries that say the same |
 
 pub mod capture;
 pub mod context;

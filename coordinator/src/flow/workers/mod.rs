@@ -1,4 +1,4 @@
-//! TODO flow::workers
+//! What the coordinator answers workers, and what it does about workers that fall silent or fail everything.
 
 pub mod health;
 pub mod heartbeat;

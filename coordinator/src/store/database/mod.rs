@@ -1,4 +1,4 @@
-//! TODO store::database
+//! The connection to Postgres: addresses, pool, migrations, commits.
 
 pub(crate) mod commit;
 pub(crate) mod connect;

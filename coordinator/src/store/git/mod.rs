@@ -1,4 +1,4 @@
-//! TODO store::git
+//! Rows about branches and refs: integrations, operations, gates, attempt refs.
 
 pub mod attempt_refs;
 pub mod gate;

@@ -1,4 +1,4 @@
-//! TODO store::queue
+//! The queue of ready tasks, and what keeps tasks out of it.
 
 pub mod collisions;
 pub mod concurrency_keys;

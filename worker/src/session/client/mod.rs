@@ -1,4 +1,4 @@
-//! TODO session::client
+//! What an agent may ask of its client: permissions, files, terminals, questions.
 
 pub(crate) mod elicitation;
 pub(crate) mod files;

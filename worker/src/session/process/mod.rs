@@ -1,4 +1,4 @@
-//! TODO session::process
+//! The agent's process, its logins, and everything it leaves running.
 
 pub(crate) mod agent;
 pub(crate) mod leftovers;

@@ -1,4 +1,4 @@
-//! TODO session::protocol
+//! JSON-RPC with the agent, from the handshake to the content of updates.
 
 pub(crate) mod capabilities;
 pub(crate) mod content;

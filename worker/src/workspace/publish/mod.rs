@@ -1,4 +1,4 @@
-//! TODO workspace::publish
+//! How work reaches the remote: attempt refs, the feature branch, and the branches that people ask for.
 
 pub(crate) mod attempt_refs;
 pub(crate) mod branch;
