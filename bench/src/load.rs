@@ -4,9 +4,12 @@ use anyhow::bail;
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
-use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
+use ralph_coordinator::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 use serde_json::json;
 use sqlx::PgPool;
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use ralph_coordinator::flow::claim::Opened;
+use ralph_coordinator::flow::claim::opened::Opened;
 use ralph_coordinator::flow::{Settings, assignment::context};
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;

@@ -14,7 +14,7 @@ use ralph_shared::ids::FeatureId;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::api::http::app::App;
+use crate::services::Deps;
 use crate::store::view::{self, Progress};
 
 /// How often a watched feature is read when nothing signals.
@@ -41,9 +41,13 @@ struct Said {
 }
 
 /// The feature's progress as events named `progress`, the last one when its run is over.
-pub fn events(app: &App, id: FeatureId) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
-    let feed = app.feeds.join(app, id);
-    let shutdown = app.shutdown.clone();
+pub fn events(
+    feeds: &Feeds,
+    deps: &Deps,
+    shutdown: CancellationToken,
+    id: FeatureId,
+) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
+    let feed = feeds.join(deps, &shutdown, id);
     let state = (feed.latest.clone(), feed, shutdown, false);
     futures::stream::unfold(state, |(mut latest, feed, shutdown, ended)| async move {
         if ended {
@@ -69,15 +73,15 @@ async fn next(latest: &mut watch::Receiver<Option<Arc<Said>>>) -> Option<Arc<Sai
 }
 
 impl Feeds {
-    fn join(&self, app: &App, id: FeatureId) -> Arc<Feed> {
+    fn join(&self, deps: &Deps, shutdown: &CancellationToken, id: FeatureId) -> Arc<Feed> {
         let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(feed) = feeds.get(&id).and_then(Weak::upgrade) {
             return feed;
         }
         feeds.retain(|_, feed| feed.strong_count() > 0);
         let (sender, latest) = watch::channel(None);
-        let token = app.shutdown.child_token();
-        tokio::spawn(read(app.clone(), id, sender, token.clone()));
+        let token = shutdown.child_token();
+        tokio::spawn(read(deps.clone(), id, sender, token.clone()));
         let feed = Arc::new(Feed {
             latest,
             _reader: token.drop_guard(),
@@ -88,22 +92,17 @@ impl Feeds {
 }
 
 /// Reads a feature until nobody watches it.
-async fn read(app: App, id: FeatureId, sender: watch::Sender<Option<Arc<Said>>>, ended: CancellationToken) {
+async fn read(deps: Deps, id: FeatureId, sender: watch::Sender<Option<Arc<Said>>>, ended: CancellationToken) {
     // Without signals the poll alone does it (DESIGN 1.5).
-    let signals = app
-        .deps
-        .bus
-        .client
-        .subscribe(app.deps.bus.subjects.events(id))
-        .await;
+    let signals = deps.bus.client.subscribe(deps.bus.subjects.events(id)).await;
     let mut signals = signals.map_or_else(
         |_| futures::stream::pending().left_stream(),
         |s| s.map(|_| ()).right_stream(),
     );
     let mut shown: Option<Progress> = None;
     loop {
-        let lease_ms = app.deps.settings.lease_ms();
-        let read = async { view::progress(&mut *app.deps.db.acquire().await?, id, lease_ms).await }.await;
+        let lease_ms = deps.settings.lease_ms();
+        let read = async { view::progress(&mut *deps.db.acquire().await?, id, lease_ms).await }.await;
         match read {
             Ok(Some(progress)) if shown.as_ref().is_some_and(|shown| same(shown, &progress)) => {}
             Ok(Some(progress)) => {

@@ -15,7 +15,7 @@ use super::{
 use crate::api::http::app::App;
 use crate::api::{
     features::{edit, retention, texts},
-    http::{access, caller, idempotency, locate},
+    http::{access, audit, idempotency, locate},
     memory::restore,
     openapi::routes,
     tasks::dependencies,
@@ -30,12 +30,12 @@ pub fn all(app: &App) -> axum::Router<App> {
         .route_layer(from_fn_with_state(app.clone(), access::may_read));
     let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = submits()
-        .route_layer(from_fn_with_state(app.clone(), caller::noted))
+        .route_layer(from_fn_with_state(app.clone(), audit::noted))
         .route_layer(from_fn(locate::within))
         .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
-        .route_layer(from_fn_with_state(app.clone(), caller::noted))
+        .route_layer(from_fn_with_state(app.clone(), audit::noted))
         .route_layer(from_fn(locate::within))
         .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));

@@ -24,6 +24,7 @@ use super::retention::Retention;
 use super::shares::Shares;
 use super::telemetry::Telemetry;
 use super::unknown::{unknown, warn};
+use crate::config::read::chosen;
 
 /// The file's name; it is looked for here and in the folders above.
 const NAME: &str = ".ralph.toml";
@@ -363,22 +364,6 @@ impl Config {
 fn named() -> Option<PathBuf> {
     let named = std::env::var_os("RALPH_CONFIG").filter(|name| !name.is_empty());
     named.map(PathBuf::from)
-}
-
-/// What a variable says, else the file. A variable that is empty counts as one that isn't set.
-pub(super) fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
-    let variable = variable.filter(|text| !text.is_empty());
-    variable.or_else(|| file.map(str::to_owned))
-}
-
-/// The file as it is.
-///
-/// # Errors
-/// When it can't be read, or is no TOML.
-pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
-    Config::text(path)?
-        .parse()
-        .with_context(|| format!("{} can't be used", path.display()))
 }
 
 #[cfg(test)]

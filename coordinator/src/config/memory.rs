@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use ralph_shared::{environment, file};
 use serde::Deserialize;
 
-use super::file::chosen;
 use super::sections::SectionsTable;
+use crate::config::read::chosen;
 use crate::domain::recall::lifecycle::{Bounds, Distill};
 use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;

@@ -9,6 +9,7 @@ mod file;
 mod key;
 mod keys;
 mod memory;
+pub(crate) mod read;
 mod repositories;
 mod retention;
 mod sections;
@@ -16,11 +17,10 @@ mod shares;
 mod telemetry;
 mod unknown;
 
+pub use crate::config::read::read_table;
 pub use budgets::Budgets;
 pub use effective::{Given, Setting, Source, effective, shown};
-pub use file::{
-    Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace, read_table,
-};
+pub use file::{Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace};
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::Memory;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::file::chosen;
+use crate::config::read::chosen;
 use crate::tracer::{ENDPOINT_VARIABLES, Tracer};
 
 /// Where collectors take OTLP over gRPC.

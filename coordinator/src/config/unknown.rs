@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::file::read_table;
 use super::keys::{KEYS, WITHOUT_EFFECT};
+use crate::config::read::read_table;
 use crate::domain::graph::nearest;
 
 /// Tells of a key that nobody reads, once: a command may read its file several times.

@@ -9,11 +9,14 @@ use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
 use ralph_coordinator::flow::Settings;
-use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::services::{self, Deps, Reserved};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
 use ralph_coordinator::waiting::Waiting;
+use ralph_coordinator::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::logging::{self, LogFormat};
 use ralph_shared::subjects::Subjects;

@@ -7,9 +7,12 @@ use ralph_coordinator::domain::scheduling::capability::Offer;
 use ralph_coordinator::domain::states::{FailurePolicy, TaskState};
 use ralph_coordinator::flow::control::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::finish;
-use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::{Locked, NewFeature};
+use ralph_coordinator::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::EndReason;
 use ralph_tests::harness::{FeatureOptions, World};

@@ -3,9 +3,12 @@
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::TaskState;
-use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
+use ralph_coordinator::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 use ralph_tests::harness::{FeatureOptions, World};
 use sqlx::PgPool;
 

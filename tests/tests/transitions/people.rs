@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::run::defaults::TaskDefaults;
 use ralph_coordinator::domain::states::TaskState;
 use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
 use ralph_coordinator::flow::edit::dependencies::{self, Change};
-use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::submit::add_task::{self, Addition};
 use ralph_coordinator::flow::{
     control::approve,

@@ -6,9 +6,12 @@ use ralph_coordinator::domain::run::{Run, RunSettings};
 use ralph_coordinator::domain::states::FeatureState;
 use ralph_coordinator::flow::control::{self, FeatureCommand, Steered};
 use ralph_coordinator::flow::finish;
-use ralph_coordinator::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
+use ralph_coordinator::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 use ralph_shared::ids::RunId;
 use ralph_tests::harness::World;
 

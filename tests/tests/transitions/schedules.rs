@@ -5,11 +5,14 @@ use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::scheduling::schedule::Missed;
 use ralph_coordinator::domain::states::FeatureState;
-use ralph_coordinator::flow::submit::{self, Start, Submission, TaskDefaults};
 use ralph_coordinator::flow::submit::{copy, hook, schedule};
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
 use ralph_coordinator::store::feature::schedule::NewSchedule;
+use ralph_coordinator::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission},
+};
 use ralph_shared::ids::FeatureId;
 use ralph_tests::harness::World;
 use time::{Duration, OffsetDateTime};

@@ -1,10 +1,10 @@
 //! What people, or the end of a feature, wish of branches, and what becomes of that as things stand.
 
 use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::run::defaults::TaskDefaults;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::control::{Steered, TaskCommand};
 use ralph_coordinator::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
-use ralph_coordinator::flow::submit::TaskDefaults;
 use ralph_coordinator::flow::submit::add_task::{self, Added, Addition};
 use ralph_coordinator::flow::{finish, integrate, workers::rescue};
 use ralph_shared::ids::TaskId;

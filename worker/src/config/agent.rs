@@ -8,8 +8,8 @@ use anyhow::{Context as _, bail};
 use ralph_shared::agents::presets::{self, Preset};
 
 use super::file::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
-use super::machine::{absolute, split, values};
 use super::mcp::mcp_server;
+use crate::config::values::{absolute, split, values};
 use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule};
 
 /// Longest name of an account.

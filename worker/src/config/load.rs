@@ -9,7 +9,8 @@ use ralph_shared::machine::dir_pool;
 use ralph_shared::subjects::{Subjects, is_label};
 
 use super::args::RunArgs;
-use super::machine::{Machine, absolute};
+use super::machine::Machine;
+use crate::config::values::absolute;
 use crate::sandbox::{SandboxMode, is_for_tools};
 
 /// A worker's configuration, complete and checked.

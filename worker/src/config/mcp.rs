@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
 use anyhow::bail;
 
 use super::file::McpTable;
-use super::machine::{split, values};
+use crate::config::values::{split, values};
 use crate::session::secret_values;
 
 /// What a table configures; its secrets are added to `secrets`.

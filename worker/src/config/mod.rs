@@ -19,6 +19,7 @@ mod machine;
 mod mcp;
 mod rules;
 mod stock;
+pub(crate) mod values;
 
 pub use args::{MachineArgs, RunArgs};
 pub use load::Config;

@@ -6,7 +6,7 @@ pub mod kept_transcripts;
 pub mod outgoing;
 mod panicked;
 mod retry_budget;
-mod session_output;
+pub mod session_output;
 mod transcript;
 mod unpushed;
 

@@ -14,11 +14,11 @@ use ralph_shared::at_length::at_length;
 use super::error::WorkspaceError;
 use super::ports::Ports;
 use super::record::Folders;
-use super::workspaces::Settings;
 use crate::sandbox::{Confinement, Wanted, policy};
 use crate::session::{MARK, RedactedTail, kill_leftovers};
 use crate::tools::{self, Surroundings, Tools};
 use crate::workspace::git::process::{self, RunError};
+use crate::workspace::settings::Settings;
 
 /// How much of a command's output is kept, its end, redacted.
 const OUTPUT_BYTES: usize = 16 << 10;

@@ -13,10 +13,10 @@ use super::held::Held;
 use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
-use super::workspaces::Settings;
 use crate::faults;
 use crate::workspace::cache::{self, Origin, Shelf};
 use crate::workspace::in_place::OpenDir;
+use crate::workspace::settings::Settings;
 use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
 use crate::workspace::snapshot::quarantine::seal;
 use crate::workspace::{

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
@@ -11,88 +10,13 @@ use super::error::WorkspaceError;
 use super::git::Git;
 use super::held::Held;
 use super::record::{self, Folders, Purpose, Record, State};
-use crate::sandbox::Sandbox;
-use crate::session::Redactor;
-use crate::workspace::cache::CacheRule;
-use crate::workspace::clone::filters::FilterRule;
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
-use crate::workspace::clone::history::History;
 use crate::workspace::clone::mirror::Mirror;
 use crate::workspace::git::address;
 use crate::workspace::git::environment::Environment;
 use crate::workspace::in_place::lock;
-use crate::workspace::snapshot::bulk::BulkLimits;
+use crate::workspace::settings::Settings;
 use crate::workspace::snapshot::commit;
-
-/// For how many days what no branch holds is kept where nobody says otherwise.
-pub const KEEP_FILES_DAYS: u32 = 7;
-
-/// Bounds and environment of what runs for workspaces.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Longest run of a git command that talks to a remote.
-    pub remote_bound: Duration,
-    /// Longest run of any other git command.
-    pub local_bound: Duration,
-    /// Longest that signing a commit may take: what takes longer asks somebody who isn't there.
-    pub signing_bound: Duration,
-    /// How much of a repository is fetched.
-    pub history: History,
-    /// Folders that setup fills once.
-    pub caches: Vec<CacheRule>,
-    /// How much disk the data folder may take before what can be had again is removed. Bytes; no bound when `None`.
-    pub disk_budget_bytes: Option<u64>,
-    /// For how many days it is kept what no branch holds: what a session without a repository leaves in its folder, and what a server
-    /// refuses by a rule. Not at all when 0.
-    pub keep_files_days: u32,
-    /// Commands that prepare a checkout before an agent or a gate works in it.
-    pub setup: Vec<String>,
-    /// Longest run of one command of a setup or a gate.
-    pub command_bound: Duration,
-    /// The user's own command that a finished feature is handed to, with the worker's rights.
-    pub on_complete: Option<String>,
-    /// Who commits (`Name <address>`), rather than whom git knows as this user.
-    pub author: Option<String>,
-    /// Whether what lands is signed off by its author.
-    pub sign_off: bool,
-    /// Which new files are told before they land.
-    pub bulk: BulkLimits,
-    /// Filters that git is told of besides the user's own.
-    pub filters: Vec<FilterRule>,
-    /// Folders that agents may work in themselves, with all below them.
-    pub dirs: Vec<PathBuf>,
-    /// Folders in which this worker is configured: who may write there could say what runs on this machine.
-    pub configured_in: Vec<PathBuf>,
-    /// What confines these commands, which run what agents wrote.
-    pub sandbox: Sandbox,
-    /// What takes secrets out of what these commands print.
-    pub redactor: Redactor,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            remote_bound: Duration::from_secs(15 * 60),
-            local_bound: Duration::from_secs(10 * 60),
-            signing_bound: Duration::from_secs(30),
-            history: History::default(),
-            caches: Vec::new(),
-            disk_budget_bytes: None,
-            keep_files_days: KEEP_FILES_DAYS,
-            setup: Vec::new(),
-            command_bound: Duration::from_secs(30 * 60),
-            on_complete: None,
-            author: None,
-            sign_off: false,
-            bulk: BulkLimits::default(),
-            filters: Vec::new(),
-            dirs: Vec::new(),
-            configured_in: Vec::new(),
-            sandbox: Sandbox::default(),
-            redactor: Redactor::default(),
-        }
-    }
-}
 
 /// The workspaces of one data folder. Cheap to clone; several processes may share a data folder.
 #[derive(Debug, Clone)]

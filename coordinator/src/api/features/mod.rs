@@ -179,7 +179,10 @@ pub async fn landings(
 )]
 pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl IntoResponse, Problem> {
     let id = locate::feature(&mut *app.db().await?, &id).await?;
-    Ok(Sse::new(feed::events(&app, id)).keep_alive(KeepAlive::default()))
+    Ok(
+        Sse::new(feed::events(&app.feeds, &app.deps, app.shutdown.clone(), id))
+            .keep_alive(KeepAlive::default()),
+    )
 }
 
 /// Starts a run.

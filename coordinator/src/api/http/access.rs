@@ -2,9 +2,7 @@
 //!
 //! Tokens are compared by the database through an index on their SHA-256: how long that takes says nothing about a token.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,17 +11,16 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures::StreamExt as _;
 use ralph_shared::wire::sha256_hex;
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 
 use super::app::App;
-use super::caller::Caller;
 use super::problem::Problem;
+use crate::api::http::caller::Caller;
 use crate::api::http::connections::StreamPlace;
+use crate::api::http::standings::{AGAIN, brought};
 use crate::store;
 use crate::store::access::{Role, Standing};
 
-/// How often the token of an open stream is looked up.
-const AGAIN: Duration = Duration::from_secs(2);
 /// Longer ones are none of ours. Bytes.
 const MAX_TOKEN: usize = 512;
 
@@ -102,17 +99,6 @@ async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, 
     }
 }
 
-/// How a token stands that came with a request. When that was is noted once in a while.
-async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<Standing>> {
-    let standing = store::access::standing_of(conn, hash).await?;
-    if let Some(Standing::Holds { is_noted: false, .. }) = standing
-        && let Err(error) = store::access::note_use(conn, hash).await
-    {
-        tracing::debug!(%error, "that a token is used can't be noted");
-    }
-    Ok(standing)
-}
-
 /// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.
 async fn ended(app: App, hash: String, _place: StreamPlace) {
     loop {
@@ -120,33 +106,6 @@ async fn ended(app: App, hash: String, _place: StreamPlace) {
         if !app.standings.lasts(&app.deps.db, &hash).await {
             return;
         }
-    }
-}
-
-/// How tokens of open streams stand: however many streams a token has, it is looked up once in a while.
-#[derive(Debug, Clone, Default)]
-pub struct Standings(Arc<Mutex<HashMap<String, (Instant, bool)>>>);
-
-impl Standings {
-    async fn lasts(&self, db: &PgPool, hash: &str) -> bool {
-        {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            known.retain(|_, (at, _)| at.elapsed() < AGAIN);
-            if let Some((_, lasts)) = known.get(hash) {
-                return *lasts;
-            }
-        }
-        let look = async { brought(&mut *db.acquire().await?, hash).await };
-        let lasts = match look.await {
-            Ok(standing) => matches!(standing, Some(Standing::Holds { .. })),
-            Err(error) => {
-                tracing::debug!(%error, "the token of a stream can't be looked up; asking again");
-                true
-            }
-        };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(hash.to_owned(), (Instant::now(), lasts));
-        lasts
     }
 }
 

@@ -2,12 +2,12 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::access::Standings;
 use super::problem::Problem;
 use super::rate::Rates;
 use crate::api::feed::Feeds;
 use crate::api::http::connections::Places;
-use crate::api::metrics::Counted;
+use crate::api::http::standings::Standings;
+use crate::api::metrics::cached::Counted;
 use crate::services::Deps;
 
 /// The database, the broker, and what streams share.

@@ -2,7 +2,8 @@
 
 pub(crate) mod access;
 pub(crate) mod app;
-pub(crate) mod caller;
+pub(crate) mod audit;
+pub mod caller;
 pub(crate) mod connections;
 pub(crate) mod idempotency;
 pub(crate) mod locate;
@@ -12,3 +13,4 @@ pub(crate) mod request;
 pub(crate) mod seal;
 pub(crate) mod server;
 pub(crate) mod slow_requests;
+pub mod standings;

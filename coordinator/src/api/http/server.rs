@@ -17,7 +17,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::trace::TraceLayer;
 
-use super::access::Standings;
 use super::app::App;
 use super::problem::Problem;
 use super::rate::Rates;
@@ -25,7 +24,8 @@ use super::request::{BodyWithin, MAX_BODY_BYTES};
 use crate::api::feed::Feeds;
 use crate::api::http::connections::{Places, make_room};
 use crate::api::http::slow_requests::Unheard;
-use crate::api::metrics::Counted;
+use crate::api::http::standings::Standings;
+use crate::api::metrics::cached::Counted;
 use crate::api::routes;
 use crate::services::Deps;
 

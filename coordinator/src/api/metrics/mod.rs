@@ -1,20 +1,18 @@
 //! `/metrics`: figures for Prometheus, read from the database so that every coordinator tells the same.
 
+pub(crate) mod cached;
 pub(crate) mod load;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use async_nats::connection::State as Connection;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use tokio::sync::Mutex;
 
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
-use crate::api::metrics::load::{Counts, Now, Own};
+use crate::api::metrics::load::{Now, Own};
 use crate::store;
 use crate::store::figures;
 use crate::store::memory::upkeep::Fates;
@@ -23,35 +21,6 @@ use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 
 /// Prometheus' text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// How long a count is told that reads much: who asks does so all the time.
-const COUNTED: Duration = Duration::from_secs(60);
-
-/// What became of all that was learned, and of all the work, as it was counted last.
-#[derive(Debug, Clone, Default)]
-pub struct Counted(Arc<Mutex<Option<(Instant, Fates, Counts)>>>);
-
-impl Counted {
-    /// Counts it anew when that is long ago. Who asks meanwhile waits, with no connection to the database, and gets the same.
-    async fn counts(&self, app: &App) -> Result<(Fates, Counts), Problem> {
-        let mut last = self.0.lock().await;
-        if let Some((at, fates, counts)) = &*last
-            && at.elapsed() < COUNTED
-        {
-            return Ok((fates.clone(), counts.clone()));
-        }
-        let mut conn = app.db().await?;
-        let fates = store::memory::upkeep::fates(&mut conn, None).await?;
-        let counts = Counts {
-            totals: figures::totals(&mut conn).await?,
-            ended: figures::ended(&mut conn).await?,
-            spending: store::costs::spending(&mut conn).await?,
-            drifted: i64::try_from(figures::drifted(&mut conn).await?.len()).unwrap_or(i64::MAX),
-        };
-        *last = Some((Instant::now(), fates.clone(), counts.clone()));
-        Ok((fates, counts))
-    }
-}
 
 /// Tells the figures.
 #[utoipa::path(
@@ -63,7 +32,7 @@ impl Counted {
 )]
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
-    let (fates, counts) = app.counted.counts(&app).await?;
+    let (fates, counts) = app.counted.counts(&app.deps.db).await?;
     let mut conn = app.db().await?;
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
@@ -283,7 +252,7 @@ mod tests {
     #[test]
     fn dashboards_alarms_and_autoscaling_name_figures_that_are_told() {
         let mut text = rendered() + &embeddings(&Progress::default(), false);
-        text += &load::render(&Now::default(), &Counts::default(), &Own::default());
+        text += &load::render(&Now::default(), &load::Counts::default(), &Own::default());
         let told: BTreeSet<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE "))

@@ -8,7 +8,7 @@ use ralph_shared::subjects::is_label;
 use crate::api::body::{BadWish, RepoRef};
 use crate::api::http::problem::Problem;
 use crate::domain::names;
-use crate::flow::submit::TaskDefaults;
+use crate::domain::run::defaults::TaskDefaults;
 
 const MOST_REVIEW_ROUNDS: i32 = 20;
 

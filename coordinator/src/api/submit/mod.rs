@@ -30,11 +30,14 @@ use crate::domain::run::RunSettings;
 use crate::domain::steps::{self, Given};
 use crate::flow;
 use crate::flow::submit::add_task::{self, Added, Addition};
-use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::store;
 use crate::store::feature::NewFeature;
 use crate::store::feature::priority::Precedence;
 use crate::store::view::{self, Cursor, TaskFilter, TaskView};
+use crate::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 
 /// Sessions of a feature at once, where nobody chose.
 pub const DEFAULT_MAX_PARALLEL: i32 = 4;

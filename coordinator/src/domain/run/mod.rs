@@ -1,5 +1,6 @@
 //! A run: its limits and choices, and what it used so far.
 
+pub mod defaults;
 pub mod end;
 
 use ralph_shared::ids::{FeatureId, RunId};

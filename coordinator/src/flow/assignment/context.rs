@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::domain::run::Run;
 use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
 use crate::flow::assignment::prompt_log::Sent;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::flow::memory::context::Remembered;
 use crate::flow::memory::layout::Laid;
 use crate::flow::{

@@ -12,7 +12,7 @@ use super::context::Facts;
 use crate::domain::routing::strategy::Choice;
 use crate::domain::run::Run;
 use crate::domain::trace;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::flow::{Settings, memory::repo_scan};
 use crate::prompt;
 use crate::store::dispatch::context::TaskFacts;

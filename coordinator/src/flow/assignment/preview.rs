@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::context;
 use crate::flow::Settings;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::prompt::Rendered;
 use crate::store;
 use crate::store::memory::exposures::Use;

@@ -6,50 +6,26 @@
 
 pub(crate) mod dispatches;
 pub(crate) mod matching;
+pub mod opened;
 pub mod path_holds;
 pub(crate) mod selection;
 pub mod tickets;
 
 use std::collections::{HashMap, HashSet};
 
-use ralph_shared::ids::{DispatchId, RunId, TaskId};
-use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest, Share};
+use ralph_shared::ids::DispatchId;
+use ralph_shared::wire::{Assignment, ClaimAnswer, ClaimRequest};
 use sqlx::PgPool;
-use uuid::Uuid;
 
 use super::guard::{guarded, is_away};
 use super::{Settings, Signals, apply};
-use crate::domain::routing::strategy;
 use crate::domain::scheduling::fairness::Left;
 use crate::faults;
 use crate::flow::assignment::context;
 use crate::flow::assignment::prompt_log::Sent;
 use crate::flow::claim::dispatches::{Taken, take};
+use crate::flow::claim::opened::Opened;
 use crate::store;
-
-/// A dispatch that a claim opened, or had opened when it was asked before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opened {
-    /// The dispatch.
-    pub dispatch: DispatchId,
-    /// Its task.
-    pub task: TaskId,
-    /// What it is to do.
-    pub kind: SessionKind,
-    /// Number of the attempt.
-    pub attempt: i32,
-    /// The run.
-    pub run: RunId,
-    /// The model and the reason for it.
-    pub model: Option<strategy::Choice>,
-    /// Its agent among the worker's; `None` for the default one.
-    pub agent: Option<String>,
-    /// The row that keeps its prompt.
-    pub prompts: Option<Uuid>,
-    /// What it may use of its run's cost and tokens.
-    pub share: Share,
-}
 
 /// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
 #[derive(Debug)]

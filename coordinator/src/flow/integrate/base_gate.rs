@@ -198,7 +198,7 @@ async fn make(
         pool: base.pool.clone(),
         agent: None,
         model: None,
-        max_retries: crate::flow::submit::TaskDefaults::default().max_retries,
+        max_retries: crate::domain::run::defaults::TaskDefaults::default().max_retries,
         verify: false,
         paths: Vec::new(),
         concurrency: None,

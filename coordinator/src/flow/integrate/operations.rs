@@ -10,8 +10,8 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::domain::ids::further;
 use crate::domain::states::{FeatureState, TaskState};
+use crate::flow::Signals;
 use crate::flow::cascade::{self, Features};
-use crate::flow::{Signals, submit};
 use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
@@ -355,7 +355,7 @@ fn task(
     description: String,
     operation: GitOperation,
 ) -> NewTask {
-    let defaults = submit::TaskDefaults::default();
+    let defaults = crate::domain::run::defaults::TaskDefaults::default();
     NewTask {
         id: TaskId::new(),
         parent: None,

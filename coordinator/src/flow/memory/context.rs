@@ -15,7 +15,7 @@ use crate::domain::run::Run;
 use crate::domain::text::note::NoteKind;
 use crate::flow::Settings;
 use crate::flow::assignment::attempts::attempts;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::flow::memory::layout::Laid;
 use crate::flow::memory::questions::{Asking, Recalled, recall};
 use crate::flow::memory::select::{Picked, PickedEntry, prompt_limit};

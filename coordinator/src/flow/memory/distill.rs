@@ -14,7 +14,7 @@ use super::{capture, library};
 use crate::domain::recall::Kind as EntryKind;
 use crate::domain::recall::lifecycle::{Distill, MOST_MERGED, MOST_MERGED_CHARS, mergers};
 use crate::domain::run::RunSettings;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::flow::{Signals, submit};
 use crate::prompt;
 use crate::store;
@@ -94,10 +94,10 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         backoff_ms: BACKOFF_MS,
         ..RunSettings::default()
     };
-    let defaults = submit::TaskDefaults {
+    let defaults = crate::domain::run::defaults::TaskDefaults {
         max_retries: RETRIES,
         verify: false,
-        ..submit::TaskDefaults::default()
+        ..crate::domain::run::defaults::TaskDefaults::default()
     };
     let task = submit::step(SessionKind::Distill, 0, "", &defaults);
     let Some(run) = submit(conn, &new, &task, &run, signals).await? else {

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use super::recall::Question;
 use crate::domain::recall::{Kind as EntryKind, Query};
 use crate::flow::Settings;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::select::{Picked, pick, prompt_limit};
 use crate::store::dispatch::context::TaskFacts;

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::domain::run::Run;
 use crate::domain::states::Outcome;
-use crate::flow::claim::Opened;
+use crate::flow::claim::opened::Opened;
 use crate::prompt;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::dispatch::earlier::JournalEntry;

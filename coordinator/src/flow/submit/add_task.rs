@@ -11,11 +11,11 @@ use super::agent_graph;
 use crate::domain::graph::Graph;
 use crate::domain::names;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::flow::submit::{TaskDefaults, rows};
 use crate::flow::{Signals, cascade, edit::cycle};
 use crate::store;
 use crate::store::task::Task;
 use crate::store::task::waits::Moment;
+use crate::{domain::run::defaults::TaskDefaults, flow::submit::rows};
 
 /// What is added.
 #[derive(Debug, Clone)]

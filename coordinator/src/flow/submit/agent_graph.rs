@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use crate::domain::graph::{self, Graph, Limits};
 use crate::domain::states::TaskState;
-use crate::flow::submit::{TaskDefaults, rows};
 use crate::prompt::{self, Templates};
 use crate::store;
 use crate::store::edit::TaskEdit;
 use crate::store::task::{NewTask, Task};
+use crate::{domain::run::defaults::TaskDefaults, flow::submit::rows};
 
 /// The graph that a session sent, or a graph of one task that holds the changes which a review asks for without one.
 pub(in crate::flow) fn asked_for(sigils: &Sigils) -> String {

@@ -11,8 +11,11 @@ use crate::domain::run::RunSettings;
 use crate::domain::scheduling::schedule::stamp;
 use crate::flow::Signals;
 use crate::flow::submit::provided::Given;
-use crate::flow::submit::{self, Start, Submission, Submitted, TaskDefaults};
 use crate::store;
+use crate::{
+    domain::run::defaults::TaskDefaults,
+    flow::submit::{self, Start, Submission, Submitted},
+};
 
 /// Copies that begin in one minute get names of their own up to so many.
 const SAME_MINUTE: u32 = 100;

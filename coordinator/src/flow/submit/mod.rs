@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use serde::{Deserialize, Serialize};
+use serde::{Serialize};
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
@@ -20,6 +20,7 @@ use super::{Signals, finish};
 use crate::domain::graph::Graph;
 use crate::domain::names;
 use crate::domain::run::RunSettings;
+use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::status::suggestion::{self, FeatureVerb};
 use crate::domain::steps::{self, Given};
@@ -48,26 +49,6 @@ pub enum Start {
     Now(RunSettings),
     /// When somebody says so, with these where nothing else is wished for then.
     Later(RunSettings),
-}
-
-/// What a task gets that doesn't say otherwise.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct TaskDefaults {
-    pub max_retries: i32,
-    pub verify: bool,
-    pub pool: String,
-}
-
-impl Default for TaskDefaults {
-    /// SPEC 3.4, 8.
-    fn default() -> Self {
-        Self {
-            max_retries: 3,
-            verify: true,
-            pool: "default".to_owned(),
-        }
-    }
 }
 
 /// What came of it.

@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use crate::domain::states::TaskState;
 use crate::domain::steps;
-use crate::flow::submit::{TaskDefaults, step};
 use crate::store;
 use crate::store::feature::{Locked, Text};
 use crate::store::task::NewTask;
+use crate::{domain::run::defaults::TaskDefaults, flow::submit::step};
 
 /// What is given and waits.
 #[derive(Debug, Clone, Default)]

@@ -28,7 +28,7 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record;
 use crate::faults;
-use crate::workspace::publish::integrate::TASK_TRAILER;
+use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::gitlinks::inside;
 use crate::workspace::{git::address, snapshot::modes};
 

@@ -9,8 +9,8 @@ use ralph_shared::environment::is_secret;
 
 use crate::workspace::clone::filters;
 use crate::workspace::error::{GitError, WorkspaceError};
+use crate::workspace::settings::Settings;
 use crate::workspace::snapshot::bulk::BulkLimits;
-use crate::workspace::workspaces::Settings;
 use crate::workspace::{clone::lfs, git};
 
 /// `GIT_…` variables of the user's that go on working: programs, keys, proxies, certificates, places of configuration,

@@ -225,8 +225,8 @@ fn has_odd_rules(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workspaces::Settings;
     use super::*;
+    use crate::workspace::settings::Settings;
 
     #[test]
     fn a_folder_whose_rules_have_no_end_is_not_read() {

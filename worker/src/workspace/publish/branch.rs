@@ -4,12 +4,12 @@
 
 use ralph_shared::wire::GitOrder;
 
-use super::integrate::TASK_TRAILER;
 use super::rebase;
 use super::squash;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
 use crate::workspace::git::address;
+use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::workspaces;
 
 /// The trailer of a squashed commit that says which head of a feature's branch it brings.

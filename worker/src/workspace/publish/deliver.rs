@@ -6,13 +6,14 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::branch::{self, MERGES_TRAILER};
-use super::integrate::{Decision, TASK_TRAILER, told};
+use super::integrate::{Decision, told};
 use super::rebase::{self, Rebased};
 use crate::faults;
 use crate::session::RedactedTail;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::process;
 use crate::workspace::publish::operations::{Change, Operation, Planned, failed, nothing_to_do, refused};
+use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, Signature};
 
 /// How much of the output of the user's own command is told, its end, redacted. Bytes.

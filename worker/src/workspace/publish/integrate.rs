@@ -22,14 +22,10 @@ use crate::workspace::clone::gitdir::ObjectFormat;
 use crate::workspace::clone::mirror::{Fetched, Wanted};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::record::Purpose;
+use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
 use crate::workspace::workspaces::{self, Workspaces};
 use crate::workspace::{clone::prepare, git::address};
-
-/// The trailer that says which task a commit landed.
-pub const TASK_TRAILER: &str = "Ralph-Task";
-/// The trailer that says whose landing a commit takes back.
-pub const REVERT_TRAILER: &str = "Ralph-Reverts";
 
 /// The coordinator's answer to a rebased commit, asked for again by the caller until there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]

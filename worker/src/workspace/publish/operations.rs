@@ -9,7 +9,7 @@ use ralph_shared::wire::{
 };
 use tokio::sync::watch;
 
-use super::integrate::{Decision, REVERT_TRAILER, TASK_TRAILER, told};
+use super::integrate::{Decision, told};
 use super::rebase::{self, Rebased};
 use super::site::Site;
 use super::{branch, land, push};
@@ -20,6 +20,7 @@ use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::address;
 use crate::workspace::record::Purpose;
 use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
+use crate::workspace::snapshot::commit::{REVERT_TRAILER, TASK_TRAILER};
 use crate::workspace::workspaces::{self, Workspaces};
 
 /// How often it begins again because a branch moved meanwhile, before that is told.

@@ -5,9 +5,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::integrate::{REVERT_TRAILER, TASK_TRAILER};
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
+use crate::workspace::snapshot::commit::{REVERT_TRAILER, TASK_TRAILER};
 
 /// How many conflicting paths are named.
 const NAMED_PATHS: usize = 200;

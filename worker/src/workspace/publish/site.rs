@@ -11,12 +11,15 @@ use crate::workspace::clone::{self, AgentClone};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::Git;
 use crate::workspace::record::Folders;
-use crate::workspace::workspaces::{self, Settings, Workspaces};
 use crate::workspace::{
     cache,
     clone::{filters, lfs, submodules},
     commands, folder,
     snapshot::commit,
+};
+use crate::workspace::{
+    settings::Settings,
+    workspaces::{self, Workspaces},
 };
 
 /// What an integration or another change of a branch works with.

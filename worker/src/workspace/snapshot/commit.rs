@@ -170,3 +170,9 @@ mod tests {
         );
     }
 }
+
+/// The trailer that says which task a commit landed.
+pub const TASK_TRAILER: &str = "Ralph-Task";
+
+/// The trailer that says whose landing a commit takes back.
+pub const REVERT_TRAILER: &str = "Ralph-Reverts";

@@ -1,0 +1,42 @@
+//! Totals that are read once in a while, however often `/metrics` is asked.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::PgPool;
+use tokio::sync::Mutex;
+
+use crate::api::http::problem::Problem;
+use crate::api::metrics::load::Counts;
+use crate::store;
+use crate::store::figures;
+use crate::store::memory::upkeep::Fates;
+
+/// What became of all that was learned, and of all the work, as it was counted last.
+#[derive(Debug, Clone, Default)]
+pub struct Counted(Arc<Mutex<Option<(Instant, Fates, Counts)>>>);
+
+impl Counted {
+    /// Counts it anew when that is long ago. Who asks meanwhile waits, with no connection to the database, and gets the same.
+    pub(super) async fn counts(&self, db: &PgPool) -> Result<(Fates, Counts), Problem> {
+        let mut last = self.0.lock().await;
+        if let Some((at, fates, counts)) = &*last
+            && at.elapsed() < COUNTED
+        {
+            return Ok((fates.clone(), counts.clone()));
+        }
+        let mut conn = db.acquire().await?;
+        let fates = store::memory::upkeep::fates(&mut conn, None).await?;
+        let counts = Counts {
+            totals: figures::totals(&mut conn).await?,
+            ended: figures::ended(&mut conn).await?,
+            spending: store::costs::spending(&mut conn).await?,
+            drifted: i64::try_from(figures::drifted(&mut conn).await?.len()).unwrap_or(i64::MAX),
+        };
+        *last = Some((Instant::now(), fates.clone(), counts.clone()));
+        Ok((fates, counts))
+    }
+}
+
+/// How long a count is told that reads much: who asks does so all the time.
+const COUNTED: Duration = Duration::from_secs(60);

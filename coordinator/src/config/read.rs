@@ -1,0 +1,22 @@
+//! Reading one value or one file of the configuration.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use ralph_shared::trust;
+
+/// What a variable says, else the file. A variable that is empty counts as one that isn't set.
+pub(super) fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
+    let variable = variable.filter(|text| !text.is_empty());
+    variable.or_else(|| file.map(str::to_owned))
+}
+
+/// The file as it is.
+///
+/// # Errors
+/// When it can't be read, or is no TOML.
+pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
+    trust::read(path)?
+        .parse()
+        .with_context(|| format!("{} can't be used", path.display()))
+}

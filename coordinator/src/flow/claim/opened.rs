@@ -1,0 +1,31 @@
+//! A dispatch that a claim opened.
+
+use ralph_shared::ids::{DispatchId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::Share;
+use uuid::Uuid;
+
+use crate::domain::routing::strategy;
+
+/// A dispatch that a claim opened, or had opened when it was asked before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// Its task.
+    pub task: TaskId,
+    /// What it is to do.
+    pub kind: SessionKind,
+    /// Number of the attempt.
+    pub attempt: i32,
+    /// The run.
+    pub run: RunId,
+    /// The model and the reason for it.
+    pub model: Option<strategy::Choice>,
+    /// Its agent among the worker's; `None` for the default one.
+    pub agent: Option<String>,
+    /// The row that keeps its prompt.
+    pub prompts: Option<Uuid>,
+    /// What it may use of its run's cost and tokens.
+    pub share: Share,
+}

@@ -1,0 +1,141 @@
+//! The run of one worker process, from its hello to the end of its drain.
+
+use crate::config::Config;
+use crate::coordinator::Link;
+use crate::dispatch::kept_transcripts::Transcripts;
+use crate::dispatch::session_output::Said;
+use crate::home::Home;
+use crate::instance::allowances::Allowances;
+use crate::instance::{Life, Times, drain, heartbeat, prune, slot, upkeep};
+use crate::session::{AgentCommand, Redactor};
+use crate::spool::Spool;
+use crate::workspace::{Workspace, Workspaces};
+use crate::{dispatch, session};
+use ralph_shared::ids::{DispatchId, Incarnation};
+use ralph_shared::wire::Assignment;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// Runs a worker until `shutdown` and its drain. Whether a coordinator told it to drain.
+///
+/// # Errors
+/// When it can't start: data folder taken, git missing, name refused. When it is refused later, after its drain.
+pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
+    let home = Home::open(&config.data)?;
+    let spool = Spool::open(home.spool())?;
+    let late = Spool::open(home.late())?;
+    let said = Said::open(home.dir().join("said"))?;
+    let transcripts = Transcripts::open(home.transcripts())?;
+    let machine = &config.machine;
+    let agents = machine.agents.values().flat_map(AgentCommand::secrets);
+    let secrets = session::own_secrets().into_iter().chain(agents);
+    let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
+    let workspaces =
+        Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
+    let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
+    let life = Arc::new(Life {
+        redactor,
+        incarnation: Incarnation::new(),
+        draining: shutdown,
+        ending: CancellationToken::new(),
+        ordered: AtomicBool::new(false),
+        refused: OnceLock::new(),
+        beat_now: Notify::new(),
+        prune_now: Notify::new(),
+        push_now: Notify::new(),
+        unpushed: AtomicBool::new(false),
+        running: Mutex::default(),
+        allowances: Allowances::default(),
+        busy_slots: AtomicU32::default(),
+        places: Arc::new(Semaphore::new(config.slots as usize)),
+        in_contact: AtomicBool::new(false),
+        doors: Mutex::default(),
+        trials: Arc::new(Semaphore::new(1)),
+        answered: Mutex::default(),
+        times: Mutex::new(Times {
+            heartbeat: Duration::from_secs(5),
+            lease: Duration::from_secs(20),
+            dark_limit: Duration::from_secs(600),
+            heard: Instant::now(),
+        }),
+        config,
+        home,
+        link,
+        spool,
+        late,
+        said,
+        transcripts,
+        workspaces,
+    });
+    let left = life.home.left_live();
+    for assignment in &left {
+        let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
+        if killed > 0 {
+            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier life left running");
+        }
+    }
+    let left_ids: Vec<DispatchId> = left.iter().map(|assignment| assignment.dispatch).collect();
+    life.said.keep(&left_ids);
+    life.workspaces.confirm_dirs_ended();
+    let held = dispatch::held_by_earlier_life(&life, &left).await;
+    let drained = life.home.drained();
+    dispatch::report_over(&life, &left, &held, &drained);
+    let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
+    life.say_hello(&held_ids).await?;
+    // Pushing may take longer than a lease, and must not keep the slots from other work.
+    let reported = life.spool.dispatches();
+    for dispatch in held_ids.iter().filter(|held| !reported.contains(held)) {
+        life.started(*dispatch);
+    }
+    let mut heart = tokio::spawn(heartbeat::run(life.clone()));
+    let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held, drained));
+    let mut slots = JoinSet::new();
+    // As many again for the places that slow starts lend.
+    for _ in 0..life.config.slots * 2 {
+        slots.spawn(slot::run(life.clone()));
+    }
+    let pushing = tokio::spawn(dispatch::keep_pushing(life.clone()));
+    let pruning = tokio::spawn(prune::run(life.clone()));
+    let packing = tokio::spawn(upkeep::run(life.clone()));
+    let stopped = beats_until_drain(&life, &mut heart).await;
+    drain::run(&life, slots, earlier, [pushing, pruning, packing]).await;
+    heart.abort();
+    life.link.flush().await;
+    if let Some(reason) = life.refused.get().or(stopped.as_ref()) {
+        anyhow::bail!("{reason}");
+    }
+    Ok(life.ordered.load(Ordering::Relaxed))
+}
+
+/// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on
+/// meanwhile, so that what runs may end in order. Gives why they stopped.
+async fn beats_until_drain(life: &Arc<Life>, heart: &mut JoinHandle<()>) -> Option<String> {
+    let ended = tokio::select! {
+        biased;
+        () = life.draining.cancelled() => return None,
+        ended = &mut *heart => ended,
+    };
+    let cause = match ended {
+        Ok(()) => "they ended".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let reason = format!("the heartbeats of this worker stopped: {cause}");
+    tracing::error!(error = reason, "draining");
+    life.draining.cancel();
+    *heart = tokio::spawn(heartbeat::run(life.clone()));
+    Some(reason)
+}
+
+async fn report_earlier_life(
+    life: Arc<Life>,
+    left: Vec<Assignment>,
+    held: Vec<(Assignment, Workspace)>,
+    drained: BTreeSet<DispatchId>,
+) {
+    dispatch::report_earlier_life(&life, &left, held, &drained).await;
+}
