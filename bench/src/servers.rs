@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nix::sys::signal::Signal;
 use ralph_coordinator::embedded::runas::RunAs;
-use ralph_coordinator::embedded::{ChildSpec, Places, Process, StopStep};
+use ralph_coordinator::embedded::{ChildSpec, Process, SearchPaths, StopStep};
 use tempfile::TempDir;
 
 /// A server that doesn't answer within this time has failed.
@@ -93,7 +93,7 @@ impl Servers {
 }
 
 async fn start_postgres(dir: &Path) -> anyhow::Result<(Process, String)> {
-    let found = Places::from_env().postgres()?;
+    let found = SearchPaths::from_env().postgres()?;
     let bin = &found.first().context("found no Postgres")?.bin;
     let user = RunAs::for_postgres()?;
     let data = dir.join("postgres");
@@ -139,7 +139,7 @@ async fn start_postgres(dir: &Path) -> anyhow::Result<(Process, String)> {
 }
 
 async fn start_nats(dir: &Path) -> anyhow::Result<(Process, String)> {
-    let program = Places::from_env().nats()?.program;
+    let program = SearchPaths::from_env().nats()?.program;
     let port = free_port()?;
     let spec = ChildSpec::new("nats-server", program, dir.join("nats-server.log"))
         .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])

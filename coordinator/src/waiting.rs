@@ -10,7 +10,7 @@ use async_nats::Message;
 use ralph_shared::wire::ClaimRequest;
 use tokio::sync::Notify;
 
-use crate::domain::scheduling::fairness::Left;
+use crate::domain::scheduling::fairness::Unserved;
 
 /// The longest that a claim waits, whatever it asks for: a worker that went away meanwhile may be given work yet.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ pub struct Asked {
     /// How long it may wait for work.
     until: Instant,
     /// What there was for it when it was looked last.
-    left: Left,
+    left: Unserved,
 }
 
 impl Asked {
@@ -37,21 +37,21 @@ impl Asked {
             claim,
             message,
             until: Instant::now() + wait,
-            left: Left::Unknown,
+            left: Unserved::Unknown,
         }
     }
 }
 
 /// What had been told by then that no waiting claim was handed.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct MissedTickets {
     /// How many tasks pools had got.
     tasks: BTreeMap<String, u64>,
     /// How many dispatches had ended.
     ended: u64,
 }
 
-impl Told {
+impl MissedTickets {
     /// What was told since `before`.
     fn since(&self, before: &Self) -> Self {
         let tasks = self.tasks.iter().map(|(pool, told)| {
@@ -65,7 +65,7 @@ impl Told {
     }
 
     /// Takes one of a pool's tasks, or of the ended dispatches for a claim that there is no room for. Whether there was one.
-    fn take(&mut self, claim: &ClaimRequest, left: Left) -> bool {
+    fn take(&mut self, claim: &ClaimRequest, left: Unserved) -> bool {
         if let Some(pool) = claim.pools.iter().find(|pool| self.tasks.contains_key(*pool)) {
             match self.tasks.get_mut(pool) {
                 Some(left) if *left > 1 => *left -= 1,
@@ -75,7 +75,7 @@ impl Told {
             }
             return true;
         }
-        let ended = left == Left::NoRoom && self.ended > 0;
+        let ended = left == Unserved::NoRoom && self.ended > 0;
         self.ended -= u64::from(ended);
         ended
     }
@@ -84,20 +84,20 @@ impl Told {
 /// The claims that wait with one coordinator.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    held: Mutex<Held>,
+    held: Mutex<WaitingClaim>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct WaitingClaim {
     /// Whether somebody serves claims here.
     is_served: bool,
-    told: Told,
+    told: MissedTickets,
     waiting: VecDeque<Asked>,
     due: Vec<Asked>,
 }
 
-impl Held {
+impl WaitingClaim {
     /// Whether a claim may wait that would be kept until `until`.
     fn may_wait(&self, until: Instant) -> bool {
         self.is_served && until > Instant::now() && self.waiting.len() < MAX_WAITING
@@ -120,7 +120,7 @@ impl Held {
 }
 
 impl Waiting {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, WaitingClaim> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl Waiting {
     }
 
     /// What was told so far. To be asked for before it is looked what there is for a claim.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> MissedTickets {
         self.held().told.clone()
     }
 
@@ -165,7 +165,7 @@ impl Waiting {
     /// So many dispatches ended. Claims look again for whose tasks there was no room.
     pub fn ended(&self, dispatches: u64) {
         let mut held = self.held();
-        let woken = held.wake(dispatches, |asked| asked.left == Left::NoRoom);
+        let woken = held.wake(dispatches, |asked| asked.left == Unserved::NoRoom);
         held.told.ended += dispatches - woken;
         drop(held);
         if woken > 0 {
@@ -175,7 +175,7 @@ impl Waiting {
 
     /// Keeps claims that got nothing, with what there was left. Those look again at once whose pools got work since `before`, or room.
     /// Returns those that may not wait.
-    pub fn keep(&self, asked: Vec<(Asked, Left)>, before: &Told) -> Vec<Asked> {
+    pub fn keep(&self, asked: Vec<(Asked, Unserved)>, before: &MissedTickets) -> Vec<Asked> {
         let mut held = self.held();
         let mut since = held.told.since(before);
         let mut over = Vec::new();
@@ -273,11 +273,16 @@ mod tests {
     }
 
     /// Claims for which there was nothing, whatever was told before.
-    fn keep(waiting: &Waiting, asked: Vec<Asked>, left: Left) -> Vec<Asked> {
+    fn keep(waiting: &Waiting, asked: Vec<Asked>, left: Unserved) -> Vec<Asked> {
         keep_since(waiting, asked, left, &waiting.told())
     }
 
-    fn keep_since(waiting: &Waiting, asked: Vec<Asked>, left: Left, before: &Told) -> Vec<Asked> {
+    fn keep_since(
+        waiting: &Waiting,
+        asked: Vec<Asked>,
+        left: Unserved,
+        before: &MissedTickets,
+    ) -> Vec<Asked> {
         waiting.keep(asked.into_iter().map(|one| (one, left)).collect(), before)
     }
 
@@ -288,7 +293,7 @@ mod tests {
             .map(|pools| asked(pools, 1_000))
             .into();
         let id = ids(&all);
-        assert!(keep(&waiting, all, Left::Nothing).is_empty());
+        assert!(keep(&waiting, all, Unserved::Nothing).is_empty());
         assert_eq!(waiting.tell("b", 2), 2);
         assert_eq!(waiting.tell("c", 1), 0);
         assert_eq!(ids(&waiting.take_due(1)), [id[1]]);
@@ -305,7 +310,7 @@ mod tests {
         waiting.tell("a", 1);
         let all = vec![asked(&["b"], 1_000), asked(&["a"], 1_000), asked(&["a"], 1_000)];
         let id = ids(&all);
-        assert!(keep_since(&waiting, all, Left::Nothing, &before).is_empty());
+        assert!(keep_since(&waiting, all, Unserved::Nothing, &before).is_empty());
         assert_eq!(ids(&waiting.take_due(9)), [id[1]]);
         assert!(!waiting.is_empty());
     }
@@ -317,8 +322,8 @@ mod tests {
         let all: Vec<_> = [(); 3].map(|()| asked(&["a"], 1_000)).into();
         let id = ids(&all);
         let nothing = asked(&["a"], 1_000);
-        assert!(keep(&waiting, vec![nothing], Left::Nothing).is_empty());
-        assert!(keep(&waiting, all, Left::NoRoom).is_empty());
+        assert!(keep(&waiting, vec![nothing], Unserved::Nothing).is_empty());
+        assert!(keep(&waiting, all, Unserved::NoRoom).is_empty());
         waiting.ended(2);
         assert_eq!(ids(&waiting.take_due(9)), id[..2]);
         waiting.ended(4);
@@ -326,7 +331,7 @@ mod tests {
         // Three of these ended while the next ones looked.
         let late: Vec<_> = [(); 4].map(|()| asked(&["a"], 1_000)).into();
         let id = ids(&late);
-        assert!(keep_since(&waiting, late, Left::NoRoom, &before).is_empty());
+        assert!(keep_since(&waiting, late, Unserved::NoRoom, &before).is_empty());
         assert_eq!(ids(&waiting.take_due(9)), id[..3]);
         assert_eq!(waiting.close().len(), 2);
     }
@@ -336,13 +341,13 @@ mod tests {
         let waiting = open();
         let at_once = asked(&["a"], 0);
         let id = at_once.claim.claim;
-        assert_eq!(ids(&keep(&waiting, vec![at_once], Left::Nothing)), [id]);
-        keep(&waiting, vec![asked(&["a"], 1)], Left::Nothing);
+        assert_eq!(ids(&keep(&waiting, vec![at_once], Unserved::Nothing)), [id]);
+        keep(&waiting, vec![asked(&["a"], 1)], Unserved::Nothing);
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(waiting.take_over().len(), 1);
         assert!(waiting.is_empty());
         waiting.close();
         let one = asked(&["a"], 1_000);
-        assert_eq!(keep(&waiting, vec![one], Left::Nothing).len(), 1);
+        assert_eq!(keep(&waiting, vec![one], Unserved::Nothing).len(), 1);
     }
 }

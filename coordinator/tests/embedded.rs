@@ -14,7 +14,7 @@ use async_nats::jetstream;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ralph_coordinator::embedded::{
-    DataDir, DataDirError, Nats, Phase, Places, Postgres, Role, ServerError, Tuning,
+    DataDir, DataDirError, Nats, Phase, SearchPaths, Postgres, Role, ServerError, Tuning,
 };
 use sqlx::{Connection, PgConnection};
 
@@ -22,12 +22,12 @@ use sqlx::{Connection, PgConnection};
 const BOUND: Duration = Duration::from_secs(30);
 
 async fn start_postgres(data: &DataDir) -> Postgres {
-    let servers = Places::from_env().postgres().unwrap();
+    let servers = SearchPaths::from_env().postgres().unwrap();
     Postgres::start(&servers, data, Tuning::Tests).await.unwrap()
 }
 
 async fn start_nats(data: &DataDir) -> Nats {
-    let server = Places::from_env().nats().unwrap();
+    let server = SearchPaths::from_env().nats().unwrap();
     Nats::start(&server, data, Tuning::Tests).await.unwrap()
 }
 
@@ -100,7 +100,7 @@ async fn postgres_keeps_its_data_over_a_stop_and_a_crash() {
 /// As root the server runs as another user, who can't enter the folder above.
 #[tokio::test]
 async fn every_postgres_that_is_found_starts_in_a_folder_that_is_closed_above() {
-    for server in Places::from_env().postgres().unwrap() {
+    for server in SearchPaths::from_env().postgres().unwrap() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::open(&folder.path().join("a,b")).unwrap();
         let servers = [server.clone()];
@@ -118,7 +118,7 @@ async fn postgres_of_another_major_version_is_refused() {
     start_postgres(&data).await.stop().await;
     fs::write(data.path("postgres/PG_VERSION"), "12\n").unwrap();
 
-    let servers = Places::from_env().postgres().unwrap();
+    let servers = SearchPaths::from_env().postgres().unwrap();
     let error = Postgres::start(&servers, &data, Tuning::Tests).await.unwrap_err();
     assert!(matches!(error, ServerError::OtherMajor { .. }), "{error}");
     let message = error.to_string();
@@ -137,7 +137,7 @@ async fn postgres_with_a_broken_setting_says_why_it_does_not_start() {
     let text = fs::read_to_string(&settings).unwrap();
     fs::write(&settings, text + "no_such_setting = 1\n").unwrap();
 
-    let servers = Places::from_env().postgres().unwrap();
+    let servers = SearchPaths::from_env().postgres().unwrap();
     let error = Postgres::start(&servers, &data, Tuning::Tests).await.unwrap_err();
     assert!(error.to_string().contains("no_such_setting"), "{error}");
 }

@@ -47,7 +47,7 @@ impl Panic {
     }
 }
 
-/// The points that a workspace passes, in the order of a dispatch's life, for tests that try each.
+/// The points that a workspace passes, in the order of a dispatch's instance, for tests that try each.
 pub const POINTS: &[&str] = &[
     "prepare.before_fetch",
     "prepare.before_checkout",

@@ -1,4 +1,4 @@
-//! The worker's data folder: locked by one process, with an identity of its own, and notes of what runs, so that a new life
+//! The worker's data folder: locked by one process, with an identity of its own, and notes of what runs, so that a new instance
 //! can clear up after the one before (DESIGN 2, workers). Git ignores all of it, should it lie in a repository.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use ralph_shared::wire::Assignment;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// A file that is as old as its life's last heartbeat.
+/// A file that is as old as its instance's last heartbeat.
 const ALIVE: &str = "alive";
 
 /// A file that is as old as the last look at which a coordinator answered heartbeats.
@@ -26,7 +26,7 @@ const READY: &str = "ready";
 pub struct Home {
     dir: PathBuf,
     data_id: String,
-    /// When the life before gave its last sign.
+    /// When the instance before gave its last sign.
     last_alive: Option<SystemTime>,
     _lock: Flock<File>,
 }
@@ -105,7 +105,7 @@ impl Home {
         write_json(&self.live(assignment.dispatch), assignment)
     }
 
-    /// Notes that this life goes on, so that the next one can tell how long what it leaves had run.
+    /// Notes that this instance goes on, so that the next one can tell how long what it leaves had run.
     pub fn note_alive(&self) {
         self.touch(ALIVE);
     }
@@ -127,7 +127,7 @@ impl Home {
         }
     }
 
-    /// How long a dispatch of the life before had run at that life's last sign; `None` where that isn't known.
+    /// How long a dispatch of the instance before had run at that instance's last sign; `None` where that isn't known.
     pub fn ran_for(&self, dispatch: DispatchId) -> Option<Duration> {
         let began = modified(&self.live(dispatch))?;
         self.last_alive?.duration_since(began).ok()
@@ -146,7 +146,7 @@ impl Home {
         }
     }
 
-    /// What ran when a life before was told to stop. It stays noted, so that a life which dies before it reported them changes nothing.
+    /// What ran when an instance before was told to stop. It stays noted, so that an instance which dies before it reported them changes nothing.
     pub fn drained(&self) -> BTreeSet<DispatchId> {
         let noted = fs::read_to_string(self.drain_note()).unwrap_or_default();
         let ids = noted.lines().filter_map(|line| Uuid::parse_str(line).ok());
@@ -157,7 +157,7 @@ impl Home {
         self.dir.join("drained")
     }
 
-    /// What ran when the life before ended. A note that can't be read is left out and removed.
+    /// What ran when the instance before ended. A note that can't be read is left out and removed.
     pub fn left_live(&self) -> Vec<Assignment> {
         let entries = fs::read_dir(self.dir.join("live"))
             .into_iter()
@@ -301,7 +301,7 @@ mod tests {
         let alive = modified(&dir.path().join(ALIVE)).unwrap();
         began(long, alive - Duration::from_secs(90));
         began(late, alive + Duration::from_secs(1));
-        assert_eq!(home.ran_for(long), None, "this life goes on");
+        assert_eq!(home.ran_for(long), None, "this instance goes on");
         drop(home);
         let home = Home::open(dir.path()).unwrap();
         home.note_alive();

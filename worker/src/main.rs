@@ -138,7 +138,7 @@ async fn work(args: RunArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(killed, "processes of running sessions are killed");
         std::process::exit(130);
     });
-    let drained_by_order = instance::run(config, shutdown).await?;
+    let drained_by_order = instance::run::run(config, shutdown).await?;
     // Whoever starts workers again tells by what it knows one that shall stay away.
     let status: Option<u8> = std::env::var(DRAINED_STATUS)
         .ok()

@@ -48,7 +48,7 @@ impl Publications {
 }
 
 impl Spool {
-    /// Opens the spool with what an earlier life left in it. What can't be read any more is kept aside: nobody will settle it,
+    /// Opens the spool with what an earlier instance left in it. What can't be read any more is kept aside: nobody will settle it,
     /// and its dispatch must not be held by it.
     ///
     /// # Errors

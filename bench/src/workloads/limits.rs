@@ -1,7 +1,7 @@
 //! What the same Postgres can do at most, with nothing on top: the yardsticks of the run, measured by `pgbench`.
 
 use anyhow::{Context as _, bail};
-use ralph_coordinator::embedded::Places;
+use ralph_coordinator::embedded::SearchPaths;
 
 use crate::database;
 use crate::figures::Figures;
@@ -48,7 +48,7 @@ pub async fn limits(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
 }
 
 async fn pgbench(servers: &Servers, url: &str, script: &str, clients: &str) -> anyhow::Result<f64> {
-    let found = Places::from_env().postgres()?;
+    let found = SearchPaths::from_env().postgres()?;
     let program = found
         .iter()
         .map(|server| server.bin.join("pgbench"))

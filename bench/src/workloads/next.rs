@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
-use ralph_coordinator::domain::scheduling::capability::Offer;
+use ralph_coordinator::domain::scheduling::capability::Capability;
 use ralph_coordinator::store::queue::{features, ready};
 use sqlx::PgPool;
 
@@ -62,7 +62,7 @@ async fn filled(servers: &Servers, name: &str, tasks: usize) -> anyhow::Result<(
 
 /// The claim's two questions, undone. Microseconds.
 async fn selection(db: &PgPool) -> anyhow::Result<f64> {
-    let offer = Offer {
+    let offer = Capability {
         startable: Vec::new(),
         shut: Vec::new(),
         pools: vec!["default".to_owned()],

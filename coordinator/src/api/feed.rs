@@ -29,13 +29,13 @@ pub struct Feeds(Arc<Mutex<HashMap<FeatureId, Weak<Feed>>>>);
 /// One watched feature; its reader ends when nobody holds it any more.
 #[derive(Debug)]
 struct Feed {
-    latest: watch::Receiver<Option<Arc<Said>>>,
+    latest: watch::Receiver<Option<Arc<Snapshot>>>,
     _reader: DropGuard,
 }
 
 /// What was read last.
 #[derive(Debug)]
-struct Said {
+struct Snapshot {
     json: String,
     over: bool,
 }
@@ -63,7 +63,7 @@ pub fn events(
 }
 
 /// The state that was not seen yet; the first call gives the present one.
-async fn next(latest: &mut watch::Receiver<Option<Arc<Said>>>) -> Option<Arc<Said>> {
+async fn next(latest: &mut watch::Receiver<Option<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
     loop {
         latest.changed().await.ok()?;
         if let Some(said) = latest.borrow_and_update().clone() {
@@ -92,7 +92,12 @@ impl Feeds {
 }
 
 /// Reads a feature until nobody watches it.
-async fn read(deps: Deps, id: FeatureId, sender: watch::Sender<Option<Arc<Said>>>, ended: CancellationToken) {
+async fn read(
+    deps: Deps,
+    id: FeatureId,
+    sender: watch::Sender<Option<Arc<Snapshot>>>,
+    ended: CancellationToken,
+) {
     // Without signals the poll alone does it (DESIGN 1.5).
     let signals = deps.bus.client.subscribe(deps.bus.subjects.events(id)).await;
     let mut signals = signals.map_or_else(
@@ -108,7 +113,7 @@ async fn read(deps: Deps, id: FeatureId, sender: watch::Sender<Option<Arc<Said>>
             Ok(Some(progress)) => {
                 if let Ok(json) = serde_json::to_string(&progress) {
                     let over = progress.is_over();
-                    sender.send_replace(Some(Arc::new(Said { json, over })));
+                    sender.send_replace(Some(Arc::new(Snapshot { json, over })));
                 }
                 shown = Some(progress);
             }

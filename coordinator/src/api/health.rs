@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::http::app::App;
-use crate::api::http::connections::Places;
+use crate::api::http::connections::ConnectionLimits;
 use crate::api::http::problem::Problem;
 use crate::api::http::server::answer;
 use crate::services::Deps;
@@ -83,7 +83,14 @@ pub async fn serve_health(health: Health, listener: TcpListener, shutdown: Cance
     let router = Router::new()
         .route("/healthz", get(live))
         .route("/readyz", get(ready));
-    answer(router, listener, &Places::new(CONNECTIONS), HEAD, shutdown).await;
+    answer(
+        router,
+        listener,
+        &ConnectionLimits::new(CONNECTIONS),
+        HEAD,
+        shutdown,
+    )
+    .await;
 }
 
 /// The process answers.

@@ -14,8 +14,8 @@ use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{At, Body};
 use crate::flow::Signals;
-use crate::flow::control::{self, FeatureCommand, Steered};
-use crate::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
+use crate::flow::control::{self, CommandOutcome, FeatureCommand};
+use crate::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
 use crate::store;
 use crate::store::view;
 
@@ -57,7 +57,7 @@ pub async fn merge(
     At(id): At<String>,
     Body(wish): Body<Merging>,
 ) -> Answer {
-    let asked = MergeWish {
+    let asked = MergeRequest {
         how: wish.how,
         into: wish.into.as_deref(),
         partial: wish.partial,
@@ -101,7 +101,7 @@ pub async fn revert(
     let Some(feature) = feature else {
         return Err(gone());
     };
-    let how = RevertWish {
+    let how = RevertRequest {
         redo: wish.redo,
         dependents: wish.dependents,
     };
@@ -166,7 +166,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     let db = &app.deps.db;
     let (steered, run, signals) =
         store::retry_serialization(|| control::feature(db, feature, &command)).await?;
-    if matches!(steered, Steered::Done(_)) {
+    if matches!(steered, CommandOutcome::Done(_)) {
         app.deps.bus.emit(signals).await;
     }
     answer(run)

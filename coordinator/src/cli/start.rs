@@ -7,7 +7,7 @@ use ralph_shared::logging::{self, LogFormat};
 
 use super::args::{Cli, Command, command};
 use super::client::ApiError;
-use super::wait::Left;
+use super::wait::Quit;
 use super::{
     context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
 };
@@ -62,7 +62,7 @@ pub async fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            if error.is::<Left>() {
+            if error.is::<Quit>() {
                 return ExitCode::from(RunOutcome::Interrupted.exit_code());
             }
             let usage = error.downcast_ref::<Usage>().is_some()

@@ -62,7 +62,7 @@ pub struct Setting {
 
 /// What somebody set outside of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Given {
+pub enum Override {
     /// With a flag.
     Flag(Vec<String>),
     /// With a variable.
@@ -70,7 +70,10 @@ pub enum Given {
 }
 
 /// All keys in order; `given` says what flags and variables set.
-pub fn effective(file: Option<(&Path, &toml::Table)>, given: impl Fn(&Key) -> Option<Given>) -> Vec<Setting> {
+pub fn effective(
+    file: Option<(&Path, &toml::Table)>,
+    given: impl Fn(&Key) -> Option<Override>,
+) -> Vec<Setting> {
     let mut settings = Vec::new();
     for key in KEYS.iter().copied() {
         for name in names(key, file.map(|(_, table)| table)) {
@@ -90,14 +93,14 @@ fn names(key: &Key, file: Option<&toml::Table>) -> Vec<String> {
     chosen.map(|name| format!("{above}{name}{below}")).collect()
 }
 
-fn setting(key: &Key, name: String, file: Option<(&Path, &toml::Table)>, given: Option<Given>) -> Setting {
+fn setting(key: &Key, name: String, file: Option<(&Path, &toml::Table)>, given: Option<Override>) -> Setting {
     let in_file = file.and_then(|(path, table)| Some((path, look_up(table, &name)?)));
     let (value, source, place) = match (given, in_file) {
-        (Some(Given::Flag(words)), _) => {
+        (Some(Override::Flag(words)), _) => {
             let flag = key.flag.map(|flag| format!("--{flag}"));
             (of_words(key, words), Source::Flag, flag)
         }
-        (Some(Given::Variable(words)), _) => {
+        (Some(Override::Variable(words)), _) => {
             let variable = key.variable.map(str::to_owned);
             (of_words(key, words), Source::Environment, variable)
         }
@@ -201,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    fn check(file: &str, given: &[(&str, Given)], key: &str, expected: (Value, Source, Option<&str>)) {
+    fn check(file: &str, given: &[(&str, Override)], key: &str, expected: (Value, Source, Option<&str>)) {
         let table: toml::Table = file.parse().unwrap();
         let path = Path::new("/etc/.ralph.toml");
         let settings = effective(Some((path, &table)), |key| {
@@ -219,8 +222,8 @@ mod tests {
     #[test]
     fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
         let (flag, variable) = (
-            |text: &str| Given::Flag(vec![text.to_owned()]),
-            |text: &str| Given::Variable(vec![text.to_owned()]),
+            |text: &str| Override::Flag(vec![text.to_owned()]),
+            |text: &str| Override::Variable(vec![text.to_owned()]),
         );
         let (key, file) = ("limits.max_cost", "[limits]\nmax_cost = 5.5");
         check("", &[], key, (json!(20.0), Source::Default, None));
@@ -292,7 +295,7 @@ mod tests {
         check(file, &[], "agents.fast.command", (json!("x"), Source::File, from));
         let table: toml::Table = file.parse().unwrap();
         let all = effective(Some((Path::new("f"), &table)), |key| {
-            key.secret.then(|| Given::Variable(vec!["abc".to_owned()]))
+            key.secret.then(|| Override::Variable(vec!["abc".to_owned()]))
         });
         assert!(!serde_json::to_string(&all).unwrap().contains("abc"));
     }

@@ -19,7 +19,7 @@ mod unknown;
 
 pub use crate::config::read::read_table;
 pub use budgets::Budgets;
-pub use effective::{Given, Setting, Source, effective, shown};
+pub use effective::{Override, Setting, Source, effective, shown};
 pub use file::{Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, Workspace};
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;

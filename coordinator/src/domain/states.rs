@@ -215,8 +215,10 @@ pub enum Outcome {
     Interrupted,
     /// The worker or its lease died.
     Lost,
-    /// The agent failed at the door; does not count (SPEC 7.3).
-    Door,
+    /// The agent or its account could not be used; does not count (SPEC 7.3).
+    #[serde(rename = "door")]
+    #[sqlx(rename = "door")]
+    Unavailable,
     /// The verifier agreed.
     Passed,
     /// The integration landed.
@@ -237,7 +239,7 @@ impl Outcome {
             Self::Split => "split",
             Self::Interrupted => "interrupted",
             Self::Lost => "lost",
-            Self::Door => "door",
+            Self::Unavailable => "door",
             Self::Passed => "passed",
             Self::Merged => "merged",
             Self::Void => "void",

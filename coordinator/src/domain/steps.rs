@@ -6,7 +6,7 @@ use ralph_shared::kind::SessionKind;
 /// What a feature was submitted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
-pub struct Given {
+pub struct Provided {
     pub description: bool,
     pub spec: bool,
     pub plan: bool,
@@ -17,7 +17,7 @@ pub struct Given {
 pub const NOTHING_TO_START_WITH: &str = "there is nothing to start with: say what the feature is about (--description TEXT), \
      give its specification (--spec FILE), plan (--plan FILE) or tasks (--tasks FILE), or only create it (--draft)";
 
-impl Given {
+impl Provided {
     /// What these texts and so many tasks give; a blank text gives nothing.
     pub fn new(description: &str, spec: Option<&str>, plan: Option<&str>, tasks: usize) -> Self {
         let filled = |text: &str| !text.trim().is_empty();
@@ -32,13 +32,13 @@ impl Given {
 
 /// The steps that are left, in their order: none once there are tasks, else from the first text that is missing. `None`
 /// when there is nothing to start with (SPEC 2.1).
-pub fn left(given: Given) -> Option<&'static [SessionKind]> {
+pub fn left(given: Provided) -> Option<&'static [SessionKind]> {
     const ALL: [SessionKind; 3] = [SessionKind::Spec, SessionKind::Plan, SessionKind::Build];
     match given {
-        Given { tasks: true, .. } => Some(&[]),
-        Given { plan: true, .. } => Some(&ALL[2..]),
-        Given { spec: true, .. } => Some(&ALL[1..]),
-        Given {
+        Provided { tasks: true, .. } => Some(&[]),
+        Provided { plan: true, .. } => Some(&ALL[2..]),
+        Provided { spec: true, .. } => Some(&ALL[1..]),
+        Provided {
             description: true, ..
         } => Some(&ALL),
         _ => None,
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn steps_begin_with_the_first_text_that_is_missing() {
-        let none = Given::default();
+        let none = Provided::default();
         let check = |given, expected: Option<&[SessionKind]>| assert_eq!(left(given), expected, "{given:?}");
         check(none, None);
-        let description = Given {
+        let description = Provided {
             description: true,
             ..none
         };
@@ -116,15 +116,15 @@ mod tests {
             Some(&[SessionKind::Spec, SessionKind::Plan, SessionKind::Build]),
         );
         check(
-            Given {
+            Provided {
                 spec: true,
                 ..description
             },
             Some(&[SessionKind::Plan, SessionKind::Build]),
         );
-        check(Given { plan: true, ..none }, Some(&[SessionKind::Build]));
+        check(Provided { plan: true, ..none }, Some(&[SessionKind::Build]));
         check(
-            Given {
+            Provided {
                 tasks: true,
                 ..description
             },

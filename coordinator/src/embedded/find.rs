@@ -68,7 +68,7 @@ impl fmt::Display for ServerNotFound {
 
 /// The places where servers are looked for.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct SearchPaths {
     /// `RALPH_PG_BIN`: a folder; nothing else is looked at.
     pub postgres_bin: Option<PathBuf>,
     /// `RALPH_NATS_SERVER`: a program; nothing else is looked at.
@@ -81,7 +81,7 @@ pub struct Places {
     pub postgres_trees: Vec<PathBuf>,
 }
 
-impl Places {
+impl SearchPaths {
     /// The places of this machine and this environment.
     pub fn from_env() -> Self {
         let path = |name: &str| {
@@ -275,14 +275,14 @@ mod tests {
                 &format!("nats-server: v{version}"),
             );
         }
-        let places = Places {
+        let places = SearchPaths {
             setup: vec![root.path().join("servers")],
             bin: vec![root.path().join("path"), root.path().join("more")],
-            ..Places::default()
+            ..SearchPaths::default()
         };
         assert_eq!(places.nats().unwrap().version, [2, 15, 1]);
 
-        let named = Places {
+        let named = SearchPaths {
             nats_server: Some(root.path().join("path/nats-server")),
             ..places
         };
@@ -301,9 +301,9 @@ mod tests {
             program(&bin, "postgres", &format!("postgres (PostgreSQL) {version}"));
             program(&bin, "initdb", "");
         }
-        let places = Places {
+        let places = SearchPaths {
             postgres_trees: vec![root.path().join("postgresql")],
-            ..Places::default()
+            ..SearchPaths::default()
         };
         let versions: Vec<_> = places
             .postgres()
@@ -322,9 +322,9 @@ mod tests {
             "postgres",
             "postgres (PostgreSQL) 18.1",
         );
-        let places = Places {
+        let places = SearchPaths {
             bin: vec![root.path().join("none"), root.path().join("half")],
-            ..Places::default()
+            ..SearchPaths::default()
         };
 
         let message = places.nats().unwrap_err().to_string();

@@ -20,7 +20,7 @@ pub mod runas;
 
 pub use child::{Backoff, ChildSpec, Phase, Process, StopStep, Supervised};
 pub use datadir::{DataDir, DataDirError, Published};
-pub use find::{NatsServer, Places, PostgresServer, ServerNotFound};
+pub use find::{NatsServer, PostgresServer, SearchPaths, ServerNotFound};
 pub use nats::{Nats, Role};
 pub use nats_config::user_of_worker;
 pub use postgres::Postgres;

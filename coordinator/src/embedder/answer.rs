@@ -33,7 +33,7 @@ impl Failure {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Response {
     data: Vec<Item>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn vectors(
     asked: usize,
     dimensions: Option<usize>,
 ) -> Result<(usize, Vec<Vec<f32>>), Failure> {
-    let answer: Answer = serde_json::from_slice(body)
+    let answer: Response = serde_json::from_slice(body)
         .map_err(|error| Failure::away(format!("its answer is not of the OpenAI form: {error}")))?;
     let mut items = answer.data;
     items.sort_by_key(|item| item.index);

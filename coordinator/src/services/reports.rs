@@ -37,7 +37,7 @@ const MAX_UNFLUSHED: usize = 8;
 
 /// A batch on its way: what can be applied, with the messages that it came in.
 #[derive(Debug, Default)]
-struct Taken {
+struct Batch {
     reports: Vec<Incoming>,
     messages: Vec<Message>,
 }
@@ -45,7 +45,7 @@ struct Taken {
 /// A batch that was applied: what it led to goes on already, its workers are told once it is kept.
 #[derive(Debug)]
 struct Applied {
-    taken: Taken,
+    taken: Batch,
     fates: Vec<Fate>,
 }
 
@@ -84,7 +84,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 }
 
 /// Takes reports until `shutdown`, or until nobody applies them any more.
-async fn read(deps: &Deps, sender: mpsc::Sender<Taken>, shutdown: &CancellationToken) -> anyhow::Result<()> {
+async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.bus.ensure_streams().await?;
     let consumer = deps.bus.reports().await?;
     let messages = consumer
@@ -125,8 +125,8 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Taken>, shutdown: &CancellationT
 }
 
 /// Reads messages. What can't be applied now is handed back, what never can is set aside.
-async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken {
-    let mut taken = Taken::default();
+async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch {
+    let mut taken = Batch::default();
     let mut bytes = 0;
     for message in messages {
         if bytes > MAX_BATCH_BYTES {
@@ -167,7 +167,7 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Taken
 }
 
 /// Applies a batch, and has what it led to go on.
-async fn apply(deps: &Deps, taken: Taken) -> Option<Applied> {
+async fn apply(deps: &Deps, taken: Batch) -> Option<Applied> {
     if taken.reports.is_empty() {
         return None;
     }

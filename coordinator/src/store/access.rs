@@ -45,7 +45,7 @@ const NOTED_EVERY_S: f64 = 3_600.0;
 
 /// How a token stands that was made here and not revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum TokenStatus {
     /// It is taken.
     Holds {
         /// What it is called.
@@ -65,7 +65,7 @@ pub enum Standing {
 }
 
 /// How a token stands, by the database's clock; `None` when it is unknown or revoked.
-pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<Standing>> {
+pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<TokenStatus>> {
     let row = sqlx::query!(
         r#"select name, role as "role: Role", case when expires_at <= now() then expires_at end as expired_at,
                   coalesce(last_used_at > now() - make_interval(secs => $2), false) as "is_noted!"
@@ -77,8 +77,8 @@ pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<
     .fetch_optional(conn)
     .await?;
     Ok(row.map(|row| match row.expired_at {
-        Some(at) => Standing::Expired { name: row.name, at },
-        None => Standing::Holds {
+        Some(at) => TokenStatus::Expired { name: row.name, at },
+        None => TokenStatus::Holds {
             name: row.name,
             role: row.role,
             is_noted: row.is_noted,

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use ralph_shared::ids::{DispatchId, TaskId};
-use ralph_shared::wire::Door;
+use ralph_shared::wire::Unavailable;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::domain::failure::Failure;
 use crate::domain::failure::silence::Silence;
 use crate::domain::scheduling::availability::{
-    PATIENCE, Pause, Probe, Standing, WIDEST, after_failure, standing,
+    BreakerState, PATIENCE, Pause, Probe, WIDEST, after_failure, standing,
 };
 
 /// An account that sessions failed at.
@@ -21,7 +21,7 @@ use crate::domain::scheduling::availability::{
 #[allow(missing_docs)]
 pub struct Account {
     pub account: String,
-    pub door: Door,
+    pub door: Unavailable,
     pub reason: String,
     /// The worker that met it last.
     pub worker: String,
@@ -29,7 +29,7 @@ pub struct Account {
     /// Nothing that uses it is claimed before.
     pub until: OffsetDateTime,
     /// Whether it waits, is tried, or may be.
-    pub standing: Standing,
+    pub standing: BreakerState,
     /// How many sessions may use it at a time.
     pub width: i32,
 }
@@ -59,7 +59,7 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
         .into_iter()
         .map(|row| Account {
             account: row.account,
-            door: Door::from_str(&row.door).unwrap_or(Door::RateLimit),
+            door: Unavailable::from_str(&row.door).unwrap_or(Unavailable::RateLimit),
             reason: row.reason,
             worker: row.worker,
             failures: row.failures,
@@ -83,7 +83,7 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
 #[allow(missing_docs)]
 pub struct Failed {
     pub account: String,
-    pub door: Door,
+    pub door: Unavailable,
     pub reason: String,
     pub worker: String,
     pub dispatch: DispatchId,

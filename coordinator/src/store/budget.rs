@@ -6,7 +6,7 @@ use ralph_shared::ids::{DispatchId, FeatureId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::budget::levels::{Key, Level, Levels, Limit, Told, Used};
+use crate::domain::budget::levels::{Key, Level, Levels, Limit, Notice, Used};
 
 /// Tasks whose use is of interest.
 #[derive(Debug, Clone, Copy)]
@@ -315,7 +315,7 @@ pub async fn end(conn: &mut PgConnection, passed: &[Key]) -> sqlx::Result<Vec<(D
 }
 
 /// Has people told that a part of a limit was reached, once.
-pub async fn tell(conn: &mut PgConnection, told: &Told) -> sqlx::Result<bool> {
+pub async fn tell(conn: &mut PgConnection, told: &Notice) -> sqlx::Result<bool> {
     let (level, name) = &told.key;
     let noted = sqlx::query!(
         "with new as (

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
-use ralph_shared::wire::{AgentRule, ClosedDoor, DEFAULT_AGENT, Heartbeat, Hello};
+use ralph_shared::wire::{AgentRule, ClosedAgent, DEFAULT_AGENT, Heartbeat, Hello};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use time::OffsetDateTime;
@@ -26,7 +26,7 @@ pub struct Worker {
     /// What they are taken for where nobody names one.
     pub rules: Vec<AgentRule>,
     /// Agents that it doesn't start, as of when it was last heard.
-    pub doors: Vec<ClosedDoor>,
+    pub doors: Vec<ClosedAgent>,
     pub slots: i32,
     pub free_slots: i32,
     pub draining: bool,
@@ -81,7 +81,7 @@ pub async fn forget(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
 /// Every worker that said hello and was not forgotten, by name.
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
-        r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedDoor>>",
+        r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedAgent>>",
                   rules as "rules: Json<Vec<AgentRule>>", slots, free_slots, draining, drain_requested, drain_reason, version, host,
                   pid, started_at, seen_at, seen_at > now() - $1 * interval '1 millisecond' as "alive!"
            from workers
@@ -305,7 +305,7 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
             worker.last = row.reason.unwrap_or_default();
             worker
                 .last
-                .truncate(worker.last.floor_char_boundary(ClosedDoor::SAID_BYTES));
+                .truncate(worker.last.floor_char_boundary(ClosedAgent::SAID_BYTES));
         }
         worker.sessions.push(Ended {
             task: TaskId(row.task_id),

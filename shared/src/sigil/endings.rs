@@ -62,7 +62,7 @@ pub(super) fn is_code(text: &str, sigil: Range<usize>) -> bool {
 
 /// Where a text may hold an ending.
 #[derive(Debug)]
-pub(super) struct Places<'a> {
+pub(super) struct Candidates<'a> {
     text: &'a str,
     mentions: &'a Mentions,
     /// Whole sigils, in order, none inside another.
@@ -75,7 +75,7 @@ pub(super) struct Places<'a> {
     last: (usize, usize),
 }
 
-impl<'a> Places<'a> {
+impl<'a> Candidates<'a> {
     /// A text with its whole sigils, in any order.
     pub(super) fn new(text: &'a str, mentions: &'a Mentions, sigils: Vec<Range<usize>>) -> Self {
         let (outer, nested) = outermost(sigils);

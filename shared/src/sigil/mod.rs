@@ -48,5 +48,5 @@ pub use memory::{
 };
 pub use name::SigilName;
 pub use parse::{Context, MAX_ENTRIES, parse};
-pub use shown::Shown;
+pub use shown::ShownText;
 pub use signals::{Difficulty, Promise, Sigils, Verdict};

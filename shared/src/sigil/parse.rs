@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::endings::{Mentions, Places, is_code};
+use super::endings::{Candidates, Mentions, is_code};
 use super::failure_report::FailureReport;
 use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
 use super::memory::{Knowledge, Learning, Note};
@@ -169,7 +169,7 @@ impl Reader<'_> {
             return;
         }
         let mentions = std::mem::replace(&mut self.mentions, Mentions::of(""));
-        let mut places = Places::new(text, &mentions, std::mem::take(&mut self.whole));
+        let mut places = Candidates::new(text, &mentions, std::mem::take(&mut self.whole));
         let mut endings = std::mem::take(&mut self.endings);
         endings.sort_by_key(|(opening, _)| opening.start);
         for (opening, body_end) in endings {
@@ -181,7 +181,13 @@ impl Reader<'_> {
         }
     }
 
-    fn end(&mut self, text: &str, opening: Tag, body: &str, places: &mut Places<'_>) -> Result<(), Fault> {
+    fn end(
+        &mut self,
+        text: &str,
+        opening: Tag,
+        body: &str,
+        places: &mut Candidates<'_>,
+    ) -> Result<(), Fault> {
         self.visited += (body.len() + opening.end - opening.start) as u64;
         let task_id = self.context.task_id;
         let is_assigned = |id: &str| (id == task_id).then_some(());

@@ -99,7 +99,7 @@ impl Iterator for Scanner<'_> {
 }
 
 /// `<name` or `</name`, the name being followed by what may follow a name in a tag.
-pub(super) struct Found {
+pub(super) struct TagStart {
     pub name: SigilName,
     /// The offset of the `<`.
     pub start: usize,
@@ -107,8 +107,8 @@ pub(super) struct Found {
     pub name_end: usize,
 }
 
-/// The first [`Found`] at or after byte `at`.
-pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<Found> {
+/// The first [`TagStart`] at or after byte `at`.
+pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<TagStart> {
     loop {
         let start = next_angle(bytes, at)?;
         let closing = bytes.get(start + 1) == Some(&b'/');
@@ -119,7 +119,7 @@ pub(super) fn next_name(bytes: &[u8], mut at: usize) -> Option<Found> {
                 .get(name_end)
                 .is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'/'))
             {
-                return Some(Found {
+                return Some(TagStart {
                     name,
                     start,
                     closing,

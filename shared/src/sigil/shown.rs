@@ -10,7 +10,7 @@ const TAG: usize = 512;
 
 /// A text that grows, on its way to a person.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct ShownText {
     held: String,
     /// What was told last ends no line.
     line_is_open: bool,
@@ -18,7 +18,7 @@ pub struct Shown {
     after_event: bool,
 }
 
-impl Shown {
+impl ShownText {
     /// What can be told now that this came.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
@@ -145,10 +145,10 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         // Whole, and a character at a time.
-        let mut shown = Shown::default();
+        let mut shown = ShownText::default();
         let whole = shown.push(text) + &shown.finish();
         assert_eq!(whole, expected, "{text}");
-        let mut shown = Shown::default();
+        let mut shown = ShownText::default();
         let mut grown: String = text.chars().map(|c| shown.push(&c.to_string())).collect();
         grown.push_str(&shown.finish());
         assert_eq!(grown, expected, "piece by piece: {text}");
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_never_closes_is_not_held_for_ever() {
-        let mut shown = Shown::default();
+        let mut shown = ShownText::default();
         let told = shown.push(&format!("\n<journal>{}", "x".repeat(MOST_HELD)));
         assert!(told.contains("journal: x"), "{} bytes", told.len());
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Failures that concern an agent or an account, not a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Door {
+pub enum Unavailable {
     /// The agent's command does not exist or can't be executed.
     NotFound,
     /// It exited before it answered the first request, or refused to begin a session.
@@ -39,7 +39,7 @@ pub enum Concerns {
     Account,
 }
 
-impl Door {
+impl Unavailable {
     /// Who has to wait until it is mended.
     pub fn concerns(self) -> Concerns {
         match self {
@@ -86,7 +86,7 @@ impl Door {
     }
 }
 
-impl std::str::FromStr for Door {
+impl std::str::FromStr for Unavailable {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
@@ -98,12 +98,12 @@ impl std::str::FromStr for Door {
 
 /// An agent that its worker doesn't start for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClosedDoor {
+pub struct ClosedAgent {
     /// Its name among the worker's agents.
     pub agent: String,
     /// What failed.
-    pub door: Door,
-    /// What it said, redacted, at most [`ClosedDoor::SAID_BYTES`].
+    pub door: Unavailable,
+    /// What it said, redacted, at most [`ClosedAgent::SAID_BYTES`].
     pub reason: String,
     /// Failures in a row.
     pub failures: u32,
@@ -111,7 +111,7 @@ pub struct ClosedDoor {
     pub left_ms: u64,
 }
 
-impl ClosedDoor {
+impl ClosedAgent {
     /// Bytes of what a failed agent said that are kept.
     pub const SAID_BYTES: usize = 500;
 }
@@ -123,22 +123,25 @@ mod tests {
     #[test]
     fn words_are_those_of_the_messages() {
         for door in [
-            Door::NotFound,
-            Door::ExitsAtOnce,
-            Door::Authentication,
-            Door::RateLimit,
-            Door::Quota,
-            Door::Overload,
-            Door::Version,
-            Door::Silent,
-            Door::Empty,
-            Door::Unknown,
+            Unavailable::NotFound,
+            Unavailable::ExitsAtOnce,
+            Unavailable::Authentication,
+            Unavailable::RateLimit,
+            Unavailable::Quota,
+            Unavailable::Overload,
+            Unavailable::Version,
+            Unavailable::Silent,
+            Unavailable::Empty,
+            Unavailable::Unknown,
         ] {
             assert_eq!(serde_json::to_value(door).unwrap(), door.as_str());
             assert_eq!(door.as_str().parse(), Ok(door));
         }
         // What a later release says is read, so that the message that says it is.
-        assert_eq!(serde_json::from_str::<Door>("\"shy\"").unwrap(), Door::Unknown);
-        assert!("shy".parse::<Door>().is_err());
+        assert_eq!(
+            serde_json::from_str::<Unavailable>("\"shy\"").unwrap(),
+            Unavailable::Unknown
+        );
+        assert!("shy".parse::<Unavailable>().is_err());
     }
 }

@@ -6,7 +6,7 @@ use super::control::EndReason;
 use super::transcript::KeptTranscript;
 use super::usage::{Granted, Used};
 use crate::ids::{DispatchId, Incarnation};
-use crate::wire::availability::ClosedDoor;
+use crate::wire::availability::ClosedAgent;
 
 /// Sent every few seconds. A dispatch stays in it, and so leased, until its report is settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Heartbeat {
     pub draining: bool,
     /// Its agents that fail at the door, which it doesn't start now.
     #[serde(default)]
-    pub doors: Vec<ClosedDoor>,
+    pub doors: Vec<ClosedAgent>,
     /// Dispatches of `running` whose agent got past the door since the last heartbeat that was answered: its model answers.
     #[serde(default)]
     pub answered: Vec<DispatchId>,

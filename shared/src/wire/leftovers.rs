@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Files that no branch holds. They stay for some days on the machine of their worker, unless they are too much.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Left {
+pub struct LeftoverFiles {
     /// The folder where they are kept, from the root of the worker's machine; `None` when they are gone.
     #[serde(default)]
     pub path: Option<String>,

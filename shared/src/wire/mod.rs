@@ -27,8 +27,8 @@ mod transcript;
 mod usage;
 mod version;
 
-pub use crate::wire::availability::{ClosedDoor, Concerns, Door};
-pub use crate::wire::leftovers::{Left, LeftFile};
+pub use crate::wire::availability::{ClosedAgent, Concerns, Unavailable};
+pub use crate::wire::leftovers::{LeftFile, LeftoverFiles};
 pub use crate::wire::orphan::{STRAYS, Stray, stray_refs};
 pub use crate::wire::repo_scan::{
     KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,

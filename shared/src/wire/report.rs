@@ -7,8 +7,8 @@ use super::control::EndReason;
 use super::text::Text;
 use super::usage::Usage;
 use crate::ids::{DispatchId, Incarnation};
-use crate::wire::availability::Door;
-use crate::wire::leftovers::Left;
+use crate::wire::availability::Unavailable;
+use crate::wire::leftovers::LeftoverFiles;
 use crate::wire::orphan::Stray;
 
 /// The report of one dispatch. Sent again, byte for byte, until it is settled.
@@ -146,10 +146,11 @@ pub enum Ended {
         /// What it said.
         message: String,
     },
-    /// The agent failed at the door: not the task's fault (SPEC 7.3).
-    Door {
+    /// The agent or its account could not be used: not the task's fault (SPEC 7.3).
+    #[serde(rename = "door")]
+    Unavailable {
         /// What kind of failure.
-        door: Door,
+        door: Unavailable,
         /// What it said.
         message: String,
     },
@@ -235,7 +236,7 @@ pub struct Snapshot {
     pub strays: Vec<Stray>,
     /// Without a repository: the files that it left, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left: Option<Left>,
+    pub left: Option<LeftoverFiles>,
 }
 
 impl Snapshot {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use ralph_coordinator::embedded::{DataDir, Places, Postgres, Tuning};
+use ralph_coordinator::embedded::{DataDir, Postgres, SearchPaths, Tuning};
 use ralph_coordinator::store;
 use sha2::{Digest as _, Sha256};
 
@@ -16,7 +16,7 @@ use super::world::{binary, make_traversable};
 const PARTS: [&str; 2] = ["postgres", "secrets/postgres"];
 
 /// Lays a migrated, empty database into a data folder that has none.
-pub(super) async fn lay(data: &DataDir, places: &Places) -> anyhow::Result<()> {
+pub(super) async fn lay(data: &DataDir, places: &SearchPaths) -> anyhow::Result<()> {
     let template = template(places).await?;
     for part in PARTS {
         copy(&template.join(part), &data.path(part))?;
@@ -25,7 +25,7 @@ pub(super) async fn lay(data: &DataDir, places: &Places) -> anyhow::Result<()> {
 }
 
 /// The folder to copy from, made by the first test that asks for it, of whatever process.
-async fn template(places: &Places) -> anyhow::Result<PathBuf> {
+async fn template(places: &SearchPaths) -> anyhow::Result<PathBuf> {
     let folder = binary(&format!("test-database-{}", key(places)?));
     let lock = File::create(folder.with_extension("lock"))?;
     let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
@@ -37,7 +37,7 @@ async fn template(places: &Places) -> anyhow::Result<PathBuf> {
 }
 
 /// What a template depends on.
-fn key(places: &Places) -> anyhow::Result<String> {
+fn key(places: &SearchPaths) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     for server in places.postgres()?.iter().take(1) {
         hash.update(format!("{} {:?}", server.bin.display(), server.version));
@@ -56,7 +56,7 @@ fn key(places: &Places) -> anyhow::Result<String> {
     Ok(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
-async fn make(folder: &Path, places: &Places) -> anyhow::Result<()> {
+async fn make(folder: &Path, places: &SearchPaths) -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("ralph-test-").tempdir()?;
     make_traversable(dir.path())?;
     let data = DataDir::open(&dir.path().join("data"))?;

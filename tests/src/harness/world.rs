@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use ralph_coordinator::bus::Bus;
 use ralph_coordinator::domain::graph::{self, Limits};
-use ralph_coordinator::embedded::{DataDir, Nats, Places, Postgres, Role, Tuning};
+use ralph_coordinator::embedded::{DataDir, Nats, Postgres, Role, SearchPaths, Tuning};
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::services::{self, Deps, Reserved};
 use ralph_coordinator::store;
@@ -105,7 +105,7 @@ impl World {
         let memory = if keep { None } else { data_folder::in_memory()? };
         let servers = memory.as_ref().map_or(dir.path(), TempDir::path);
         let data = DataDir::open(&servers.join("data"))?;
-        let places = Places::from_env();
+        let places = SearchPaths::from_env();
         template::lay(&data, &places).await?;
         let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
         let nats = Nats::start(&places.nats()?, &data, Tuning::Tests).await?;

@@ -187,7 +187,7 @@ async fn what_waits_goes_on_when_a_person_cancels_what_it_waits_for() {
     let (steered, signals) = control::task(&world.db, scene.tasks[0], TaskCommand::Cancel, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, control::Steered::Done(1));
+    assert_eq!(steered, control::CommandOutcome::Done(1));
     world.bus.emit(signals).await;
     world.effects_of("second", 1).await.unwrap();
     scene

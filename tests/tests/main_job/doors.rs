@@ -1,7 +1,7 @@
 //! Agents at closed doors: what isn't concerned goes on (SPEC 7.3).
 
 use ralph_coordinator::store::view;
-use ralph_shared::wire::Door;
+use ralph_shared::wire::Unavailable;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, binary, until};
 use time::OffsetDateTime;
 
@@ -52,7 +52,7 @@ async fn agent_at_a_closed_door_leaves_its_worker_to_the_others() {
     let door = &status.workers[0].doors[0];
     assert_eq!(
         (door.agent.as_str(), door.door, &door.account),
-        ("gone", Door::NotFound, &None)
+        ("gone", Unavailable::NotFound, &None)
     );
     assert!(door.reason.contains("/no/such/agent"), "{door}");
     scene

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
-use ralph_coordinator::domain::scheduling::capability::Offer;
+use ralph_coordinator::domain::scheduling::capability::Capability;
 use ralph_coordinator::flow::{Signals, claim, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
@@ -45,7 +45,7 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
     tx.commit().await.unwrap();
 
     let mut claiming = world.db.begin().await.unwrap();
-    let offer = Offer {
+    let offer = Capability {
         startable: Vec::new(),
         shut: Vec::new(),
         pools: vec!["turn".to_owned()],

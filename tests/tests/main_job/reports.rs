@@ -121,7 +121,7 @@ async fn after_a_person_took_the_task(world: &World) {
     let (steered, _) = control::task(&world.db, claimed.task, TaskCommand::Cancel, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, control::Steered::Done(1));
+    assert_eq!(steered, control::CommandOutcome::Done(1));
     assert_eq!(
         stub.settled(&[], claimed.dispatch).await.unwrap(),
         None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::{User, geteuid};
-use ralph_coordinator::embedded::{Places, PostgresServer};
+use ralph_coordinator::embedded::{PostgresServer, SearchPaths};
 use ralph_coordinator::store::Server;
 use ralph_git_server::Authority;
 use ralph_tests::harness::{Spawned, bound, until};
@@ -106,7 +106,7 @@ fn with_tls() -> Option<PostgresServer> {
         let program = fs::read(server.bin.join("postgres")).unwrap_or_default();
         !program.windows(without.len()).any(|part| part == without)
     };
-    let found = Places::from_env().postgres().unwrap().into_iter().find(has);
+    let found = SearchPaths::from_env().postgres().unwrap().into_iter().find(has);
     if found.is_none() {
         eprintln!("left out: no Postgres here was built with TLS; `apt-get install postgresql` brings one");
     }
@@ -144,7 +144,7 @@ pub async fn nats(folder: &Path, name: &str, settings: &str) -> (Spawned, u16) {
         store.display()
     );
     fs::write(&config, text).unwrap();
-    let server = Places::from_env().nats().unwrap();
+    let server = SearchPaths::from_env().nats().unwrap();
     let mut command = bound(&server.program);
     command.arg("-c").arg(&config);
     let mut process = Spawned::start(&mut command, &folder.join(format!("{name}.log"))).unwrap();

@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::control::Steered;
+use ralph_coordinator::flow::control::CommandOutcome;
 use ralph_coordinator::flow::{Settings, edit};
 use ralph_coordinator::tracer::Tracer;
 use ralph_tests::harness::{FeatureOptions, Repository, Stub, WorkerOptions, World, until};
@@ -283,7 +283,7 @@ async fn what_a_collector_refused_is_told_again_as_it_was_read() {
     until("the first try", async || collector.taken.lock().unwrap().refused).await;
     // Whoever read it again would find nothing.
     let deleted = edit::delete_feature(&world.db, feature).await.unwrap();
-    assert_eq!(deleted, Steered::Done(1));
+    assert_eq!(deleted, CommandOutcome::Done(1));
     let spans = collector.spans_with("work boil").await;
     assert!(
         spans.iter().any(|span| span.name.starts_with("invoke_agent ")),

@@ -6,7 +6,7 @@ use ralph_coordinator::flow::memory::embedding::Meaning;
 use ralph_coordinator::flow::memory::library::{self, ImportLine, Restored};
 use ralph_coordinator::flow::memory::lifecycle::{self, Pruned};
 use ralph_coordinator::store;
-use ralph_coordinator::store::memory::library::{Given, Origin};
+use ralph_coordinator::store::memory::library::{GivenEntry, Origin};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -47,7 +47,7 @@ async fn what_is_unused_or_too_much_is_hidden() {
     let world = World::start().await.unwrap();
     let lines: Vec<ImportLine> = (1..=5).map(line).collect();
     library::import(&world.db, "", &lines).await.unwrap();
-    let by_hand = Given {
+    let by_hand = GivenEntry {
         id: Uuid::now_v7(),
         repo_id: String::new(),
         kind: Kind::Learning,

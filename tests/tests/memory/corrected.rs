@@ -3,7 +3,7 @@
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::Stays;
 use ralph_coordinator::flow::memory::library::{self, Edit, Edited, Restored};
-use ralph_coordinator::store::memory::library::{Given, Origin};
+use ralph_coordinator::store::memory::library::{GivenEntry, Origin};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::scene;
 
 async fn given(world: &World, title: &str, body: &str) -> Uuid {
-    let given = Given {
+    let given = GivenEntry {
         id: Uuid::now_v7(),
         repo_id: String::new(),
         kind: Kind::Knowledge,

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::recall::Kind;
 
-use ralph_coordinator::flow::control::Steered;
+use ralph_coordinator::flow::control::CommandOutcome;
 use ralph_coordinator::flow::{
     claim,
     edit::{self, remove},
@@ -50,7 +50,7 @@ async fn journals_of_a_feature_leave_the_index_with_it() {
     scene::upkeep(&world).await;
     assert_eq!(journals(&world).await, (2, 2));
     let steered = edit::delete_feature(&world.db, feature).await.unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     assert_eq!(journals(&world).await, (0, 0));
     world.stop().await;
 }
@@ -62,7 +62,7 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
     let feature = scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let of = scene::claims(&pool).await;
     let (steered, ..) = finish::stop(&world.db, feature, "a person".into()).await.unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     scene::upkeep(&world).await;
     assert_eq!(journals(&world).await, (0, 0));
     let ended = Ended::Told {
@@ -133,7 +133,7 @@ async fn prompts_that_were_sent_with_those_of_a_deleted_task_stay() {
         assert!(prompt_of(&world, of).await.is_some());
     }
     let (steered, _) = remove::task(&world.db, both[0].task, "test").await.unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     assert!(prompt_of(&world, &both[1]).await.is_some());
     world.stop().await;
 }

@@ -1,8 +1,8 @@
 //! What agents and people say comes to whom it is for, however the session went on.
 
-use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, TaskCommand};
 use ralph_coordinator::flow::{Settings, memory::upkeep};
-use ralph_shared::wire::{Assignment, Door, Ended, Work};
+use ralph_shared::wire::{Assignment, Ended, Unavailable, Work};
 use ralph_tests::harness::World;
 
 use super::pool::Pool;
@@ -68,7 +68,7 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
     let (steered, _) = control::task(&world.db, failed.task, TaskCommand::Done, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     // The rounds between don't look.
     assert_eq!(upkeep::tick_often(&world.db).await.unwrap().released, 0);
     assert_eq!(count(&world, open).await, 1);
@@ -83,8 +83,8 @@ async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
     let pool = Pool::join(&world).await;
     scene::submit(&world, "wheel", "- {key: a, title: Look}").await;
     let of = scene::claims(&pool).await;
-    let door = Ended::Door {
-        door: Door::Silent,
+    let door = Ended::Unavailable {
+        door: Unavailable::Silent,
         message: "it did not answer".to_owned(),
     };
     let report = pool.session(&of, door, "", 0);
@@ -92,7 +92,7 @@ async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
     let steered = control::feedback(&world.db, of.task, "test", "use the staging server")
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     sqlx::query("update ready_tasks set not_before = now()")
         .execute(&world.db)
         .await

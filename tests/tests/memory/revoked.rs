@@ -4,7 +4,7 @@ use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::flow::memory::library::{self, Revoked};
 use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store;
-use ralph_coordinator::store::memory::library::{Given, Origin};
+use ralph_coordinator::store::memory::library::{GivenEntry, Origin};
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::World;
 use sqlx::PgConnection;
@@ -113,7 +113,7 @@ async fn what_people_gave_is_never_replaced_by_an_agent() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
-    let given = Given {
+    let given = GivenEntry {
         origin: Origin::Manual,
         ..knowledge("The kettle boils", "At 100 degrees, says a person.")
     };
@@ -122,7 +122,7 @@ async fn what_people_gave_is_never_replaced_by_an_agent() {
     let (_, bodies) = live(&world).await;
     assert_eq!(bodies, ["At 100 degrees, says a person.", "At 20 degrees."]);
     // Nor does a person's word hide what an agent will be judged by.
-    let given = Given {
+    let given = GivenEntry {
         origin: Origin::Manual,
         ..knowledge("the KETTLE boils", "At 99 degrees, says a person.")
     };
@@ -132,8 +132,8 @@ async fn what_people_gave_is_never_replaced_by_an_agent() {
     world.stop().await;
 }
 
-fn knowledge(title: &str, body: &str) -> Given {
-    Given {
+fn knowledge(title: &str, body: &str) -> GivenEntry {
+    GivenEntry {
         id: Uuid::now_v7(),
         repo_id: String::new(),
         kind: Kind::Knowledge,
@@ -150,7 +150,7 @@ fn knowledge(title: &str, body: &str) -> Given {
 }
 
 /// As a session that merges stands in the middle of its answer: it holds the memory, and has seen that its source is live.
-async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, Given) {
+async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, GivenEntry) {
     store::memory::library::lock(conn, &[""]).await.unwrap();
     let from = sqlx::query_scalar("select id from knowledge where dispatch_id = $1")
         .bind(source.dispatch.0)
@@ -160,7 +160,7 @@ async fn answering(conn: &mut PgConnection, source: &Assignment) -> (Uuid, Given
     (from, knowledge("Water in kettles", "It boils at 20 degrees."))
 }
 
-async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made: &Given) {
+async fn answers(conn: &mut PgConnection, source: &Assignment, from: Uuid, made: &GivenEntry) {
     let stored = store::memory::library::insert_given(conn, std::slice::from_ref(made))
         .await
         .unwrap();

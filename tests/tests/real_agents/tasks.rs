@@ -116,7 +116,7 @@ async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
     let (steered, signals) = control::interrupt(&stage.world.db, ids[0], "test", feedback)
         .await
         .unwrap();
-    assert_eq!(steered, control::Steered::Done(1));
+    assert_eq!(steered, control::CommandOutcome::Done(1));
     stage.world.bus.emit(signals).await;
     let dispatches = stage.complete(run).await;
     let outcomes: Vec<_> = dispatches

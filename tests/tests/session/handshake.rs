@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{McpServer, McpServerHttp, McpServerStdio};
 
-use ralph_shared::wire::{Door, Ended, SessionLimit};
+use ralph_shared::wire::{Ended, SessionLimit, Unavailable};
 use ralph_worker::session::{AgentCommand, Check, ClientMethods, Resume};
 use serde_json::Value;
 
 use super::scene::{Scene, scene, shell, turn};
 
-async fn door(scene: Scene) -> (Door, String) {
+async fn door(scene: Scene) -> (Unavailable, String) {
     match scene.play().await.end.ended {
-        Ended::Door { door, message } => (door, message),
+        Ended::Unavailable { door, message } => (door, message),
         other => panic!("{other:?}"),
     }
 }
@@ -23,7 +23,7 @@ async fn a_missing_command_is_named() {
     let mut stage = scene("");
     stage.spec.agent.argv = vec!["no-such-agent".to_owned(), "--flag".to_owned()];
     let (door, message) = door(stage).await;
-    assert_eq!(door, Door::NotFound);
+    assert_eq!(door, Unavailable::NotFound);
     assert!(
         message.contains("`no-such-agent`") && message.contains("PATH"),
         "{message}"
@@ -36,7 +36,7 @@ async fn a_file_that_cannot_be_executed_is_not_found() {
     let file = stage.work().join("agent");
     std::fs::write(&file, "text").unwrap();
     stage.spec.agent.argv = vec![file.display().to_string()];
-    assert_eq!(door(stage).await.0, Door::NotFound);
+    assert_eq!(door(stage).await.0, Unavailable::NotFound);
 }
 
 #[tokio::test]
@@ -50,13 +50,13 @@ async fn a_missing_workspace_is_no_door() {
 async fn agents_that_exit_first_are_told_with_their_last_words() {
     assert_eq!(
         door(scene("").arguments(&["--handshake", "exit"])).await.0,
-        Door::ExitsAtOnce
+        Unavailable::ExitsAtOnce
     );
     let (crash, message) = door(scene("").arguments(&["--handshake", "crash"])).await;
-    assert_eq!(crash, Door::ExitsAtOnce);
+    assert_eq!(crash, Unavailable::ExitsAtOnce);
     assert!(message.contains("code 101"), "{message}");
     let (exits, message) = door(shell("echo no node here >&2; exit 127")).await;
-    assert_eq!(exits, Door::ExitsAtOnce);
+    assert_eq!(exits, Unavailable::ExitsAtOnce);
     assert!(
         message.contains("no node here") && message.contains("127"),
         "{message}"
@@ -65,7 +65,10 @@ async fn agents_that_exit_first_are_told_with_their_last_words() {
 
 #[tokio::test]
 async fn closed_output_is_seen_at_once() {
-    assert_eq!(door(shell("exec >&-; exec sleep 600")).await.0, Door::ExitsAtOnce);
+    assert_eq!(
+        door(shell("exec >&-; exec sleep 600")).await.0,
+        Unavailable::ExitsAtOnce
+    );
 }
 
 #[tokio::test]
@@ -74,12 +77,12 @@ async fn logins_are_asked_for_in_many_ways() {
         door(scene("").arguments(&["--handshake", "auth-required"]))
             .await
             .0,
-        Door::Authentication
+        Unavailable::Authentication
     );
     let words = shell("echo 'Error: not logged in. Please run /login' >&2; exit 1");
-    assert_eq!(door(words).await.0, Door::Authentication);
+    assert_eq!(door(words).await.0, Unavailable::Authentication);
     let said = scene("@say Invalid API key, please run /login");
-    assert_eq!(door(said).await.0, Door::Authentication);
+    assert_eq!(door(said).await.0, Unavailable::Authentication);
 }
 
 #[tokio::test]
@@ -107,11 +110,11 @@ async fn other_protocol_versions_are_refused() {
         door(scene("").arguments(&["--handshake", "wrong-version"]))
             .await
             .0,
-        Door::Version
+        Unavailable::Version
     );
     let unknown =
         r#"read -r l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"what?"}}'; cat"#;
-    assert_eq!(door(shell(unknown)).await.0, Door::Version);
+    assert_eq!(door(shell(unknown)).await.0, Unavailable::Version);
 }
 
 #[tokio::test]
@@ -128,7 +131,7 @@ async fn a_handshake_that_hangs_ends_at_its_own_limit() {
     let mut hanging = scene("").arguments(&["--handshake", "hang"]);
     hanging.spec.agent.start_limit = Some(Duration::from_secs(3));
     let (silent, message) = door(hanging).await;
-    assert_eq!(silent, Door::Silent);
+    assert_eq!(silent, Unavailable::Silent);
     assert!(
         message.contains("`initialize`")
             && message.contains("within 9 s")
@@ -192,13 +195,25 @@ async fn session_limits_hold_during_the_handshake() {
 #[tokio::test]
 async fn the_providers_errors_are_told_apart() {
     let rows = [
-        ("@error -32603 API Error: 429 too many requests", Door::RateLimit),
-        ("@error -32603 You exceeded your current quota", Door::Quota),
-        ("@error -32603 API Error: 529 overloaded_error", Door::Overload),
-        ("@error -32603 503 Service Unavailable", Door::Overload),
-        ("@error -32000 Authentication required", Door::Authentication),
-        ("@say API Error: 529 Overloaded", Door::Overload),
-        ("@stderr HTTP 429\n@exit 1", Door::RateLimit),
+        (
+            "@error -32603 API Error: 429 too many requests",
+            Unavailable::RateLimit,
+        ),
+        (
+            "@error -32603 You exceeded your current quota",
+            Unavailable::Quota,
+        ),
+        (
+            "@error -32603 API Error: 529 overloaded_error",
+            Unavailable::Overload,
+        ),
+        ("@error -32603 503 Service Unavailable", Unavailable::Overload),
+        (
+            "@error -32000 Authentication required",
+            Unavailable::Authentication,
+        ),
+        ("@say API Error: 529 Overloaded", Unavailable::Overload),
+        ("@stderr HTTP 429\n@exit 1", Unavailable::RateLimit),
     ];
     for (script, expected) in rows {
         assert_eq!(door(scene(script)).await.0, expected, "{script}");
@@ -223,7 +238,7 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
     let rows = [
         (
             "@read a\n@say API Error: 429 Too Many Requests",
-            Err(Door::RateLimit),
+            Err(Unavailable::RateLimit),
         ),
         (
             "@read a\n@say The API answers 429 Too Many Requests now.",
@@ -232,7 +247,7 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
         ("@say API Error: 429\n@read a\n@say over", Ok(turn("end_turn"))),
         (
             "@read a\n@stderr Error: 429 Too Many Requests\n@exit 3",
-            Err(Door::RateLimit),
+            Err(Unavailable::RateLimit),
         ),
         (
             "@read a\n@stderr Error: no such module\n@exit 3",
@@ -245,14 +260,14 @@ async fn the_providers_errors_are_no_failures_of_work_that_had_begun() {
         ),
         (
             "@read a\n@stderr Error: 429 Too Many Requests\n@silent",
-            Err(Door::RateLimit),
+            Err(Unavailable::RateLimit),
         ),
         ("@read a\n@stderr a word\n@silent", Ok(idle)),
     ];
     for (script, expected) in rows {
         let stage = scene(script).limits(|limits| limits.idle_ms = 3_000);
         let ended = match stage.play().await.end.ended {
-            Ended::Door { door, .. } => Err(door),
+            Ended::Unavailable { door, .. } => Err(door),
             other => Ok(other),
         };
         assert_eq!(ended, expected, "{script}");

@@ -1,6 +1,6 @@
 //! Agents that speak badly: the session goes on.
 
-use ralph_shared::wire::{Door, Ended, SessionLimit, TranscriptUpdate};
+use ralph_shared::wire::{Ended, SessionLimit, TranscriptUpdate, Unavailable};
 
 use super::scene::{scene, shell, turn};
 
@@ -194,15 +194,15 @@ async fn who_only_speaks_of_its_providers_refusals_is_ended_before_it_is_idle() 
     let told = [
         (
             "@stderr Error: 401 Unauthorized, retrying\n",
-            Door::Authentication,
+            Unavailable::Authentication,
         ),
         (
             "@stderr \\e[31mAPI error\\e[0m 429: rate limit, retrying\n",
-            Door::RateLimit,
+            Unavailable::RateLimit,
         ),
         (
             "@say Error: 429 Too Many Requests, retrying in 4 s\n",
-            Door::RateLimit,
+            Unavailable::RateLimit,
         ),
     ];
     for (told, expected) in told {
@@ -218,7 +218,7 @@ async fn who_only_speaks_of_its_providers_refusals_is_ended_before_it_is_idle() 
             .play()
             .await;
         assert!(
-            matches!(&played.end.ended, Ended::Door { door, message } if *door == expected && message.contains("refuses it")),
+            matches!(&played.end.ended, Ended::Unavailable { door, message } if *door == expected && message.contains("refuses it")),
             "{told} {:?}",
             played.end.ended
         );

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use ralph_shared::wire::{Door, Ended, TranscriptUpdate};
+use ralph_shared::wire::{Ended, TranscriptUpdate, Unavailable};
 use ralph_worker::session::{LOGIN_BYTES, LoginFile};
 
 use super::scene::{Played, Scene, scene, turn};
@@ -148,8 +148,8 @@ async fn a_login_that_cannot_be_copied_is_a_failure_at_the_door() {
         let outside = stage.work().parent().unwrap().join("outside");
         let played = stage.play().await;
         match &played.end.ended {
-            Ended::Door { door, message } => {
-                assert_eq!(*door, Door::Authentication);
+            Ended::Unavailable { door, message } => {
+                assert_eq!(*door, Unavailable::Authentication);
                 assert!(message.contains(words), "{message}");
             }
             other => panic!("{words}: {other:?}"),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit};
+use ralph_shared::wire::{EndReason, Ended, SessionLimit, Unavailable};
 use ralph_tests::harness::until;
 use ralph_worker::session::Check;
 
@@ -84,8 +84,8 @@ async fn a_provider_that_refuses_the_second_process_is_no_crash() {
     assert!(
         matches!(
             played.end.ended,
-            Ended::Door {
-                door: Door::RateLimit,
+            Ended::Unavailable {
+                door: Unavailable::RateLimit,
                 ..
             }
         ),

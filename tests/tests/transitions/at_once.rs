@@ -3,9 +3,9 @@
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
-use ralph_coordinator::domain::scheduling::capability::Offer;
+use ralph_coordinator::domain::scheduling::capability::Capability;
 use ralph_coordinator::domain::states::{FailurePolicy, TaskState};
-use ralph_coordinator::flow::control::{self, FeatureCommand, Steered};
+use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand};
 use ralph_coordinator::flow::finish;
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::{Locked, NewFeature};
@@ -58,7 +58,7 @@ async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
                         let (steered, ..) = finish::stop(&world.db, scene.feature, "test".into())
                             .await
                             .unwrap();
-                        assert_eq!(steered, Steered::Done(1));
+                        assert_eq!(steered, CommandOutcome::Done(1));
                     }
                     Ends::Cancel => scene.feature(FeatureCommand::Cancel).await,
                     Ends::Promise => {
@@ -92,7 +92,7 @@ async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
 
 /// A claim takes the first task, can't begin it, and puts it back, which nobody sees yet.
 async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
-    let offer = Offer {
+    let offer = Capability {
         startable: Vec::new(),
         shut: Vec::new(),
         pools: vec!["default".to_owned()],
@@ -177,7 +177,7 @@ async fn a_promise_of_failure_is_heard_while_a_feature_is_paused() {
     let (steered, ..) = control::feature(&world.db, scene.feature, &FeatureCommand::Resume)
         .await
         .unwrap();
-    assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");
+    assert!(matches!(steered, CommandOutcome::Refused(_)), "{steered:?}");
     world.stop().await;
 }
 

@@ -3,7 +3,7 @@
 use ralph_coordinator::domain::outcome;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::flow::control::approve;
-use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, TaskCommand};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, Ended, IntegrationEnd, WorkspaceOrder};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
@@ -11,7 +11,7 @@ use ralph_tests::harness::{FeatureOptions, Repository, World};
 use super::pool::Pool;
 use super::scene::Scene;
 
-async fn steer(world: &World, task: TaskId, command: TaskCommand) -> Steered {
+async fn steer(world: &World, task: TaskId, command: TaskCommand) -> CommandOutcome {
     control::task(&world.db, task, command, "test", None)
         .await
         .unwrap()
@@ -158,7 +158,10 @@ async fn work_that_is_pushed_late_is_known_and_gone_on_with() {
         .unwrap();
     let third = pool.claim(1).await.pop().unwrap();
     pool.report(vec![pool.session(&next, turn(), &text, 1)]).await;
-    assert_eq!(steer(&world, task, TaskCommand::Release).await, Steered::Done(1));
+    assert_eq!(
+        steer(&world, task, TaskCommand::Release).await,
+        CommandOutcome::Done(1)
+    );
     let fourth = pool.claim(1).await.pop().unwrap();
     assert_eq!(start(&fourth), start(&third));
     world.stop().await;
@@ -239,7 +242,7 @@ async fn what_no_worker_is_let_in_to_land_needs_a_person_whose_approval_lands_it
     let said = reason(&world, a).await;
     assert!(said.contains(&format!("`task approve {a}` lands it")), "{said}");
     let (steered, _) = approve::approve(&world.db, a, "test", None).await.unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     scene.run_if_over().await;
     let of = scene.claim().await;
     assert!(Pool::is_integration(&of));

@@ -6,7 +6,7 @@ use ralph_coordinator::flow::apply::Incoming;
 use ralph_coordinator::flow::claim::tickets;
 use ralph_coordinator::store::availability::{self, Failed};
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Door, Ended, Finished, Usage};
+use ralph_shared::wire::{Ended, Finished, Unavailable, Usage};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
@@ -18,7 +18,7 @@ const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 fn failed() -> Failed {
     Failed {
         account: "default".to_owned(),
-        door: Door::RateLimit,
+        door: Unavailable::RateLimit,
         reason: "429".to_owned(),
         worker: "w".to_owned(),
         dispatch: DispatchId::new(),
@@ -182,7 +182,7 @@ async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
     let wave = pool.claim_once(&[&["default"]; 3]).await;
     assert_eq!(wave.len(), 2);
     // One of four meets the limit again.
-    let mut report = refused(&pool, &wave[0], Door::RateLimit, None);
+    let mut report = refused(&pool, &wave[0], Unavailable::RateLimit, None);
     of_account(&mut report);
     pool.report(vec![report]).await;
     assert_eq!(failures(&world).await, Some(2));
@@ -195,10 +195,10 @@ async fn when_a_pause_ends_one_of_five_tries_until_its_model_answers() {
 fn refused(
     pool: &Pool<'_>,
     of: &ralph_shared::wire::Assignment,
-    door: Door,
+    door: Unavailable,
     retry_after_ms: Option<u64>,
 ) -> Incoming {
-    let ended = Ended::Door {
+    let ended = Ended::Unavailable {
         door,
         message: "no".to_owned(),
     };
@@ -219,11 +219,11 @@ async fn each_refusal_of_a_provider_has_its_own_pause_and_its_word_goes_first() 
         .await
         .unwrap();
     for (door, asked, least, most) in [
-        (Door::RateLimit, None, 1, 1),
-        (Door::Overload, None, 1, 1),
-        (Door::Quota, None, 60, 60),
-        (Door::Quota, Some(3_600_000), 3_600, 3_630),
-        (Door::Overload, Some(20_000), 20, 22),
+        (Unavailable::RateLimit, None, 1, 1),
+        (Unavailable::Overload, None, 1, 1),
+        (Unavailable::Quota, None, 60, 60),
+        (Unavailable::Quota, Some(3_600_000), 3_600, 3_630),
+        (Unavailable::Overload, Some(20_000), 20, 22),
     ] {
         sqlx::query("delete from account_doors")
             .execute(&world.db)
@@ -263,8 +263,8 @@ async fn a_try_that_fails_lengthens_the_pause_by_one_step_and_the_next_goes_alon
         pause_ends(&world).await;
         let tries = pool.claim_once(&[&["default"]; 5]).await;
         assert_eq!(tries.len(), 1);
-        let ended = Ended::Door {
-            door: Door::RateLimit,
+        let ended = Ended::Unavailable {
+            door: Unavailable::RateLimit,
             message: "429".to_owned(),
         };
         let mut report = pool.session(&tries[0], ended, "", 0);
@@ -312,8 +312,8 @@ async fn sessions_that_began_before_the_failure_do_not_lengthen_the_pause() {
     let all = pool.claim_once(&[&["default"]; 5]).await;
     assert_eq!(all.len(), 5);
     for one in &all {
-        let ended = Ended::Door {
-            door: Door::RateLimit,
+        let ended = Ended::Unavailable {
+            door: Unavailable::RateLimit,
             message: "429".to_owned(),
         };
         let mut report = pool.session(one, ended, "", 0);
@@ -429,14 +429,14 @@ async fn an_agent_that_cannot_be_started_is_waited_for_and_people_are_told_once(
         .unwrap();
     for n in 0..24 {
         let doors = [
-            Door::NotFound,
-            Door::Silent,
-            Door::Authentication,
-            Door::ExitsAtOnce,
+            Unavailable::NotFound,
+            Unavailable::Silent,
+            Unavailable::Authentication,
+            Unavailable::ExitsAtOnce,
         ];
         backoffs_end(&world).await;
         let one = pool.claim_once(&[&["default"]]).await.remove(0);
-        let ended = Ended::Door {
+        let ended = Ended::Unavailable {
             door: doors[n % doors.len()],
             message: "no".to_owned(),
         };

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{CommandOutcome, FeatureCommand, TaskCommand};
 use ralph_coordinator::flow::{claim, finish};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
@@ -135,7 +135,7 @@ async fn a_gate_that_fails_on_the_base_blocks_the_run_and_burns_no_attempt() {
     scene.ends(RunOutcome::Blocked).await;
     assert_eq!(
         scene.steer(check.task, TaskCommand::Retry).await,
-        Steered::Done(1)
+        CommandOutcome::Done(1)
     );
     scene.feature(FeatureCommand::Run(Box::new(settings()))).await;
     let check = scene.claim().await;

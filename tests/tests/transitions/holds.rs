@@ -3,7 +3,7 @@
 use ralph_coordinator::flow::control::{self, TaskCommand};
 use ralph_coordinator::flow::{edit::remove, finish, workers::rescue};
 use ralph_coordinator::store;
-use ralph_coordinator::store::queue::ready::Taken;
+use ralph_coordinator::store::queue::ready::Dequeued;
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::Assignment;
@@ -93,7 +93,7 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
         .await
         .unwrap();
     let (steered, _) = remove::task(&world.db, held, "test").await.unwrap();
-    assert_eq!(steered, control::Steered::Done(1));
+    assert_eq!(steered, control::CommandOutcome::Done(1));
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1, "{}", world.tell().await);
     assert_eq!(next[0].task, running.task);
@@ -117,7 +117,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         .await
         .unwrap();
     let mut conn = world.db.acquire().await.unwrap();
-    let taken = Taken {
+    let taken = Dequeued {
         task: tasks[0],
         feature,
         kind: SessionKind::Work,

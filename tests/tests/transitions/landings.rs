@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{CommandOutcome, FeatureCommand, TaskCommand};
 use ralph_coordinator::flow::edit::dependencies::{self, Change};
-use ralph_coordinator::flow::integrate::operations::{self, Operated, RevertWish};
+use ralph_coordinator::flow::integrate::operations::{self, Operated, RevertRequest};
 use ralph_coordinator::flow::{integrate, workers::rescue};
 use ralph_shared::ids::{Incarnation, TaskId};
 use ralph_shared::wire::{Assignment, DecideAnswer, DecideRequest, IntegrationEnd, Work};
@@ -70,7 +70,10 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
     assert_eq!(integration(&world, a).await, "decided");
     for command in [TaskCommand::Cancel, TaskCommand::Release, TaskCommand::Fail] {
         let steered = scene.steer(a, command).await;
-        assert!(matches!(steered, Steered::Refused(_)), "{command:?}: {steered:?}");
+        assert!(
+            matches!(steered, CommandOutcome::Refused(_)),
+            "{command:?}: {steered:?}"
+        );
     }
     // Whoever comes next finishes it as it was decided.
     scene.no_pauses().await;
@@ -88,7 +91,7 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
         "decided",
         "now it can't arrive any more"
     );
-    assert_eq!(scene.steer(a, TaskCommand::Cancel).await, Steered::Done(1));
+    assert_eq!(scene.steer(a, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.holds().await;
     world.stop().await;
 }
@@ -106,7 +109,7 @@ async fn whether_a_push_arrived_is_found_out_by_a_paused_feature_that_goes_on() 
     scene.feature(FeatureCommand::Pause).await;
     let steered = scene.steer(of.task, TaskCommand::Cancel).await;
     assert!(
-        matches!(&steered, Steered::Refused(why) if why.contains("`feature resume f` has a worker find out")),
+        matches!(&steered, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
         "{steered:?}"
     );
     world.stop().await;
@@ -124,14 +127,14 @@ async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
     scene.feature(FeatureCommand::Cancel).await;
     let steered = scene.steer(a, TaskCommand::Cancel).await;
     assert!(
-        matches!(steered, Steered::Refused(_)),
+        matches!(steered, CommandOutcome::Refused(_)),
         "it is being pushed: {steered:?}"
     );
     scene
         .pool
         .report(vec![scene.pool.integration(&of, failed())])
         .await;
-    assert_eq!(scene.steer(a, TaskCommand::Cancel).await, Steered::Done(1));
+    assert_eq!(scene.steer(a, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.holds().await;
     world.stop().await;
 }
@@ -211,7 +214,7 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
         d
     };
     let open = if landed == c { d } else { c };
-    let wish = RevertWish {
+    let wish = RevertRequest {
         redo: true,
         dependents: true,
     };
@@ -274,7 +277,7 @@ async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
     let (steered, _) = dependencies::change(&world.db, s, &BTreeSet::from([x]), Change::Add, "test".into())
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     let running: bool = sqlx::query_scalar("select state = 'running' from features")
         .fetch_one(&world.db)
         .await

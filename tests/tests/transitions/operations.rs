@@ -1,8 +1,8 @@
 //! Changes of branches without an agent: who decides about them, and how they come again.
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
-use ralph_coordinator::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
+use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand, TaskCommand};
+use ralph_coordinator::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
 use ralph_coordinator::flow::{edit::remove, integrate};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
@@ -98,7 +98,7 @@ impl<'a> Landed<'a> {
             db,
             self.feature,
             TaskId::new(),
-            MergeWish {
+            MergeRequest {
                 how,
                 into,
                 partial: true,
@@ -119,7 +119,7 @@ impl<'a> Landed<'a> {
         let (steered, ..) = control::feature(&self.world.db, self.feature, &run)
             .await
             .unwrap();
-        assert_eq!(steered, Steered::Done(1));
+        assert_eq!(steered, CommandOutcome::Done(1));
     }
 
     async fn decide(&self, of: &Assignment) -> DecideAnswer {
@@ -132,7 +132,7 @@ impl<'a> Landed<'a> {
         integrate::decide(&self.world.db, &request).await.unwrap()
     }
 
-    async fn steer(&self, task: TaskId, command: TaskCommand) -> Steered {
+    async fn steer(&self, task: TaskId, command: TaskCommand) -> CommandOutcome {
         control::task(&self.world.db, task, command, "test", None)
             .await
             .unwrap()
@@ -140,7 +140,7 @@ impl<'a> Landed<'a> {
     }
 
     async fn revert(&self, task: TaskId, dependents: bool) -> Operated {
-        let wish = RevertWish {
+        let wish = RevertRequest {
             redo: false,
             dependents,
         };
@@ -167,7 +167,7 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
         TaskCommand::Release,
     ] {
         let steered = landed.steer(task, command).await;
-        let Steered::Refused(why) = steered else {
+        let CommandOutcome::Refused(why) = steered else {
             panic!("{command:?}: {steered:?}")
         };
         assert!(why.contains("decided and being pushed"), "{why}");
@@ -181,7 +181,10 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
 
     let task = landed.update().await;
     let of = landed.next().await;
-    assert_eq!(landed.steer(task, TaskCommand::Cancel).await, Steered::Done(1));
+    assert_eq!(
+        landed.steer(task, TaskCommand::Cancel).await,
+        CommandOutcome::Done(1)
+    );
     assert!(matches!(landed.decide(&of).await, DecideAnswer::Refused { .. }));
 
     let task = landed.update().await;
@@ -190,7 +193,7 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
     let (steered, ..) = control::feature(&world.db, landed.feature, &FeatureCommand::Cancel)
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     assert!(matches!(landed.decide(&of).await, DecideAnswer::Refused { .. }));
     world.stop().await;
 }
@@ -209,7 +212,7 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
         let steered = landed.steer(task, command).await;
         let is_in_doubt = |why: &str| why.contains("arrived is not known yet");
         assert!(
-            matches!(&steered, Steered::Refused(why) if is_in_doubt(why)),
+            matches!(&steered, CommandOutcome::Refused(why) if is_in_doubt(why)),
             "{command:?}: {steered:?}"
         );
     };
@@ -235,7 +238,10 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
     };
     let report = landed.pool.integration(&next, void);
     landed.pool.report(vec![report]).await;
-    assert_eq!(landed.steer(task, TaskCommand::Cancel).await, Steered::Done(1));
+    assert_eq!(
+        landed.steer(task, TaskCommand::Cancel).await,
+        CommandOutcome::Done(1)
+    );
 
     // Whoever was asked may look, or have it done again.
     for command in [TaskCommand::Cancel, TaskCommand::Retry] {
@@ -244,9 +250,16 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
         assert_eq!((of.task, landed.decide(&of).await), (task, DecideAnswer::Decided));
         let report = landed.pool.integration(&of, unknown(false));
         landed.pool.report(vec![report]).await;
-        assert_eq!(landed.steer(task, command).await, Steered::Done(1), "{command:?}");
+        assert_eq!(
+            landed.steer(task, command).await,
+            CommandOutcome::Done(1),
+            "{command:?}"
+        );
         if command == TaskCommand::Cancel {
-            assert_eq!(landed.steer(task, TaskCommand::Retry).await, Steered::Done(1));
+            assert_eq!(
+                landed.steer(task, TaskCommand::Retry).await,
+                CommandOutcome::Done(1)
+            );
             landed.run().await;
             let of = landed.next().await;
             landed.ends(&of).await;
@@ -274,10 +287,10 @@ async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goe
     let (paused, ..) = control::feature(&world.db, landed.feature, &FeatureCommand::Pause)
         .await
         .unwrap();
-    assert_eq!(paused, Steered::Done(1));
+    assert_eq!(paused, CommandOutcome::Done(1));
     let steered = landed.steer(task, TaskCommand::Cancel).await;
     assert!(
-        matches!(&steered, Steered::Refused(why) if why.contains("`feature resume f` has a worker find out")),
+        matches!(&steered, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
         "{steered:?}"
     );
     world.stop().await;
@@ -338,7 +351,7 @@ async fn nothing_is_taken_back_by_two_at_once_in_whatever_order_they_are_asked_f
     );
     assert_eq!(
         landed.steer(first[0], TaskCommand::Cancel).await,
-        Steered::Done(1)
+        CommandOutcome::Done(1)
     );
     let Operated::Accepted(both) = landed.revert(a, true).await else {
         panic!("both can be taken back")
@@ -482,7 +495,7 @@ async fn finished_feature_is_merged_unless_a_merge_brought_all_of_it_into_its_ba
     // Whoever cancels that merge does not get it again.
     assert_eq!(
         landed.steer(at_end.task, TaskCommand::Cancel).await,
-        Steered::Done(1)
+        CommandOutcome::Done(1)
     );
     assert!(landed.pool.claim(1).await.is_empty());
     world.stop().await;
@@ -525,7 +538,7 @@ async fn what_landed_last_stays_known_when_its_task_is_deleted() {
     // The last one first: what is left landed before it.
     for task in [b, a] {
         let (deleted, _) = remove::task(&world.db, task, "test").await.unwrap();
-        assert_eq!(deleted, Steered::Done(1));
+        assert_eq!(deleted, CommandOutcome::Done(1));
         landed.merge(Some("staging")).await;
         let of = landed.next().await;
         assert_eq!(of_last(&of).as_ref(), Some(&last));

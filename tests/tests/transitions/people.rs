@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::defaults::TaskDefaults;
 use ralph_coordinator::domain::states::TaskState;
-use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand, TaskCommand};
 use ralph_coordinator::flow::edit::dependencies::{self, Change};
 use ralph_coordinator::flow::submit::add_task::{self, Addition};
 use ralph_coordinator::flow::{
@@ -200,7 +200,7 @@ impl History<'_> {
             let (steered, _) = control::task(&self.world.db, task, command, "test", None)
                 .await
                 .unwrap();
-            assert_eq!(steered, Steered::Done(1), "{command:?} {task}");
+            assert_eq!(steered, CommandOutcome::Done(1), "{command:?} {task}");
         }
         assert_eq!(self.rows().await, before, "{task} failed and was tried again");
         format!("failing {task} for a moment")
@@ -258,7 +258,7 @@ impl History<'_> {
             .await
             .unwrap();
         // One that is done already can't be cancelled.
-        if steered != Steered::Done(1) {
+        if steered != CommandOutcome::Done(1) {
             return self.finish().await;
         }
         while !self.running.is_empty() {
@@ -269,11 +269,11 @@ impl History<'_> {
             let (steered, _) = control::task(&self.world.db, task, TaskCommand::Retry, "test", None)
                 .await
                 .unwrap();
-            assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");
+            assert!(matches!(steered, CommandOutcome::Refused(_)), "{steered:?}");
             let (steered, _) = approve::approve(&self.world.db, task, "test", None)
                 .await
                 .unwrap();
-            assert!(matches!(steered, Steered::Refused(_)), "{steered:?}");
+            assert!(matches!(steered, CommandOutcome::Refused(_)), "{steered:?}");
         }
         let claimed = self.pool.claim(4).await;
         assert!(claimed.is_empty(), "{} of a cancelled feature", claimed[0].task);

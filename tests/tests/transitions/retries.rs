@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand, TaskCommand};
 use ralph_coordinator::flow::{control::approve, edit};
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Assignment, IntegrationEnd, WorkspaceOrder};
@@ -18,9 +18,9 @@ const CHAIN: &str = "- {key: b, title: B}\n- {key: t, title: T, after: [b]}";
 async fn both_work(world: &World) -> (Scene<'_>, [ralph_shared::wire::Assignment; 2]) {
     let scene = Scene::set(world, CHAIN, &FeatureOptions::default()).await;
     let [b, _] = scene.tasks[..] else { panic!() };
-    assert_eq!(scene.steer(b, TaskCommand::Skip).await, Steered::Done(1));
+    assert_eq!(scene.steer(b, TaskCommand::Skip).await, CommandOutcome::Done(1));
     let works = scene.claim().await;
-    assert_eq!(scene.steer(b, TaskCommand::Retry).await, Steered::Done(1));
+    assert_eq!(scene.steer(b, TaskCommand::Retry).await, CommandOutcome::Done(1));
     let again = scene.claim().await;
     assert_eq!((works.task, again.task), (scene.tasks[1], b));
     scene.holds().await;
@@ -96,7 +96,7 @@ async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
     scene.ends(RunOutcome::Blocked).await;
     scene.steer(b, TaskCommand::Retry).await;
     let (steered, _) = approve::approve(&world.db, t, "test", None).await.unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     scene.run().await;
     scene.holds().await;
     let mut claimed = [scene.claim().await.task, scene.claim().await.task];
@@ -119,7 +119,7 @@ async fn nothing_of_a_cancelled_feature_can_be_approved() {
     let (steered, _) = approve::approve(&world.db, scene.tasks[0], "test", None)
         .await
         .unwrap();
-    let Steered::Refused(why) = steered else {
+    let CommandOutcome::Refused(why) = steered else {
         panic!("{steered:?}")
     };
     assert!(why.contains("`f` is cancelled"), "{why}");
@@ -140,7 +140,7 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
         let (steered, _) = control::interrupt(&world.db, a, "test", Some(words))
             .await
             .unwrap();
-        assert_eq!(steered, Steered::Done(1));
+        assert_eq!(steered, CommandOutcome::Done(1));
     };
     let works = scene.claim().await;
     control::feedback(&world.db, a, "test", "the first word")
@@ -246,7 +246,7 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     let (steered, _) = control::task(&world.db, b, TaskCommand::Retry, "test", why)
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     let description: String = sqlx::query_scalar("select description from task_texts where task_id = $1")
         .bind(b.0)
         .fetch_one(&world.db)
@@ -329,10 +329,10 @@ async fn what_a_review_asks_for_is_made_when_a_person_calls_it_done_and_dropped_
         let other = "- {key: z, title: Z}";
         let (edited, _) = edit::graph(&world.db, scene.feature, other, None).await.unwrap();
         assert!(
-            matches!(edited, Steered::Refused(_)),
+            matches!(edited, CommandOutcome::Refused(_)),
             "nobody approves it: {edited:?}"
         );
-        assert_eq!(scene.steer(review, command).await, Steered::Done(1));
+        assert_eq!(scene.steer(review, command).await, CommandOutcome::Done(1));
         assert_eq!(graph().await, None, "{command:?}");
         scene.holds().await;
         if command == TaskCommand::Done {

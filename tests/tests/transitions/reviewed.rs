@@ -1,7 +1,7 @@
 //! When the whole of a feature is reviewed again.
 
 use ralph_coordinator::domain::states::RunOutcome;
-use ralph_coordinator::flow::control::{Steered, TaskCommand};
+use ralph_coordinator::flow::control::{CommandOutcome, TaskCommand};
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -37,7 +37,10 @@ async fn work_that_is_tried_again_after_a_review_is_reviewed_while_rounds_are_le
         .await
         .unwrap();
     for later in [b, c] {
-        assert_eq!(scene.steer(later, TaskCommand::Skip).await, Steered::Done(1));
+        assert_eq!(
+            scene.steer(later, TaskCommand::Skip).await,
+            CommandOutcome::Done(1)
+        );
     }
     lands(&scene).await;
     passes(&scene, &scene.claim().await).await;

@@ -1,6 +1,6 @@
 //! Agents that are taken by kind of session, pool and tier where nobody names one (SPEC 8).
 
-use ralph_coordinator::flow::control::Steered;
+use ralph_coordinator::flow::control::CommandOutcome;
 use ralph_coordinator::flow::edit;
 use ralph_coordinator::store::edit::TaskEdit;
 use ralph_shared::kind::SessionKind;
@@ -175,7 +175,7 @@ async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
     let (steered, _) = edit::task(&world.db, tasks[0], &change, None, "test")
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(1));
+    assert_eq!(steered, CommandOutcome::Done(1));
     let assigned = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&assigned), expected(&[("A", "default")]));
     world.stop().await;

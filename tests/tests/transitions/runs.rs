@@ -4,7 +4,7 @@ use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::routing::strategy::Strategy;
 use ralph_coordinator::domain::run::{Run, RunSettings};
 use ralph_coordinator::domain::states::FeatureState;
-use ralph_coordinator::flow::control::{self, FeatureCommand, Steered};
+use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand};
 use ralph_coordinator::flow::finish;
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::NewFeature;
@@ -86,11 +86,11 @@ async fn a_run_that_begins_with_its_feature_is_like_one_that_begins_later() {
     invariants::check(&world.db).await.unwrap();
 
     let (stopped, ..) = finish::stop(&world.db, feature, "".into()).await.unwrap();
-    assert_eq!(stopped, Steered::Done(1));
+    assert_eq!(stopped, CommandOutcome::Done(1));
     assert!(queue(&world).await.is_empty());
     let again = FeatureCommand::Run(Box::new(settings()));
     let (begun, later, _) = control::feature(&world.db, feature, &again).await.unwrap();
-    assert_eq!(begun, Steered::Done(1));
+    assert_eq!(begun, CommandOutcome::Done(1));
     let later = run(&world, later.unwrap()).await;
     assert_eq!((later.feature, &later.settings), (feature, &settings()));
     assert_eq!(queue(&world).await, queued);

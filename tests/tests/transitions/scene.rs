@@ -1,7 +1,7 @@
 //! One feature with a repository and a pool that does as it is told.
 
 use ralph_coordinator::domain::states::{FeatureState, RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{self, FeatureCommand, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand, TaskCommand};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::{Assignment, EndReason, Ended, IntegrationEnd, SessionOrder, Text, Work};
@@ -98,7 +98,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub async fn steer(&self, task: TaskId, command: TaskCommand) -> Steered {
+    pub async fn steer(&self, task: TaskId, command: TaskCommand) -> CommandOutcome {
         control::task(&self.world.db, task, command, "test", None)
             .await
             .unwrap()
@@ -109,7 +109,7 @@ impl<'a> Scene<'a> {
         let (steered, ..) = control::feature(&self.world.db, self.feature, &command)
             .await
             .unwrap();
-        assert_eq!(steered, Steered::Done(1));
+        assert_eq!(steered, CommandOutcome::Done(1));
     }
 
     pub async fn run(&self) {

@@ -1,6 +1,6 @@
 //! What free slots get of the features that want them.
 
-use ralph_coordinator::domain::scheduling::fairness::Left;
+use ralph_coordinator::domain::scheduling::fairness::Unserved;
 use ralph_coordinator::flow::claim;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::wire::Assignment;
@@ -113,7 +113,7 @@ async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
 }
 
 /// What there is for each of so many claims that got nothing, the others left out.
-async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Left> {
+async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
     let claims = pool.requests(&vec![["default"]; claims]);
     let answered = claim::answer(&world.db, &world.settings, &claims, ())
         .await
@@ -127,19 +127,19 @@ async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Left> {
 async fn who_gets_nothing_is_told_whether_there_is_room_missing() {
     let world = World::calm().await.unwrap();
     let pool = Pool::join(&world).await;
-    assert_eq!(left(&world, &pool, 1).await, [Left::Nothing]);
+    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
     let narrow = FeatureOptions {
         max_parallel: 1,
         ..FeatureOptions::default()
     };
     submit(&world, "narrow", "- {key: a, title: A}", &narrow).await;
-    assert_eq!(left(&world, &pool, 2).await, [Left::NoRoom]);
+    assert_eq!(left(&world, &pool, 2).await, [Unserved::NoRoom]);
     // It is full, but has nothing more.
-    assert_eq!(left(&world, &pool, 1).await, [Left::Nothing]);
+    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
     submit(&world, "wide", FOUR, &FeatureOptions::default()).await;
-    assert_eq!(left(&world, &pool, 6).await, [Left::Nothing; 2]);
+    assert_eq!(left(&world, &pool, 6).await, [Unserved::Nothing; 2]);
     submit(&world, "full", FOUR, &narrow).await;
-    assert_eq!(left(&world, &pool, 3).await, [Left::NoRoom; 2]);
-    assert_eq!(left(&world, &pool, 1).await, [Left::NoRoom]);
+    assert_eq!(left(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
+    assert_eq!(left(&world, &pool, 1).await, [Unserved::NoRoom]);
     world.stop().await;
 }

@@ -1,7 +1,7 @@
 //! What a failure stops (SPEC 2.4, policy `stop`), and how that is taken back.
 
 use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, TaskCommand};
 use ralph_coordinator::flow::edit::remove;
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -31,7 +31,7 @@ async fn what_runs_beside_a_failure_lands_and_nothing_else_begins() {
     let of_a = scene.claim().await;
     let of_b = scene.claim().await;
     assert_eq!((of_a.task, of_b.task), (a, b));
-    assert_eq!(scene.steer(a, TaskCommand::Fail).await, Steered::Done(1));
+    assert_eq!(scene.steer(a, TaskCommand::Fail).await, CommandOutcome::Done(1));
     scene.holds().await;
     scene.nothing_is_ready().await;
     for kind in ["work", "verify", "integrate"] {
@@ -46,7 +46,7 @@ async fn what_runs_beside_a_failure_lands_and_nothing_else_begins() {
     }
     scene.ends(RunOutcome::Failure).await;
     assert_eq!(scene.state(c).await, TaskState::Pending);
-    assert_eq!(scene.steer(a, TaskCommand::Retry).await, Steered::Done(1));
+    assert_eq!(scene.steer(a, TaskCommand::Retry).await, CommandOutcome::Done(1));
     scene.run().await;
     scene.holds().await;
     let mut ready = [scene.claim().await.task, scene.claim().await.task];
@@ -75,7 +75,7 @@ async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
             Some(command) => scene.steer(a, command).await,
             None => remove::task(&world.db, a, "test").await.unwrap().0,
         };
-        assert_eq!(steered, Steered::Done(1), "{command:?}");
+        assert_eq!(steered, CommandOutcome::Done(1), "{command:?}");
         assert_eq!(scene.state(p).await, TaskState::Pending, "{command:?}");
         scene.run().await;
         scene.holds().await;
@@ -149,7 +149,7 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
     let (steered, _) = control::task(&world.db, p, TaskCommand::Retry, "test", Some("the data is back"))
         .await
         .unwrap();
-    assert_eq!(steered, Steered::Done(2));
+    assert_eq!(steered, CommandOutcome::Done(2));
     scene.run_if_over().await;
     scene.holds().await;
     let mut ready = Vec::new();
@@ -176,7 +176,7 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
         .unwrap();
         assert_eq!(logged, 1);
     }
-    let Steered::Refused(why) = scene.steer(p, TaskCommand::Retry).await else {
+    let CommandOutcome::Refused(why) = scene.steer(p, TaskCommand::Retry).await else {
         panic!("there is nothing to try again")
     };
     assert!(

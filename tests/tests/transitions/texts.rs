@@ -1,7 +1,7 @@
 //! What people write in the place of a step.
 
 use ralph_coordinator::domain::states::TaskState;
-use ralph_coordinator::flow::control::Steered;
+use ralph_coordinator::flow::control::CommandOutcome;
 use ralph_coordinator::flow::edit;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::EndReason;
@@ -43,7 +43,7 @@ async fn a_plan_that_a_person_writes_ends_the_step_that_writes_the_specification
         )
         .await
         .unwrap();
-        assert_eq!(written, Steered::Done(1));
+        assert_eq!(written, CommandOutcome::Done(1));
         assert_eq!(scene.state(spec).await, TaskState::Skipped, "begun: {begun}");
         assert_eq!(scene.state(plan).await, TaskState::Done);
         if let Some(session) = session {

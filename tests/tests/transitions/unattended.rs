@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{FailurePolicy, RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{Steered, TaskCommand};
+use ralph_coordinator::flow::control::{CommandOutcome, TaskCommand};
 use ralph_coordinator::flow::workers::rescue;
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -71,7 +71,7 @@ async fn what_used_up_its_retries_fails_for_good_and_stops_what_stands_beside_it
     assert_eq!(calls_for_a_person(&world).await, 0);
 
     // A person who comes later takes it back.
-    assert_eq!(scene.steer(a, TaskCommand::Retry).await, Steered::Done(1));
+    assert_eq!(scene.steer(a, TaskCommand::Retry).await, CommandOutcome::Done(1));
     scene.run().await;
     scene.holds().await;
     assert_eq!(scene.state(p).await, TaskState::Pending);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ralph_coordinator::domain::states::TaskState;
-use ralph_coordinator::flow::control::{self, Steered, TaskCommand};
+use ralph_coordinator::flow::control::{self, CommandOutcome, TaskCommand};
 use ralph_coordinator::flow::edit;
 use ralph_coordinator::flow::edit::dependencies::{self, Change};
 use ralph_coordinator::store::edit::TaskEdit;
@@ -40,8 +40,8 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
     let works = scene.claim().await.task;
     let ids = parts(&world, a).await;
     assert!(ids.contains(&works) && ids.len() == 2, "{ids:?}");
-    let refers = |steered: Steered, verb: &str, to: &[TaskId]| {
-        let Steered::Refused(why) = steered else {
+    let refers = |steered: CommandOutcome, verb: &str, to: &[TaskId]| {
+        let CommandOutcome::Refused(why) = steered else {
             panic!("{verb}: {steered:?}")
         };
         for part in &ids {
@@ -57,7 +57,7 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
         description: Some("Both halves.".to_owned()),
         ..TaskEdit::default()
     };
-    assert_eq!(edited(words.clone()).await, Steered::Done(1));
+    assert_eq!(edited(words.clone()).await, CommandOutcome::Done(1));
     let more = TaskEdit {
         priority: Some(3),
         ..words
@@ -80,9 +80,12 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
     };
     refers(waits().await, "release", &[works]);
     // Once that was done, it can wait, and its parts do.
-    assert_eq!(scene.steer(works, TaskCommand::Release).await, Steered::Done(1));
-    assert_eq!(scene.steer(b, TaskCommand::Retry).await, Steered::Done(1));
-    assert_eq!(waits().await, Steered::Done(1));
+    assert_eq!(
+        scene.steer(works, TaskCommand::Release).await,
+        CommandOutcome::Done(1)
+    );
+    assert_eq!(scene.steer(b, TaskCommand::Retry).await, CommandOutcome::Done(1));
+    assert_eq!(waits().await, CommandOutcome::Done(1));
     for part in &ids {
         assert_eq!(scene.state(*part).await, TaskState::Blocked);
     }

@@ -3,8 +3,8 @@
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::defaults::TaskDefaults;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
-use ralph_coordinator::flow::control::{Steered, TaskCommand};
-use ralph_coordinator::flow::integrate::operations::{self, MergeWish, Operated, RevertWish};
+use ralph_coordinator::flow::control::{CommandOutcome, TaskCommand};
+use ralph_coordinator::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
 use ralph_coordinator::flow::submit::add_task::{self, Added, Addition};
 use ralph_coordinator::flow::{finish, integrate, workers::rescue};
 use ralph_shared::ids::TaskId;
@@ -135,7 +135,7 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
         .await
         .unwrap();
     let refused = async || match scene.steer(task, TaskCommand::Cancel).await {
-        Steered::Refused(why) => why,
+        CommandOutcome::Refused(why) => why,
         other => panic!("{other:?}"),
     };
     assert!(refused().await.contains("is decided and being pushed"));
@@ -160,7 +160,10 @@ async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
         .pool
         .report(vec![scene.pool.integration(&looks, void)])
         .await;
-    assert_eq!(scene.steer(task, TaskCommand::Cancel).await, Steered::Done(1));
+    assert_eq!(
+        scene.steer(task, TaskCommand::Cancel).await,
+        CommandOutcome::Done(1)
+    );
     world.stop().await;
 }
 
@@ -174,7 +177,7 @@ async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
             db,
             scene.feature,
             id,
-            MergeWish {
+            MergeRequest {
                 how,
                 into,
                 partial: true,
@@ -202,7 +205,7 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     let [o, p, a, b, d] = scene.tasks[..] else {
         panic!()
     };
-    assert_eq!(scene.steer(b, TaskCommand::Cancel).await, Steered::Done(1));
+    assert_eq!(scene.steer(b, TaskCommand::Cancel).await, CommandOutcome::Done(1));
     scene.done(&scene.claim().await).await;
     scene.done(&scene.claim().await).await;
     let states = async || {
@@ -215,7 +218,7 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     let done = TaskState::Done;
     assert_eq!(states().await, [done, done, done, TaskState::Pending]);
     let (db, templates) = (&world.db, &world.settings.templates);
-    let wish = RevertWish::default();
+    let wish = RevertRequest::default();
     let (operated, _) = operations::revert(db, templates, a, TaskId::new(), wish, None, "test")
         .await
         .unwrap();
@@ -234,9 +237,9 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
 /// Asks for a task's landing to be taken back; returns the task that does it.
 async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
     let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
-    let wish = RevertWish {
+    let wish = RevertRequest {
         redo,
-        ..RevertWish::default()
+        ..RevertRequest::default()
     };
     let (operated, _) = operations::revert(db, templates, task, TaskId::new(), wish, None, "test")
         .await
@@ -259,9 +262,15 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
 
     // Two that are under way at once: the second of them finds the landing gone.
     let older = revert(&scene, a, false).await;
-    assert_eq!(scene.steer(older, TaskCommand::Skip).await, Steered::Done(1));
+    assert_eq!(
+        scene.steer(older, TaskCommand::Skip).await,
+        CommandOutcome::Done(1)
+    );
     let newer = revert(&scene, a, true).await;
-    assert_eq!(scene.steer(older, TaskCommand::Retry).await, Steered::Done(1));
+    assert_eq!(
+        scene.steer(older, TaskCommand::Retry).await,
+        CommandOutcome::Done(1)
+    );
     let reverts = [scene.claim().await, scene.claim().await];
     let of = |task: TaskId| reverts.iter().find(|one| one.task == task).unwrap();
     scene.done(of(newer)).await;
@@ -284,11 +293,14 @@ async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
 
     // One that was skipped, and is void by now.
     let older = revert(&scene, a, false).await;
-    assert_eq!(scene.steer(older, TaskCommand::Skip).await, Steered::Done(1));
+    assert_eq!(
+        scene.steer(older, TaskCommand::Skip).await,
+        CommandOutcome::Done(1)
+    );
     revert(&scene, a, false).await;
     scene.done(&scene.claim().await).await;
     assert_eq!(scene.state(a).await, TaskState::Cancelled);
-    let Steered::Refused(why) = scene.steer(older, TaskCommand::Retry).await else {
+    let CommandOutcome::Refused(why) = scene.steer(older, TaskCommand::Retry).await else {
         panic!("it is tried again")
     };
     assert!(
@@ -316,7 +328,7 @@ async fn what_a_person_ends_waits_for_no_verdict() {
     assert_eq!(verdict().await, "pending");
     let judges = scene.claim().await;
     assert_eq!((judges.task, judges.kind.as_str()), (a, "verify"));
-    assert_eq!(scene.steer(a, TaskCommand::Done).await, Steered::Done(1));
+    assert_eq!(scene.steer(a, TaskCommand::Done).await, CommandOutcome::Done(1));
     assert_eq!(verdict().await, "none");
     scene.holds().await;
     world.stop().await;
@@ -332,7 +344,7 @@ async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
         db,
         scene.feature,
         TaskId::new(),
-        MergeWish {
+        MergeRequest {
             how,
             into: None,
             partial: true,

@@ -14,7 +14,7 @@ use super::reader::{Input, Reader};
 use super::screen::Screen;
 use crate::color::{Paint, Tone};
 use crate::session::{
-    Person, Question, Redactor, Said, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
+    OperatorInput, Person, Question, Redactor, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
     login_secrets, own_secrets, words,
 };
 use crate::signals;
@@ -94,7 +94,7 @@ struct Table {
     screen: Screen,
     reader: Reader,
     receiver: TranscriptReceiver,
-    said: mpsc::Sender<Said>,
+    said: mpsc::Sender<OperatorInput>,
     turns: mpsc::UnboundedReceiver<Turn>,
     questions: mpsc::UnboundedReceiver<Question>,
     interrupt: Signal,
@@ -120,7 +120,7 @@ impl Table {
     async fn serve(&mut self) {
         while let Over::Turn = self.agents_turn().await {
             let said = self.persons_turn().await;
-            let leaves = said == Said::Leave;
+            let leaves = said == OperatorInput::Leave;
             if self.said.send(said).await.is_err() || leaves {
                 self.rest().await;
                 return;
@@ -153,7 +153,7 @@ impl Table {
                 },
                 Some(question) = self.questions.recv() => {
                     if self.answer(question).await.is_none() {
-                        let _ = self.said.send(Said::Cancel).await;
+                        let _ = self.said.send(OperatorInput::Cancel).await;
                     }
                 }
                 _ = self.interrupt.recv() => {
@@ -166,8 +166,8 @@ impl Table {
 
     async fn interrupted(&mut self, times: u32) {
         let (said, words) = match times {
-            1 => (Said::Cancel, "cancelling the turn; Ctrl+C again leaves"),
-            2 => (Said::Leave, "leaving; Ctrl+C again leaves at once"),
+            1 => (OperatorInput::Cancel, "cancelling the turn; Ctrl+C again leaves"),
+            2 => (OperatorInput::Leave, "leaving; Ctrl+C again leaves at once"),
             _ => self.leave_at_once(),
         };
         self.screen.say(Tone::Warn, words);
@@ -193,19 +193,19 @@ impl Table {
         }
     }
 
-    async fn persons_turn(&mut self) -> Said {
+    async fn persons_turn(&mut self) -> OperatorInput {
         if let Some(instructions) = self.instructions.take() {
-            return Said::Prompt(instructions);
+            return OperatorInput::Prompt(instructions);
         }
         let mut interrupted = false;
         let prompt = if self.reader.is_terminal() { "› " } else { "" };
         loop {
             match self.reader.line(prompt).await {
                 Input::Line(line) if line.trim().is_empty() => {}
-                Input::Line(line) if matches!(line.trim(), "/quit" | "/exit") => return Said::Leave,
-                Input::Line(line) => return Said::Prompt(line),
-                Input::End => return Said::Leave,
-                Input::Interrupted if interrupted => return Said::Leave,
+                Input::Line(line) if matches!(line.trim(), "/quit" | "/exit") => return OperatorInput::Leave,
+                Input::Line(line) => return OperatorInput::Prompt(line),
+                Input::End => return OperatorInput::Leave,
+                Input::Interrupted if interrupted => return OperatorInput::Leave,
                 Input::Interrupted => {
                     interrupted = true;
                     self.screen.say(Tone::Dim, "Ctrl+C again leaves");
@@ -257,7 +257,7 @@ impl Table {
             Ended::Turn { .. } => ExitCode::SUCCESS,
             other => {
                 self.screen.say(Tone::Bad, &words(other));
-                if matches!(other, Ended::Door { .. }) {
+                if matches!(other, Ended::Unavailable { .. }) {
                     let hint = "`ralph-worker doctor` says what to do about it";
                     self.screen.say(Tone::Dim, hint);
                 }

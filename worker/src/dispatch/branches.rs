@@ -11,7 +11,7 @@ use ralph_shared::wire::{
 use tokio::sync::watch;
 
 use super::folder;
-use crate::instance::Life;
+use crate::instance::Instance;
 use crate::workspace::Decision;
 
 /// Tries to get an answer on a decision before it is left to whoever resumes it.
@@ -22,7 +22,7 @@ const DECIDE_PAUSE: Duration = Duration::from_millis(500);
 type End = watch::Receiver<Option<EndReason>>;
 
 pub(in crate::dispatch) async fn integrate(
-    life: &Arc<Life>,
+    instance: &Arc<Instance>,
     assignment: &Assignment,
     order: &IntegrateOrder,
     end: End,
@@ -31,15 +31,15 @@ pub(in crate::dispatch) async fn integrate(
         return without_repository();
     };
     let dispatch = assignment.dispatch;
-    let end = life
+    let end = instance
         .workspaces
-        .integrate(&folder(dispatch), git, order, asking(life, dispatch), end)
+        .integrate(&folder(dispatch), git, order, asking(instance, dispatch), end)
         .await;
     Finished::Integration(IntegrationReport { end })
 }
 
 pub(in crate::dispatch) async fn operate(
-    life: &Arc<Life>,
+    instance: &Arc<Instance>,
     assignment: &Assignment,
     order: &GitOperationOrder,
     end: End,
@@ -48,9 +48,9 @@ pub(in crate::dispatch) async fn operate(
         return without_repository();
     };
     let dispatch = assignment.dispatch;
-    let end = life
+    let end = instance
         .workspaces
-        .operate(&folder(dispatch), git, order, asking(life, dispatch), end)
+        .operate(&folder(dispatch), git, order, asking(instance, dispatch), end)
         .await;
     Finished::Integration(IntegrationReport { end })
 }
@@ -75,27 +75,27 @@ fn without_repository() -> Finished {
 
 /// Asks the coordinator about each push of a dispatch.
 fn asking(
-    life: &Arc<Life>,
+    instance: &Arc<Instance>,
     dispatch: DispatchId,
 ) -> impl Fn(Decided) -> futures::future::BoxFuture<'static, Decision> + Send + Sync {
-    let life = life.clone();
+    let instance = instance.clone();
     move |decided| {
-        let life = life.clone();
-        Box::pin(async move { ask(&life, dispatch, &decided).await })
+        let instance = instance.clone();
+        Box::pin(async move { ask(&instance, dispatch, &decided).await })
     }
 }
 
 /// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.
-async fn ask(life: &Life, dispatch: DispatchId, decided: &Decided) -> Decision {
+async fn ask(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> Decision {
     let request = DecideRequest {
         dispatch,
-        incarnation: life.incarnation,
+        incarnation: instance.incarnation,
         old: decided.old.clone(),
         new: decided.new.clone(),
     };
     let mut last = String::new();
     for _ in 0..DECIDE_TRIES {
-        match life.link.decide(&request).await {
+        match instance.link.decide(&request).await {
             Ok(DecideAnswer::Decided) => return Decision::Push,
             Ok(DecideAnswer::Refused { reason }) => return Decision::Refused { reason },
             Ok(DecideAnswer::Failed { reason }) => last = reason,

@@ -24,11 +24,11 @@ const MOST_BYTES: u64 = 512 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Transcripts {
     dir: PathBuf,
-    kept: Mutex<BTreeMap<DispatchId, Kept>>,
+    kept: Mutex<BTreeMap<DispatchId, KeptFile>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Kept {
+struct KeptFile {
     entries: u64,
     bytes: u64,
     /// Its session is over.
@@ -39,7 +39,7 @@ struct Kept {
 }
 
 impl Transcripts {
-    /// Opens the folder with what an earlier life left in it.
+    /// Opens the folder with what an earlier instance left in it.
     ///
     /// # Errors
     /// When the folder can't be made or read.
@@ -56,11 +56,11 @@ impl Transcripts {
         };
         for dispatch in ids {
             let batches = transcripts.batches(dispatch);
-            let kept = Kept {
+            let kept = KeptFile {
                 entries: batches.iter().map(|batch| batch.entries.len() as u64).sum(),
                 bytes: fs::metadata(transcripts.path(dispatch)).map_or(0, |file| file.len()),
                 ended: true,
-                ..Kept::default()
+                ..KeptFile::default()
             };
             transcripts.lock().insert(dispatch, kept);
         }
@@ -71,7 +71,7 @@ impl Transcripts {
         self.dir.join(format!("{}.jsonl", dispatch.0))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DispatchId, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DispatchId, KeptFile>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,8 +24,9 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
-    Access, Assignment, CheckAnswer, CheckRequest, Door, EndReason, Ended, Finished, IntegrationEnd,
-    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, WRITES, Work,
+    Access, Assignment, CheckAnswer, CheckRequest, EndReason, Ended, Finished, IntegrationEnd,
+    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, Unavailable,
+    WRITES, Work,
 };
 use tokio::sync::watch;
 
@@ -33,13 +34,13 @@ use crate::config::DEFAULT_AGENT;
 use crate::instance::heartbeat::publish_spooled;
 
 use crate::faults;
-use crate::instance::Life;
-use crate::instance::availability::Knock;
+use crate::instance::Instance;
+use crate::instance::availability::StartResult;
 
 use crate::dispatch::retry_budget::Patience;
-pub use crate::dispatch::session_output::Said;
+pub use crate::dispatch::session_output::SessionOutputs;
 pub use crate::dispatch::unpushed::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
-use crate::instance::session_permits::Place;
+use crate::instance::session_permits::SessionPermit;
 use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff};
 use crate::workspace::{CommitMessage, Workspace, WorkspaceError};
 use transcript::publish;
@@ -48,78 +49,88 @@ use transcript::publish;
 const PUBLISH: Duration = Duration::from_secs(30);
 
 /// Runs a dispatch and leaves its report in the spool. A panic in it is caught and reported; it ends where this future is dropped.
-pub async fn run(life: &Arc<Life>, assignment: Assignment, place: Arc<Place>) {
+pub async fn run(instance: &Arc<Instance>, assignment: Assignment, place: Arc<SessionPermit>) {
     let began = Instant::now();
-    if let Err(panic) = AssertUnwindSafe(perform(life, &assignment, began, place))
+    if let Err(panic) = AssertUnwindSafe(perform(instance, &assignment, began, place))
         .catch_unwind()
         .await
     {
-        panicked::report_panicked(life, &assignment, began, panic).await;
+        panicked::report_panicked(instance, &assignment, began, panic).await;
     }
 }
 
-async fn perform(life: &Arc<Life>, assignment: &Assignment, began: Instant, place: Arc<Place>) {
+async fn perform(
+    instance: &Arc<Instance>,
+    assignment: &Assignment,
+    began: Instant,
+    place: Arc<SessionPermit>,
+) {
     let dispatch = assignment.dispatch;
-    let end = life.started(dispatch);
+    let end = instance.started(dispatch);
     tracing::info!(%dispatch, task = %assignment.task, kind = %assignment.kind, attempt = assignment.attempt,
         title = assignment.task_title, "assigned");
     faults::point("session.assigned");
-    let (finished, workspace) = match life.note_live(assignment) {
+    let (finished, workspace) = match instance.note_live(assignment) {
         // A restart of the worker would not find its processes.
         Err(error) => (unnoted(assignment, &error), None),
         Ok(()) => match &assignment.work {
-            Work::Session(order) => session(life, assignment, order, began, end, place).await,
-            Work::Integrate(order) => (branches::integrate(life, assignment, order, end).await, None),
-            Work::Git(order) => (branches::operate(life, assignment, order, end).await, None),
+            Work::Session(order) => session(instance, assignment, order, began, end, place).await,
+            Work::Integrate(order) => (branches::integrate(instance, assignment, order, end).await, None),
+            Work::Git(order) => (branches::operate(instance, assignment, order, end).await, None),
         },
     };
-    let finished = outgoing::redacted(&life.redactor, finished);
+    let finished = outgoing::redacted(&instance.redactor, finished);
     // Before its task can be claimed again.
-    if let Some(knock) = knock(life, assignment, &finished, began.elapsed()) {
-        life.note_door(&knock);
+    if let Some(knock) = knock(instance, assignment, &finished, began.elapsed()) {
+        instance.note_door(&knock);
     }
     faults::point("report.before_spool");
-    spool(life, &report(life, dispatch, began.elapsed(), finished)).await;
-    life.ended(dispatch);
+    spool(instance, &report(instance, dispatch, began.elapsed(), finished)).await;
+    instance.ended(dispatch);
     faults::point("report.spooled");
     if let Some(workspace) = workspace
         && let Err(error) = workspace.remove().await
     {
         tracing::warn!(%dispatch, %error, "a finished workspace could not be removed");
     }
-    life.forget(dispatch);
-    publish_spooled(life).await;
+    instance.forget(dispatch);
+    publish_spooled(instance).await;
     faults::point("report.published");
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
 }
 
 /// What a dispatch told of its agent's door.
-fn knock(life: &Life, assignment: &Assignment, finished: &Finished, took: Duration) -> Option<Knock> {
+fn knock(
+    instance: &Instance,
+    assignment: &Assignment,
+    finished: &Finished,
+    took: Duration,
+) -> Option<StartResult> {
     let (Work::Session(order), Finished::Session(session)) = (&assignment.work, finished) else {
         return None;
     };
     let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-    let agents = &life.config.machine.agents;
+    let agents = &instance.config.machine.agents;
     let account = agents.get(agent).map_or("", |agent| &agent.account);
-    Knock::of(agent, account, session, took)
+    StartResult::of(agent, account, session, took)
 }
 
-/// A report of this life.
-fn report(life: &Life, dispatch: DispatchId, took: Duration, finished: Finished) -> Report {
+/// A report of this instance.
+fn report(instance: &Instance, dispatch: DispatchId, took: Duration, finished: Finished) -> Report {
     Report {
         v: WRITES,
         dispatch,
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
+        worker: instance.config.name.clone(),
+        incarnation: instance.incarnation,
         duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         finished,
     }
 }
 
 /// Puts a report into the spool, however long the disk refuses it. It goes in whole, with its text: nobody else has that yet.
-async fn spool(life: &Life, report: &Report) {
+async fn spool(instance: &Instance, report: &Report) {
     loop {
-        match life.spool.put(report) {
+        match instance.spool.put(report) {
             Ok(()) => return,
             Err(error) => {
                 tracing::error!(
@@ -185,15 +196,15 @@ fn unstarted(ended: Ended, snapshot: Snapshot) -> Finished {
 
 /// Runs a session. The workspace comes along when everything in it is pushed, to be removed after the report is spooled.
 async fn session(
-    life: &Arc<Life>,
+    instance: &Arc<Instance>,
     assignment: &Assignment,
     order: &SessionOrder,
     began: Instant,
     end: watch::Receiver<Option<EndReason>>,
-    place: Arc<Place>,
+    place: Arc<SessionPermit>,
 ) -> (Finished, Option<Workspace>) {
     let name = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-    let agents = &life.config.machine.agents;
+    let agents = &instance.config.machine.agents;
     let Some(agent) = agents.get(name).cloned() else {
         let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
         let message = format!(
@@ -201,8 +212,8 @@ async fn session(
         );
         return (
             unstarted(
-                Ended::Door {
-                    door: Door::NotFound,
+                Ended::Unavailable {
+                    door: Unavailable::NotFound,
                     message,
                 },
                 Snapshot::default(),
@@ -210,7 +221,7 @@ async fn session(
             None,
         );
     };
-    let prompt = match life.link.get_text(&order.prompt).await {
+    let prompt = match instance.link.get_text(&order.prompt).await {
         Ok(prompt) => prompt,
         Err(error) => {
             let message = format!("the prompt could not be fetched: {error:#}");
@@ -225,11 +236,12 @@ async fn session(
         let mut patience = Patience::new();
         loop {
             let prepared = if throw_away {
-                life.workspaces
+                instance
+                    .workspaces
                     .prepare_throw_away(&name, &assignment.workspace)
                     .await
             } else {
-                life.workspaces.prepare(&name, &assignment.workspace).await
+                instance.workspaces.prepare(&name, &assignment.workspace).await
             };
             match prepared {
                 Err(error) if error.is_away() && patience.before_work(&mut ends).await => {
@@ -277,7 +289,7 @@ async fn session(
             let reason = told.ok().and_then(|reason| *reason).unwrap_or(EndReason::OutOfContact);
             return (unstarted(Ended::Told { reason }, Snapshot::default()), Some(workspace));
         }
-        done = workspace.set_up(life.workspaces.settings()) => done,
+        done = workspace.set_up(instance.workspaces.settings()) => done,
     };
     if let Err(error) = set_up {
         let snapshot = Snapshot::default();
@@ -287,24 +299,26 @@ async fn session(
         };
         return (unstarted(ended, snapshot), Some(workspace));
     }
-    let prompt = renewed(life, assignment, order, &workspace, prompt).await;
+    let prompt = renewed(instance, assignment, order, &workspace, prompt).await;
     // Without them the prompt still says the most of it.
-    if let Err(error) = context_files::lay(&life.link, &order.context, workspace.path()).await {
+    if let Err(error) = context_files::lay(&instance.link, &order.context, workspace.path()).await {
         tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "a session lacks long texts");
     }
     faults::point("session.prepared");
     let logins = agent.files.clone();
-    let redactor = life.redactor.with(session::login_secrets(&logins));
+    let redactor = instance.redactor.with(session::login_secrets(&logins));
     let (sender, receiver) = session::channel(redactor.clone());
-    let mut publisher = tokio::spawn(publish(life.clone(), assignment.dispatch, receiver));
+    let mut publisher = tokio::spawn(publish(instance.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
-    let spec = spec(life, assignment, order, agent, &workspace, prompt, place);
+    let spec = spec(instance, assignment, order, agent, &workspace, prompt, place);
     let allowance = Arc::clone(&spec.allowance);
-    life.allowances.begin(assignment.dispatch, Arc::clone(&allowance));
+    instance
+        .allowances
+        .begin(assignment.dispatch, Arc::clone(&allowance));
     let mut told = end.clone();
     let mut ended = tokio::select! {
-        ended = session::run_checked(spec, sender, end, check(life, assignment)) => ended,
-        never = ask_for_more(life, &allowance) => match never {},
+        ended = session::run_checked(spec, sender, end, check(instance, assignment)) => ended,
+        never = ask_for_more(instance, &allowance) => match never {},
     };
     allowance.close();
     faults::point("session.ended");
@@ -326,25 +340,25 @@ async fn session(
         limit: SessionLimit::Disk,
     } = ended.ended
     {
-        let reserve = life.config.machine.sandbox.resources.disk_reserve_bytes;
+        let reserve = instance.config.machine.sandbox.resources.disk_reserve_bytes;
         let removed = workspace.make_room(reserve).await;
         tracing::warn!(dispatch = %assignment.dispatch, ?removed, "a session filled the disk: what filled it is removed");
     }
-    if let Ended::Door { .. } = ended.ended {
+    if let Ended::Unavailable { .. } = ended.ended {
         workspace.push_nothing_empty();
     }
     ended.agent.account = account;
     // With the login's own secrets, which an agent may have put into a file; it may have refreshed them meanwhile.
     let bare = |finished| outgoing::redacted(&redactor.with(session::login_secrets(&logins)), finished);
     let said = bare(Finished::Session(Box::new(report_of(ended))));
-    let said = report(life, assignment.dispatch, began.elapsed(), said);
+    let said = report(instance, assignment.dispatch, began.elapsed(), said);
     // Without the note it is lost only if this worker dies before the report is spooled.
-    if let Err(error) = life.said.note(&said) {
+    if let Err(error) = instance.said.note(&said) {
         tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "what a session said can't be noted");
     }
     faults::point("session.said");
     let message = commit_message(assignment, &said.finished);
-    let snapshot = keep_work(life, &workspace, &message, &mut told).await;
+    let snapshot = keep_work(instance, &workspace, &message, &mut told).await;
     // What the session did is safe; its transcript must not hold it up for long.
     match tokio::time::timeout(PUBLISH, &mut publisher).await {
         Ok(Ok(())) => {}
@@ -352,14 +366,14 @@ async fn session(
         Err(_) => {
             tracing::warn!(dispatch = %assignment.dispatch, "the broker doesn't take the transcript; it is sent again later");
             publisher.abort();
-            life.transcripts.end(assignment.dispatch, true);
+            instance.transcripts.end(assignment.dispatch, true);
         }
     }
     let pushed = snapshot.is_pushed();
     match pushed {
-        false => life.unpushed.store(true, Ordering::Relaxed),
+        false => instance.unpushed.store(true, Ordering::Relaxed),
         // What refused or was away takes the others too, perhaps.
-        true if life.unpushed.swap(false, Ordering::Relaxed) => life.push_now.notify_one(),
+        true if instance.unpushed.swap(false, Ordering::Relaxed) => instance.push_now.notify_one(),
         true => {}
     }
     let finished = with_snapshot(said.finished, snapshot);
@@ -367,10 +381,10 @@ async fn session(
 }
 
 /// Lets the next heartbeat come at once whenever a session needs more than it may use.
-async fn ask_for_more(life: &Life, allowance: &Allowance) -> Infallible {
+async fn ask_for_more(instance: &Instance, allowance: &Allowance) -> Infallible {
     loop {
         allowance.asks().await;
-        life.beat_now.notify_one();
+        instance.beat_now.notify_one();
     }
 }
 
@@ -387,13 +401,13 @@ fn with_snapshot(said: Finished, snapshot: Snapshot) -> Finished {
 
 /// Commits and pushes what a session left, and waits for a server that is away, as long as that is worth it.
 async fn keep_work(
-    life: &Life,
+    instance: &Instance,
     workspace: &Workspace,
     message: &CommitMessage,
     told: &mut watch::Receiver<Option<EndReason>>,
 ) -> Snapshot {
     let mut patience = Patience::new();
-    let time_is_up = retry_budget::time_is_up(life.ending.clone()).boxed().shared();
+    let time_is_up = retry_budget::time_is_up(instance.ending.clone()).boxed().shared();
     let finish = async || workspace.finish_within(message, time_is_up.clone()).await;
     let mut snapshot = finish().await;
     while workspace.is_away() && patience.after_work(told).await {
@@ -404,19 +418,19 @@ async fn keep_work(
 
 /// Asks the coordinator whether the agent's task graph can be used, where the session's kind may send one. Without an answer the
 /// session is reported as it is.
-fn check(life: &Arc<Life>, assignment: &Assignment) -> Option<Check> {
+fn check(instance: &Arc<Instance>, assignment: &Assignment) -> Option<Check> {
     let kind = assignment.kind;
     if !matches!(kind, SessionKind::Build | SessionKind::Work | SessionKind::Review) {
         return None;
     }
-    let (life, dispatch) = (Arc::clone(life), assignment.dispatch);
+    let (instance, dispatch) = (Arc::clone(instance), assignment.dispatch);
     Some(Check::new(move |text| {
-        let life = Arc::clone(&life);
+        let instance = Arc::clone(&instance);
         Box::pin(async move {
             if kind != SessionKind::Build && !text.contains("<task-graph") {
                 return None;
             }
-            match ask_again(&life, dispatch, text).await {
+            match ask_again(&instance, dispatch, text).await {
                 Ok(prompt) => prompt,
                 Err(error) => {
                     tracing::warn!(%dispatch, error = format!("{error:#}"), "a task graph could not be checked; reported as it is");
@@ -427,15 +441,19 @@ fn check(life: &Arc<Life>, assignment: &Assignment) -> Option<Check> {
     }))
 }
 
-async fn ask_again(life: &Life, dispatch: DispatchId, text: String) -> anyhow::Result<Option<String>> {
+async fn ask_again(
+    instance: &Instance,
+    dispatch: DispatchId,
+    text: String,
+) -> anyhow::Result<Option<String>> {
     let request = CheckRequest {
         dispatch,
-        incarnation: life.incarnation,
-        text: life.link.put_text(text).await?,
+        incarnation: instance.incarnation,
+        text: instance.link.put_text(text).await?,
         survey: None,
     };
-    match life.link.check(&request).await? {
-        CheckAnswer::Again { prompt } => Ok(Some(life.link.get_text(&prompt).await?)),
+    match instance.link.check(&request).await? {
+        CheckAnswer::Again { prompt } => Ok(Some(instance.link.get_text(&prompt).await?)),
         CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
     }
 }
@@ -443,7 +461,7 @@ async fn ask_again(life: &Life, dispatch: DispatchId, text: String) -> anyhow::R
 /// Tells the coordinator what it doesn't know of the commit that the session starts from, and gets another prompt where that
 /// matters. Without an answer the session begins with the one that it has.
 async fn renewed(
-    life: &Life,
+    instance: &Instance,
     assignment: &Assignment,
     order: &SessionOrder,
     workspace: &Workspace,
@@ -461,16 +479,16 @@ async fn renewed(
             return Ok(None);
         }
         for file in survey.knowledge.iter_mut().flat_map(|folder| &mut folder.files) {
-            file.text = life.redactor.text(&file.text);
+            file.text = instance.redactor.text(&file.text);
         }
         let request = CheckRequest {
             dispatch,
-            incarnation: life.incarnation,
+            incarnation: instance.incarnation,
             text: Text::default(),
             survey: Some(Box::new(survey)),
         };
-        match life.link.check(&request).await? {
-            CheckAnswer::Again { prompt } => anyhow::Ok(Some(life.link.get_text(&prompt).await?)),
+        match instance.link.check(&request).await? {
+            CheckAnswer::Again { prompt } => anyhow::Ok(Some(instance.link.get_text(&prompt).await?)),
             CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
         }
     };
@@ -489,13 +507,13 @@ fn folder(dispatch: DispatchId) -> String {
 }
 
 fn spec(
-    life: &Life,
+    instance: &Instance,
     assignment: &Assignment,
     order: &SessionOrder,
     agent: AgentCommand,
     workspace: &Workspace,
     prompt: String,
-    place: Arc<Place>,
+    place: Arc<SessionPermit>,
 ) -> SessionSpec {
     let mut env = BTreeMap::from([
         ("RALPH_ITERATION".to_owned(), order.iteration.to_string()),
@@ -535,7 +553,7 @@ fn spec(
         after_exit: order.after_exit.clone(),
         model: order.model.clone(),
         access: order.access,
-        sandbox: life.config.machine.sandbox.clone(),
+        sandbox: instance.config.machine.sandbox.clone(),
         read: workspace.borrowed_objects(),
         limits: order.limits,
         tariff,

@@ -12,7 +12,7 @@ use ralph_shared::wire::{
 };
 use serde_json::Value;
 
-use crate::instance::Life;
+use crate::instance::Instance;
 use crate::session::Redactor;
 
 /// Room for everything in a report but its text, at first. Bytes, before they are written as JSON.
@@ -27,19 +27,19 @@ const NAME_BYTES: usize = 1_000;
 ///
 /// # Errors
 /// When it can't be read, or a part of its text not be put.
-pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
+pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Bytes> {
     let read = by_length(spooled.len(), || serde_json::from_slice(spooled));
     let mut report: Report = match read {
         Ok(report) => report,
         // Another release spooled it: whoever reads it judges it. Kept here it would hold its task as long as this worker lives.
-        Err(_) if spooled.len() <= life.link.most_bytes() => {
-            return Ok(told_by(&life.config.name, life.incarnation, spooled));
+        Err(_) if spooled.len() <= instance.link.most_bytes() => {
+            return Ok(told_by(&instance.config.name, instance.incarnation, spooled));
         }
         Err(error) => return Err(error).context("failed to read a spooled report"),
     };
-    // Coordinators hear the life that has the worker's name: what an earlier one left is this one's to tell.
-    if report.worker == life.config.name {
-        report.incarnation = life.incarnation;
+    // Coordinators hear the instance that has the worker's name: what an earlier one left is this one's to tell.
+    if report.worker == instance.config.name {
+        report.incarnation = instance.incarnation;
     }
     if let Finished::Session(session) = &mut report.finished
         && let Text::Inline(text) = &mut session.text
@@ -47,9 +47,9 @@ pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
         // Where a run's limit lets a session say more. Its end tells what came of it.
         session.text_truncated |= text.len() > MAX_TEXT_BYTES;
         cut_front(text, MAX_TEXT_BYTES);
-        session.text = life.link.put_text(std::mem::take(text)).await?;
+        session.text = instance.link.put_text(std::mem::take(text)).await?;
     }
-    let most = life.link.most_bytes();
+    let most = instance.link.most_bytes();
     let mut room = REPORT_BYTES;
     loop {
         bound(&mut report, room);
@@ -61,7 +61,7 @@ pub async fn message(life: &Life, spooled: &[u8]) -> anyhow::Result<Bytes> {
     }
 }
 
-/// A worker's report that can't be read here, as this life tells it.
+/// A worker's report that can't be read here, as this instance tells it.
 fn told_by(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> Bytes {
     match serde_json::from_slice::<Value>(spooled) {
         Ok(mut report) if report["worker"] == worker => {
@@ -116,8 +116,9 @@ fn bound(report: &mut Report, room: usize) {
         Some(&mut session.stderr_tail),
     ];
     texts.into_iter().flatten().for_each(|text| cut(text, room / 16));
-    if let Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message, .. } =
-        &mut session.ended
+    if let Ended::Protocol { message }
+    | Ended::Unavailable { message, .. }
+    | Ended::Workspace { message, .. } = &mut session.ended
     {
         cut(message, room / 16);
     }
@@ -193,7 +194,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
         Finished::Session(session) => {
             if let Ended::Workspace { message, .. }
             | Ended::Protocol { message }
-            | Ended::Door { message, .. } = &mut session.ended
+            | Ended::Unavailable { message, .. } = &mut session.ended
             {
                 *message = redactor.words(message);
             }
@@ -246,7 +247,7 @@ mod tests {
             told,
             serde_json::json!({"v": 99, "worker": "w", "incarnation": now, "later": 1})
         );
-        // Under the name that it had then, only the earlier life is known.
+        // Under the name that it had then, only the earlier instance is known.
         assert_eq!(told_by("x", now, spooled.as_bytes()), spooled.as_bytes());
         assert_eq!(told_by("w", now, b"no report"), &b"no report"[..]);
     }

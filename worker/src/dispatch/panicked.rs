@@ -8,13 +8,13 @@ use ralph_shared::wire::{Assignment, Ended, Finished, Work};
 
 use super::{failed, report, spool};
 use crate::dispatch::unpushed::redactor;
-use crate::instance::Life;
+use crate::instance::Instance;
 use crate::{dispatch::outgoing, session};
 
 /// Reports a dispatch that panicked as an error of its attempt, and lets go of it. What its session left is pushed by the one who
 /// looks for such work. A panic behind the report changes nothing of that.
 pub(in crate::dispatch) async fn report_panicked(
-    life: &Life,
+    instance: &Instance,
     assignment: &Assignment,
     began: Instant,
     panic: Box<dyn Any + Send>,
@@ -29,19 +29,19 @@ pub(in crate::dispatch) async fn report_panicked(
     if !matches!(killed, Ok(0)) {
         tracing::warn!(%dispatch, ?killed, "ended what a dispatch that panicked left running");
     }
-    let is_reported = !life.is_running(dispatch) || life.spool.dispatches().contains(&dispatch);
+    let is_reported = !instance.is_running(dispatch) || instance.spool.dispatches().contains(&dispatch);
     if !is_reported {
-        let finished = outgoing::redacted(&redactor(life), finished(life, assignment, message));
-        spool(life, &report(life, dispatch, began.elapsed(), finished)).await;
+        let finished = outgoing::redacted(&redactor(instance), finished(instance, assignment, message));
+        spool(instance, &report(instance, dispatch, began.elapsed(), finished)).await;
     }
-    life.unpushed.store(true, Ordering::Relaxed);
-    life.ended(dispatch);
-    life.forget(dispatch);
+    instance.unpushed.store(true, Ordering::Relaxed);
+    instance.ended(dispatch);
+    instance.forget(dispatch);
 }
 
 /// How it ended, with what its session said and used as far as it had come to its own end.
-fn finished(life: &Life, assignment: &Assignment, message: String) -> Finished {
-    let said = life.said.of(assignment.dispatch).map(|said| said.finished);
+fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Finished {
+    let said = instance.said.of(assignment.dispatch).map(|said| said.finished);
     match (&assignment.work, said) {
         (Work::Session(_), Some(Finished::Session(mut session))) => {
             session.ended = Ended::Workspace { message, away: false };

@@ -15,12 +15,12 @@ use crate::home::write_json;
 
 /// The notes of one data folder: reports that lack nothing but what became of the work.
 #[derive(Debug)]
-pub struct Said {
+pub struct SessionOutputs {
     dir: PathBuf,
 }
 
-impl Said {
-    /// Opens a folder with what an earlier life left in it, for the owner alone.
+impl SessionOutputs {
+    /// Opens a folder with what an earlier instance left in it, for the owner alone.
     ///
     /// # Errors
     /// When it can't be made.
@@ -106,14 +106,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("said");
         let (first, second) = (report(), report());
-        let said = Said::open(dir.clone()).unwrap();
+        let said = SessionOutputs::open(dir.clone()).unwrap();
         said.note(&first).unwrap();
         said.note(&second).unwrap();
         for path in [said.path(first.dispatch), dir.clone()] {
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o077, 0, "{}", path.display());
         }
-        let said = Said::open(dir.clone()).unwrap();
+        let said = SessionOutputs::open(dir.clone()).unwrap();
         assert_eq!(said.of(first.dispatch), Some(first.clone()));
         fs::write(dir.join(".tmp-half"), "{").unwrap();
         said.keep(&[first.dispatch]);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_note_that_cannot_be_read_is_done_without() {
         let folder = tempfile::tempdir().unwrap();
-        let said = Said::open(folder.path().to_owned()).unwrap();
+        let said = SessionOutputs::open(folder.path().to_owned()).unwrap();
         let (other, dispatch) = (report(), DispatchId::new());
         let of_another = serde_json::to_string(&other).unwrap();
         for text in ["", "{ half", r#"{"v":99,"later":1}"#, &of_another] {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{TranscriptBatch, WRITES};
 
-use crate::instance::Life;
+use crate::instance::Instance;
 use crate::instance::availability::FirstAnswer;
 use crate::session::TranscriptReceiver;
 
@@ -16,7 +16,7 @@ const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries misses in the live view, and
 /// is sent again when the session is over; until the broker was left alone for a while, nothing further is tried.
 pub(in crate::dispatch) async fn publish(
-    life: Arc<Life>,
+    instance: Arc<Instance>,
     dispatch: DispatchId,
     mut receiver: TranscriptReceiver,
 ) {
@@ -24,22 +24,22 @@ pub(in crate::dispatch) async fn publish(
     let mut missed: Option<Instant> = None;
     while let Some(entries) = receiver.next_batch().await {
         if entries.iter().any(|entry| first.is_in(&entry.update)) {
-            life.answers(dispatch);
+            instance.answers(dispatch);
         }
         let batch = TranscriptBatch {
             v: WRITES,
             dispatch,
-            origin: Some(life.origin()),
+            origin: Some(instance.origin()),
             entries,
         };
-        if let Err(error) = life.transcripts.append(&batch) {
+        if let Err(error) = instance.transcripts.append(&batch) {
             tracing::warn!(%dispatch, error = format!("{error:#}"), "part of a transcript could not be written; it can't be sent again");
         }
         if missed.is_some_and(|at| at.elapsed() < LEFT_ALONE) {
             continue;
         }
         for attempt in 0..3 {
-            match life.link.transcript(&batch).await {
+            match instance.link.transcript(&batch).await {
                 Ok(()) => break,
                 Err(error) if attempt == 2 => {
                     missed = Some(Instant::now());
@@ -49,5 +49,5 @@ pub(in crate::dispatch) async fn publish(
             }
         }
     }
-    life.transcripts.end(dispatch, missed.is_some());
+    instance.transcripts.end(dispatch, missed.is_some());
 }

@@ -1,6 +1,6 @@
 //! What to do about an agent that could not be shaken hands with.
 
-use ralph_shared::wire::{Door, Ended};
+use ralph_shared::wire::{Ended, Unavailable};
 
 use crate::session::{AgentCommand, Introduction};
 
@@ -15,8 +15,8 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
         ""
     };
     match ended {
-        Ended::Door { door, .. } => match door {
-            Door::NotFound => {
+        Ended::Unavailable { door, .. } => match door {
+            Unavailable::NotFound => {
                 let how = agent
                     .preset
                     .map(|preset| format!(" ({})", preset.how_to_install()));
@@ -25,7 +25,7 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
                     how.unwrap_or_default()
                 )
             }
-            Door::Authentication => {
+            Unavailable::Authentication => {
                 let ways: Vec<&str> = introduction
                     .logins
                     .iter()
@@ -44,21 +44,21 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
                     ),
                 }
             }
-            Door::RateLimit | Door::Quota | Door::Overload | Door::Empty => {
+            Unavailable::RateLimit | Unavailable::Quota | Unavailable::Overload | Unavailable::Empty => {
                 "the agent works, its provider refuses for now: try again later, or use another account"
                     .to_owned()
             }
-            Door::Version => {
+            Unavailable::Version => {
                 "update the agent, or this worker: they have no version of the protocol in common".to_owned()
             }
-            Door::Silent if introduction.protocol_version.is_some() => {
+            Unavailable::Silent if introduction.protocol_version.is_some() => {
                 format!("give it more time with `start_seconds` of {table}{sandbox}")
             }
-            Door::Silent => format!(
+            Unavailable::Silent => format!(
                 "give it more time with `start_seconds` of {table}; or make sure that `{by_hand}` speaks ACP on its standard \
                  input and output: many agents need an argument for that (`acp`, `--acp`){sandbox}"
             ),
-            Door::ExitsAtOnce | Door::Unknown => {
+            Unavailable::ExitsAtOnce | Unavailable::Unknown => {
                 format!("run `{by_hand}` by hand and see what it says{sandbox}")
             }
         },
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn every_failure_has_its_own_advice() {
-        let check = |name: &str, door: Door, confined: bool, expected: &[&str]| {
+        let check = |name: &str, door: Unavailable, confined: bool, expected: &[&str]| {
             let agent = AgentCommand {
                 name: name.to_owned(),
                 preset: Preset::find(name),
@@ -91,7 +91,7 @@ mod tests {
                 }],
                 ..Introduction::default()
             };
-            let ended = Ended::Door {
+            let ended = Ended::Unavailable {
                 door,
                 message: String::new(),
             };
@@ -101,34 +101,44 @@ mod tests {
             }
             assert_eq!(advice.contains("sandbox_read"), confined, "{advice}");
         };
-        check(DEFAULT_AGENT, Door::NotFound, true, &["install", "[agent]"]);
-        check("x", Door::NotFound, false, &["[agents.x]", "--agent"]);
+        check(
+            DEFAULT_AGENT,
+            Unavailable::NotFound,
+            true,
+            &["install", "[agent]"],
+        );
+        check("x", Unavailable::NotFound, false, &["[agents.x]", "--agent"]);
         check(
             "x",
-            Door::Authentication,
+            Unavailable::Authentication,
             false,
             &["log in", "`files`", "Browser"],
         );
         check(
             "gemini",
-            Door::NotFound,
+            Unavailable::NotFound,
             false,
             &["`npm install --global @google/gemini-cli`"],
         );
         check(
             "gemini",
-            Door::Authentication,
+            Unavailable::Authentication,
             false,
             &["set GEMINI_API_KEY", "Browser"],
         );
-        check("x", Door::Version, false, &["update"]);
+        check("x", Unavailable::Version, false, &["update"]);
         check(
             "x",
-            Door::Silent,
+            Unavailable::Silent,
             true,
             &["`start_seconds` of [agents.x]", "`'an agent' --acp`", "`acp`"],
         );
-        check("x", Door::ExitsAtOnce, true, &["`'an agent' --acp`", "by hand"]);
-        check("x", Door::RateLimit, false, &["later"]);
+        check(
+            "x",
+            Unavailable::ExitsAtOnce,
+            true,
+            &["`'an agent' --acp`", "by hand"],
+        );
+        check("x", Unavailable::RateLimit, false, &["later"]);
     }
 }

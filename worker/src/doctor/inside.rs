@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::findings::{Part, Status};
-use crate::sandbox::{Confinement, Network, Sandbox, Wanted, policy};
+use crate::sandbox::{Confinement, Network, PolicyRequest, Sandbox, policy};
 use crate::tools::{self, Surroundings, Tools};
 
 /// Longest that the programs take.
@@ -74,7 +74,7 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
     });
     let environment = environment.await.map_err(failed)?;
     let user_home = std::env::home_dir();
-    let wanted = Wanted {
+    let wanted = PolicyRequest {
         cwd: &work,
         cwd_writable: true,
         around: None,

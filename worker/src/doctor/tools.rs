@@ -1,7 +1,7 @@
 //! The tools of this machine's user.
 
 use super::findings::{Part, Status};
-use crate::tools::{Found, Tools};
+use crate::tools::{FoundTool, Tools};
 
 /// Which are found: what is not among them, sessions and gates don't see unless it is installed for all users.
 pub fn tools() -> Part {
@@ -11,7 +11,7 @@ pub fn tools() -> Part {
         true => "none in this user's home; sessions and gates use those of the system".to_owned(),
         false => format!("{}, for sessions, setup and gates", names.join(", ")),
     };
-    let line = |Found { tool, folder }: &Found| format!("{}: {}", tool.name, folder.display());
+    let line = |FoundTool { tool, folder }: &FoundTool| format!("{}: {}", tool.name, folder.display());
     Part {
         name: "tools",
         status: Status::Ok,

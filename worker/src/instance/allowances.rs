@@ -1,4 +1,4 @@
-//! What the sessions of one life used and may use, by their dispatches: heartbeats tell the one and bring the other.
+//! What the sessions of one instance used and may use, by their dispatches: heartbeats tell the one and bring the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

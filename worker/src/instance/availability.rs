@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ralph_shared::wire::{ClosedDoor, Concerns, Door, Ended, SessionReport, TranscriptUpdate};
+use ralph_shared::wire::{ClosedAgent, Concerns, Ended, SessionReport, TranscriptUpdate, Unavailable};
 
 /// Pause after the first failure, doubled with each further one.
 const FIRST: Duration = Duration::from_secs(1);
@@ -17,22 +17,22 @@ const LONGEST: Duration = Duration::from_secs(5 * 60);
 
 /// What a session told of its agent's door.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Knock {
+pub struct StartResult {
     /// The agent, by its name among the worker's.
     pub agent: String,
     /// The account that it uses.
     pub account: String,
     /// Where it failed and what it said; `None` when it got past the door.
-    pub failed: Option<(Door, String)>,
+    pub failed: Option<(Unavailable, String)>,
     /// For how long it held a slot.
     pub took: Duration,
 }
 
-impl Knock {
+impl StartResult {
     /// What the end of a session tells; nothing, where the agent may not have come as far as its door.
     pub fn of(agent: &str, account: &str, session: &SessionReport, took: Duration) -> Option<Self> {
         let failed = match &session.ended {
-            Ended::Door { door, message } => {
+            Ended::Unavailable { door, message } => {
                 let said = [Some(message.as_str()), session.unread_output.as_deref()];
                 let said: Vec<&str> = said.into_iter().flatten().collect();
                 Some((*door, said.join("; ")))
@@ -80,14 +80,14 @@ impl FirstAnswer {
 
 /// Which of this worker's agents get past their doors.
 #[derive(Debug, Clone, Default)]
-pub struct Doors {
+pub struct AgentBreakers {
     agents: BTreeMap<String, Closed>,
     accounts: BTreeMap<String, Instant>,
 }
 
 #[derive(Debug, Clone)]
 struct Closed {
-    door: Door,
+    door: Unavailable,
     reason: String,
     failures: u32,
     until: Instant,
@@ -95,9 +95,9 @@ struct Closed {
     pause: Duration,
 }
 
-impl Doors {
+impl AgentBreakers {
     /// Notes how a session began. Returns the pause that begins now, if one does.
-    pub fn note(&mut self, knock: &Knock, now: Instant) -> Option<Duration> {
+    pub fn note(&mut self, knock: &StartResult, now: Instant) -> Option<Duration> {
         let Some((door, said)) = &knock.failed else {
             self.agents.remove(&knock.agent);
             return None;
@@ -119,7 +119,7 @@ impl Doors {
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
         // What fails slowly would else take most of its slots' time.
         let pause = pause.max(knock.took);
-        let end = said.floor_char_boundary(ClosedDoor::SAID_BYTES);
+        let end = said.floor_char_boundary(ClosedAgent::SAID_BYTES);
         let closed = Closed {
             door: *door,
             reason: said[..end].to_owned(),
@@ -161,11 +161,11 @@ impl Doors {
     }
 
     /// The agents that are not started now, and why.
-    pub fn closed(&self, now: Instant) -> Vec<ClosedDoor> {
+    pub fn closed(&self, now: Instant) -> Vec<ClosedAgent> {
         self.agents
             .iter()
             .filter(|(_, closed)| now < closed.until)
-            .map(|(agent, closed)| ClosedDoor {
+            .map(|(agent, closed)| ClosedAgent {
                 agent: agent.clone(),
                 door: closed.door,
                 reason: closed.reason.clone(),
@@ -180,8 +180,8 @@ impl Doors {
 mod tests {
     use super::*;
 
-    fn knock(agent: &str, account: &str, failed: Option<Door>) -> Knock {
-        Knock {
+    fn knock(agent: &str, account: &str, failed: Option<Unavailable>) -> StartResult {
+        StartResult {
             agent: agent.to_owned(),
             account: account.to_owned(),
             failed: failed.map(|door| (door, "no".to_owned())),
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn pauses_of_an_agent_grow_until_it_gets_past_the_door() {
-        let mut doors = Doors::default();
+        let mut doors = AgentBreakers::default();
         let mut now = Instant::now();
-        let failed = knock("a", "x", Some(Door::NotFound));
+        let failed = knock("a", "x", Some(Unavailable::NotFound));
         let mut pauses = Vec::new();
         for n in 1..=10 {
             let pause = doors.note(&failed, now).unwrap();
@@ -222,10 +222,10 @@ mod tests {
 
     #[test]
     fn a_pause_is_as_long_as_its_failure_took_and_others_go_first_for_as_long_again() {
-        let mut doors = Doors::default();
+        let mut doors = AgentBreakers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut slow = knock("a", "x", Some(Door::Silent));
+        let mut slow = knock("a", "x", Some(Unavailable::Silent));
         slow.took = Duration::from_secs(30);
         assert!(!doors.is_on_trial("a"));
         assert_eq!(doors.note(&slow, start), Some(Duration::from_secs(30)));
@@ -248,10 +248,10 @@ mod tests {
 
     #[test]
     fn an_account_holds_whatever_uses_it_for_as_long_as_the_coordinator_needs() {
-        let mut doors = Doors::default();
+        let mut doors = AgentBreakers::default();
         let now = Instant::now();
         assert_eq!(
-            doors.note(&knock("a", "x", Some(Door::RateLimit)), now),
+            doors.note(&knock("a", "x", Some(Unavailable::RateLimit)), now),
             Some(FIRST)
         );
         assert!(!doors.is_open("b", "x", now) && doors.is_open("b", "y", now));
@@ -260,7 +260,7 @@ mod tests {
         let now = now + FIRST;
         assert!(doors.is_open("a", "x", now));
         assert_eq!(
-            doors.note(&knock("a", "x", Some(Door::Overload)), now),
+            doors.note(&knock("a", "x", Some(Unavailable::Overload)), now),
             Some(FIRST)
         );
     }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn only_what_came_as_far_tells_of_the_door() {
-        let of = |ended| Knock::of("a", "x", &SessionReport::new(ended), Duration::ZERO);
+        let of = |ended| StartResult::of("a", "x", &SessionReport::new(ended), Duration::ZERO);
         let turn = Ended::Turn {
             stop_reason: "end_turn".to_owned(),
         };

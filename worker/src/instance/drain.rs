@@ -1,12 +1,12 @@
-//! The end of a worker's life: what runs may go on for a while, then it is ended, pushed and reported. Each step has its bound, and
-//! whoever stops a worker is told what they come to: killed before, it leaves the rest to its next life.
+//! The end of a worker's instance: what runs may go on for a while, then it is ended, pushed and reported. Each step has its bound, and
+//! whoever stops a worker is told what they come to: killed before, it leaves the rest to its next instance.
 
 use std::time::{Duration, Instant};
 
 use ralph_shared::wire::EndReason;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::instance::Life;
+use crate::instance::Instance;
 
 /// After its sessions have ended a drain waits so long for their reports to be settled.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -15,65 +15,73 @@ const END: Duration = Duration::from_secs(120);
 /// How often what runs is told to end meanwhile.
 const END_AGAIN: Duration = Duration::from_secs(1);
 
-/// Ends what runs in the slots, `others` at once after that, and then what still pushes the work of an earlier life.
-pub async fn run(life: &Life, mut slots: JoinSet<()>, earlier: JoinHandle<()>, others: [JoinHandle<()>; 3]) {
-    life.home.note_drain();
-    let running = life.running().len();
-    let longest = longest(life.config.drain, !earlier.is_finished());
+/// Ends what runs in the slots, `others` at once after that, and then what still pushes the work of an earlier instance.
+pub async fn run(
+    instance: &Instance,
+    mut slots: JoinSet<()>,
+    earlier: JoinHandle<()>,
+    others: [JoinHandle<()>; 3],
+) {
+    instance.home.note_drain();
+    let running = instance.running().len();
+    let longest = longest(instance.config.drain, !earlier.is_finished());
     tracing::info!(
         running,
         at_most_seconds = longest.as_secs(),
         "draining: no more work is taken"
     );
-    end_sessions(life, &mut slots).await;
+    end_sessions(instance, &mut slots).await;
     others.iter().for_each(JoinHandle::abort);
-    // What isn't pushed by then is left to the next life, as it was to this one.
+    // What isn't pushed by then is left to the next instance, as it was to this one.
     let abort = earlier.abort_handle();
     if tokio::time::timeout(END, earlier).await.is_err() {
         abort.abort();
     }
-    settle(life).await;
+    settle(instance).await;
 }
 
-/// How long a drain takes at most; longer while work of an earlier life is still being pushed.
+/// How long a drain takes at most; longer while work of an earlier instance is still being pushed.
 fn longest(drain: Duration, is_pushing: bool) -> Duration {
     let earlier = if is_pushing { END } else { Duration::ZERO };
     drain + END + earlier + SETTLE
 }
 
-async fn end_sessions(life: &Life, slots: &mut JoinSet<()>) {
+async fn end_sessions(instance: &Instance, slots: &mut JoinSet<()>) {
     let all = async |slots: &mut JoinSet<()>| while slots.join_next().await.is_some() {};
-    if tokio::time::timeout(life.config.drain, all(slots)).await.is_ok() {
+    if tokio::time::timeout(instance.config.drain, all(slots))
+        .await
+        .is_ok()
+    {
         return;
     }
-    life.ending.cancel();
+    instance.ending.cancel();
     // Again and again, for what a claim under way has begun meanwhile.
     let ended = async {
         loop {
-            life.end_all(EndReason::Drain);
+            instance.end_all(EndReason::Drain);
             if tokio::time::timeout(END_AGAIN, all(slots)).await.is_ok() {
                 return;
             }
         }
     };
     if tokio::time::timeout(END, ended).await.is_err() {
-        tracing::error!("sessions did not end; their work stays in the data folder for the next life");
+        tracing::error!("sessions did not end; their work stays in the data folder for the next instance");
         slots.abort_all();
     }
 }
 
 /// Waits, bounded, until every report is settled; what isn't stays in the spool.
-async fn settle(life: &Life) {
+async fn settle(instance: &Instance) {
     let until = Instant::now() + SETTLE;
-    while !life.spool.is_empty() && Instant::now() < until {
-        life.beat_now.notify_one();
+    while !instance.spool.is_empty() && Instant::now() < until {
+        instance.beat_now.notify_one();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let left = life.spool.dispatches().len();
+    let left = instance.spool.dispatches().len();
     if left > 0 {
         tracing::warn!(
             left,
-            "reports are not settled yet; they stay in the data folder for the next life"
+            "reports are not settled yet; they stay in the data folder for the next instance"
         );
     }
 }

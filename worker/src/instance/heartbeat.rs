@@ -13,17 +13,17 @@ use tokio::task::JoinSet;
 
 use crate::dispatch::outgoing;
 use crate::faults;
-use crate::instance::{Hearing, Life};
+use crate::instance::{Hearing, Instance};
 use crate::reminder::Reminder;
 use crate::spool::Spool;
 
 /// Renewals go on until the process ends, drain included. Each loop is a task: what one works through must not keep another.
 /// The first that panics ends the others.
-pub async fn run(life: Arc<Life>) {
+pub async fn run(instance: Arc<Instance>) {
     let mut loops = JoinSet::new();
-    loops.spawn(renew(Arc::clone(&life)));
-    loops.spawn(publish(Arc::clone(&life)));
-    loops.spawn(orders(life));
+    loops.spawn(renew(Arc::clone(&instance)));
+    loops.spawn(publish(Arc::clone(&instance)));
+    loops.spawn(orders(instance));
     if let Some(Err(error)) = loops.join_next().await
         && let Ok(panic) = error.try_into_panic()
     {
@@ -32,63 +32,63 @@ pub async fn run(life: Arc<Life>) {
 }
 
 /// Beside the heartbeats: a long report's text may take longer to put than a lease lasts, and a disk to be written to.
-async fn publish(life: Arc<Life>) {
+async fn publish(instance: Arc<Instance>) {
     loop {
         at_length(|| {
-            life.home.note_alive();
-            if life.in_contact() {
-                life.home.note_ready();
+            instance.home.note_alive();
+            if instance.in_contact() {
+                instance.home.note_ready();
             }
         });
-        publish_spooled(&life).await;
-        publish_kept(&life).await;
-        let pause = life.times().heartbeat;
+        publish_spooled(&instance).await;
+        publish_kept(&instance).await;
+        let pause = instance.times().heartbeat;
         tokio::time::sleep(pause.min(Duration::from_secs(1))).await;
     }
 }
 
-async fn renew(life: Arc<Life>) {
+async fn renew(instance: Arc<Instance>) {
     let mut silence = Reminder::default();
     loop {
-        beat(&life, &mut silence).await;
-        let times = life.times();
+        beat(&instance, &mut silence).await;
+        let times = instance.times();
         if times.heard.elapsed() > times.dark_limit {
-            life.end_all(EndReason::OutOfContact);
+            instance.end_all(EndReason::OutOfContact);
         }
-        let pause = if life.in_contact() {
+        let pause = if instance.in_contact() {
             times.heartbeat
         } else {
             times.heartbeat.min(Duration::from_secs(1))
         };
         tokio::select! {
-            () = life.beat_now.notified() => {}
+            () = instance.beat_now.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
 }
 
 /// Gives every due report to the broker.
-pub async fn publish_spooled(life: &Life) {
+pub async fn publish_spooled(instance: &Instance) {
     // A coordinator that died with it in its hands must not keep others from it for long.
-    let again = life.times().lease / 2;
-    let due = life.spool.due(Instant::now(), again);
-    if !publish_from(life, &life.spool, due).await {
+    let again = instance.times().lease / 2;
+    let due = instance.spool.due(Instant::now(), again);
+    if !publish_from(instance, &instance.spool, due).await {
         return;
     }
     // Before the session's own report it would be taken for that.
-    let reported = life.spool.dispatches();
-    let mut late = life.late.due(Instant::now(), again);
+    let reported = instance.spool.dispatches();
+    let mut late = instance.late.due(Instant::now(), again);
     late.retain(|dispatch| !reported.contains(dispatch));
-    publish_from(life, &life.late, late).await;
+    publish_from(instance, &instance.late, late).await;
 }
 
 /// Publishes these reports of a spool; `false` when the broker takes none now.
-async fn publish_from(life: &Life, spool: &Spool, due: Vec<DispatchId>) -> bool {
+async fn publish_from(instance: &Instance, spool: &Spool, due: Vec<DispatchId>) -> bool {
     for dispatch in due {
         let Some(spooled) = spool.read(dispatch) else {
             continue;
         };
-        let body = match outgoing::message(life, &spooled).await {
+        let body = match outgoing::message(instance, &spooled).await {
             Ok(body) => body,
             // What keeps one report must not keep the others.
             Err(error) => {
@@ -96,8 +96,8 @@ async fn publish_from(life: &Life, spool: &Spool, due: Vec<DispatchId>) -> bool 
                 continue;
             }
         };
-        let too_large = body.len() > life.link.most_bytes();
-        match life.link.report(body).await {
+        let too_large = body.len() > instance.link.most_bytes();
+        match instance.link.report(body).await {
             Ok(()) => spool.published(dispatch, Instant::now()),
             Err(error) if too_large => {
                 tracing::error!(%dispatch, error = format!("{error:#}"), "a report is too large for the broker; it stays in the spool");
@@ -112,39 +112,42 @@ async fn publish_from(life: &Life, spool: &Spool, due: Vec<DispatchId>) -> bool 
 }
 
 /// Sends transcripts again that no coordinator keeps though their reports are settled.
-async fn publish_kept(life: &Life) {
-    let reported = life.spool.dispatches();
-    for dispatch in life.transcripts.due(Instant::now(), life.times().lease * 2) {
-        if reported.contains(&dispatch) || life.is_running(dispatch) {
+async fn publish_kept(instance: &Instance) {
+    let reported = instance.spool.dispatches();
+    for dispatch in instance
+        .transcripts
+        .due(Instant::now(), instance.times().lease * 2)
+    {
+        if reported.contains(&dispatch) || instance.is_running(dispatch) {
             continue;
         }
-        for mut batch in life.transcripts.batches(dispatch) {
-            batch.origin = Some(life.origin());
-            if let Err(error) = life.link.transcript(&batch).await {
+        for mut batch in instance.transcripts.batches(dispatch) {
+            batch.origin = Some(instance.origin());
+            if let Err(error) = instance.link.transcript(&batch).await {
                 tracing::debug!(%dispatch, error = format!("{error:#}"), "a transcript could not be sent again yet");
                 return;
             }
         }
-        life.transcripts.sent(dispatch);
+        instance.transcripts.sent(dispatch);
     }
 }
 
-async fn beat(life: &Life, silence: &mut Reminder) {
+async fn beat(instance: &Instance, silence: &mut Reminder) {
     faults::point("beat");
     let beat = Heartbeat {
         reads: READS.to_vec(),
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
-        running: life.running(),
-        spooled: life.spool.dispatches(),
-        free_slots: life.free_slots(),
-        draining: life.draining.is_cancelled(),
-        doors: life.closed_doors(),
-        answered: life.answered(),
-        used: life.allowances.used(),
-        transcripts: life.transcripts.held(),
+        worker: instance.config.name.clone(),
+        incarnation: instance.incarnation,
+        running: instance.running(),
+        spooled: instance.spool.dispatches(),
+        free_slots: instance.free_slots(),
+        draining: instance.draining.is_cancelled(),
+        doors: instance.closed_doors(),
+        answered: instance.answered(),
+        used: instance.allowances.used(),
+        transcripts: instance.transcripts.held(),
     };
-    match life.link.heartbeat(&beat).await {
+    match instance.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed {
             settled,
             end,
@@ -152,31 +155,31 @@ async fn beat(life: &Life, silence: &mut Reminder) {
             shares,
             archived,
         }) => {
-            life.heard(true);
-            life.transcripts.forget(&archived);
-            life.allowances.grant(&shares);
+            instance.heard(true);
+            instance.transcripts.forget(&archived);
+            instance.allowances.grant(&shares);
             if silence.over() {
                 tracing::info!("in contact again");
             }
-            life.answers_are_known(&beat.answered);
+            instance.answers_are_known(&beat.answered);
             for one in settled {
-                life.spool.settle(one.dispatch, one.settlement);
+                instance.spool.settle(one.dispatch, one.settlement);
             }
             for one in end {
-                life.end(one.dispatch, one.reason);
+                instance.end(one.dispatch, one.reason);
             }
-            if drain && !life.draining.is_cancelled() {
+            if drain && !instance.draining.is_cancelled() {
                 tracing::info!("told to drain");
-                life.told_to_drain();
+                instance.told_to_drain();
             }
         }
         Ok(HeartbeatAnswer::SayHello) => {
             // Out of contact until it is welcome: another may have its name by now, and the dark limit has to count.
-            if life.in_contact() {
+            if instance.in_contact() {
                 tracing::info!("the coordinator doesn't know this worker; saying hello");
             }
-            life.heard(false);
-            match life.hello_once(&[]).await {
+            instance.heard(false);
+            match instance.hello_once(&[]).await {
                 Ok(Hearing::Later { reason, .. }) => {
                     tracing::warn!(reason, "not welcome yet; saying hello again")
                 }
@@ -184,14 +187,14 @@ async fn beat(life: &Life, silence: &mut Reminder) {
                 Err(error) => {
                     let reason = format!("{error:#}");
                     tracing::error!(error = reason, "refused; draining");
-                    let _ = life.refused.set(reason);
-                    life.draining.cancel();
+                    let _ = instance.refused.set(reason);
+                    instance.draining.cancel();
                 }
             }
         }
         Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),
         Err(error) => {
-            life.heard(false);
+            instance.heard(false);
             let error = format!("{error:#}");
             if silence.is_due(&error, Instant::now()) {
                 tracing::warn!(error, "out of contact");
@@ -201,24 +204,24 @@ async fn beat(life: &Life, silence: &mut Reminder) {
 }
 
 /// Orders that come sooner than the next heartbeat's answer.
-async fn orders(life: Arc<Life>) {
+async fn orders(instance: Arc<Instance>) {
     loop {
-        match life.link.control(&life.config.name).await {
+        match instance.link.control(&instance.config.name).await {
             Ok(mut orders) => {
                 while let Some(message) = orders.next().await {
                     match serde_json::from_slice::<Control>(&message.payload) {
-                        Ok(Control::End { dispatch, reason }) => life.end(dispatch, reason),
-                        Ok(Control::Beat | Control::Unknown) => life.beat_now.notify_one(),
+                        Ok(Control::End { dispatch, reason }) => instance.end(dispatch, reason),
+                        Ok(Control::Beat | Control::Unknown) => instance.beat_now.notify_one(),
                         Ok(Control::Settled { settled }) => {
                             for one in settled {
-                                life.spool.settle(one.dispatch, one.settlement);
+                                instance.spool.settle(one.dispatch, one.settlement);
                                 if one.pushed {
-                                    life.late.settle(one.dispatch, one.settlement);
+                                    instance.late.settle(one.dispatch, one.settlement);
                                 }
                             }
                         }
-                        Ok(Control::Prune) => life.prune_now.notify_one(),
-                        Ok(Control::Drain) => life.told_to_drain(),
+                        Ok(Control::Prune) => instance.prune_now.notify_one(),
+                        Ok(Control::Drain) => instance.told_to_drain(),
                         Err(error) => tracing::warn!(%error, "an order can't be read"),
                     }
                 }

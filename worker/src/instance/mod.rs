@@ -1,9 +1,9 @@
 //! One incarnation of a worker, from its hello to the end of its drain.
 //!
 //! ```text
-//! lock the data folder → clear up after the life before → hello → slots claim, work and report ⇄ heartbeats
+//! lock the data folder → clear up after the instance before → hello → slots claim, work and report ⇄ heartbeats
 //!   SIGTERM → no more claims → running sessions may go on for the drain's time → they are ended in order, pushed and
-//!   reported → the spool is settled, or stays for the next life
+//!   reported → the spool is settled, or stays for the next instance
 //! ```
 
 pub mod allowances;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::wire::{
-    Assignment, ClosedDoor, EndReason, Hello, HelloAnswer, READS, TranscriptOrigin, Work,
+    Assignment, ClosedAgent, EndReason, Hello, HelloAnswer, READS, TranscriptOrigin, Work,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -31,10 +31,10 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, DEFAULT_AGENT};
 use crate::coordinator::Link;
 use crate::dispatch::kept_transcripts::Transcripts;
-use crate::dispatch::session_output::Said;
+use crate::dispatch::session_output::SessionOutputs;
 use crate::home::Home;
 use crate::instance::allowances::Allowances;
-use crate::instance::availability::{Doors, Knock};
+use crate::instance::availability::{AgentBreakers, StartResult};
 use crate::reminder::Reminder;
 use crate::session::Redactor;
 use crate::spool::Spool;
@@ -45,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What one incarnation's loops share.
 #[derive(Debug)]
-pub struct Life {
+pub struct Instance {
     /// The configuration.
     pub config: Config,
     /// The data folder.
@@ -59,12 +59,12 @@ pub struct Life {
     /// Transcripts that no coordinator keeps yet.
     pub transcripts: Transcripts,
     /// What sessions said whose reports aren't spooled yet.
-    pub said: Said,
+    pub said: SessionOutputs,
     /// Folders to work in.
     pub workspaces: Workspaces,
     /// What takes secrets out of everything that leaves.
     pub redactor: Redactor,
-    /// This life's id.
+    /// This instance's id.
     pub incarnation: Incarnation,
     /// Cancelled when no more work is to be taken.
     pub draining: CancellationToken,
@@ -90,7 +90,7 @@ pub struct Life {
     pub places: Arc<Semaphore>,
     in_contact: AtomicBool,
     times: Mutex<Times>,
-    doors: Mutex<Doors>,
+    doors: Mutex<AgentBreakers>,
     /// One permit, for [`Trial`].
     trials: Arc<Semaphore>,
     /// Sessions whose models answered, until a coordinator knows it.
@@ -132,7 +132,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Life {
+impl Instance {
     /// Who sends a transcript.
     pub fn origin(&self) -> TranscriptOrigin {
         TranscriptOrigin {
@@ -148,7 +148,7 @@ impl Life {
         receiver
     }
 
-    /// Notes on the disk that a dispatch runs, and that it does so while this life ends.
+    /// Notes on the disk that a dispatch runs, and that it does so while this instance ends.
     ///
     /// # Errors
     /// When the note can't be written; the dispatch must not run then.
@@ -264,7 +264,7 @@ impl Life {
     }
 
     /// Notes how a session began; a failure at the door closes its agent, or its account, for a while.
-    pub fn note_door(&self, knock: &Knock) {
+    pub fn note_door(&self, knock: &StartResult) {
         if let Some(pause) = lock(&self.doors).note(knock, Instant::now()) {
             let door = knock.failed.as_ref().map(|(door, _)| door.as_str());
             tracing::warn!(
@@ -321,7 +321,7 @@ impl Life {
     }
 
     /// The agents that are not started now, and why.
-    pub fn closed_doors(&self) -> Vec<ClosedDoor> {
+    pub fn closed_doors(&self) -> Vec<ClosedAgent> {
         lock(&self.doors).closed(Instant::now())
     }
 

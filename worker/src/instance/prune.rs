@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ralph_shared::wire::{PruneAnswer, PruneRequest, Pruned};
 
-use crate::instance::Life;
+use crate::instance::Instance;
 
 /// How often a worker asks that nobody told to.
 const EVERY: Duration = Duration::from_secs(10 * 60);
@@ -15,31 +15,31 @@ const EVERY: Duration = Duration::from_secs(10 * 60);
 const ANSWERS: usize = 1_000;
 
 /// Goes on until the worker drains.
-pub async fn run(life: Arc<Life>) {
+pub async fn run(instance: Arc<Instance>) {
     loop {
-        life.workspaces.forget_left().await;
+        instance.workspaces.forget_left().await;
         tokio::select! {
-            () = life.draining.cancelled() => return,
-            () = round(&life) => {}
+            () = instance.draining.cancelled() => return,
+            () = round(&instance) => {}
         }
         tokio::select! {
-            () = life.draining.cancelled() => return,
-            () = life.prune_now.notified() => {}
+            () = instance.draining.cancelled() => return,
+            () = instance.prune_now.notified() => {}
             () = tokio::time::sleep(EVERY) => {}
         }
     }
 }
 
-async fn round(life: &Life) {
+async fn round(instance: &Instance) {
     let mut request = PruneRequest {
-        worker: life.config.name.clone(),
-        incarnation: life.incarnation,
-        pools: life.config.pools.clone(),
+        worker: instance.config.name.clone(),
+        incarnation: instance.incarnation,
+        pools: instance.config.pools.clone(),
         pruned: None,
         moved: None,
     };
     for _ in 0..ANSWERS {
-        let answer = match life.link.prune(&request).await {
+        let answer = match instance.link.prune(&request).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(
@@ -65,12 +65,12 @@ async fn round(life: &Life) {
             PruneAnswer::Nothing | PruneAnswer::Unknown => return,
         };
         let names: Vec<String> = refs.iter().map(|one| one.name.clone()).collect();
-        let (workspaces, address) = (&life.workspaces, &repository.address);
+        let (workspaces, address) = (&instance.workspaces, &repository.address);
         let pruned = match moves {
             true => workspaces.move_attempts(address, &base, &names).await,
             false => workspaces.prune(address, &base, &names).await,
         };
-        let error = pruned.error.map(|error| life.redactor.text(&error));
+        let error = pruned.error.map(|error| instance.redactor.text(&error));
         match &error {
             None => {
                 tracing::info!(%feature, refs = pruned.gone.len(), moves, "refs of old attempts are gone")

@@ -3,10 +3,10 @@
 use crate::config::Config;
 use crate::coordinator::Link;
 use crate::dispatch::kept_transcripts::Transcripts;
-use crate::dispatch::session_output::Said;
+use crate::dispatch::session_output::SessionOutputs;
 use crate::home::Home;
 use crate::instance::allowances::Allowances;
-use crate::instance::{Life, Times, drain, heartbeat, prune, slot, upkeep};
+use crate::instance::{Instance, Times, drain, heartbeat, prune, slot, upkeep};
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
 use crate::workspace::{Workspace, Workspaces};
@@ -29,7 +29,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let home = Home::open(&config.data)?;
     let spool = Spool::open(home.spool())?;
     let late = Spool::open(home.late())?;
-    let said = Said::open(home.dir().join("said"))?;
+    let said = SessionOutputs::open(home.dir().join("said"))?;
     let transcripts = Transcripts::open(home.transcripts())?;
     let machine = &config.machine;
     let agents = machine.agents.values().flat_map(AgentCommand::secrets);
@@ -38,7 +38,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let workspaces =
         Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
     let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
-    let life = Arc::new(Life {
+    let instance = Arc::new(Instance {
         redactor,
         incarnation: Incarnation::new(),
         draining: shutdown,
@@ -72,52 +72,52 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         transcripts,
         workspaces,
     });
-    let left = life.home.left_live();
+    let left = instance.home.left_live();
     for assignment in &left {
         let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
         if killed > 0 {
-            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier life left running");
+            tracing::warn!(dispatch = %assignment.dispatch, killed, "ended what an earlier instance left running");
         }
     }
     let left_ids: Vec<DispatchId> = left.iter().map(|assignment| assignment.dispatch).collect();
-    life.said.keep(&left_ids);
-    life.workspaces.confirm_dirs_ended();
-    let held = dispatch::held_by_earlier_life(&life, &left).await;
-    let drained = life.home.drained();
-    dispatch::report_over(&life, &left, &held, &drained);
+    instance.said.keep(&left_ids);
+    instance.workspaces.confirm_dirs_ended();
+    let held = dispatch::held_by_earlier_life(&instance, &left).await;
+    let drained = instance.home.drained();
+    dispatch::report_over(&instance, &left, &held, &drained);
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
-    life.say_hello(&held_ids).await?;
+    instance.say_hello(&held_ids).await?;
     // Pushing may take longer than a lease, and must not keep the slots from other work.
-    let reported = life.spool.dispatches();
+    let reported = instance.spool.dispatches();
     for dispatch in held_ids.iter().filter(|held| !reported.contains(held)) {
-        life.started(*dispatch);
+        instance.started(*dispatch);
     }
-    let mut heart = tokio::spawn(heartbeat::run(life.clone()));
-    let earlier = tokio::spawn(report_earlier_life(life.clone(), left, held, drained));
+    let mut heart = tokio::spawn(heartbeat::run(instance.clone()));
+    let earlier = tokio::spawn(report_earlier_life(instance.clone(), left, held, drained));
     let mut slots = JoinSet::new();
     // As many again for the places that slow starts lend.
-    for _ in 0..life.config.slots * 2 {
-        slots.spawn(slot::run(life.clone()));
+    for _ in 0..instance.config.slots * 2 {
+        slots.spawn(slot::run(instance.clone()));
     }
-    let pushing = tokio::spawn(dispatch::keep_pushing(life.clone()));
-    let pruning = tokio::spawn(prune::run(life.clone()));
-    let packing = tokio::spawn(upkeep::run(life.clone()));
-    let stopped = beats_until_drain(&life, &mut heart).await;
-    drain::run(&life, slots, earlier, [pushing, pruning, packing]).await;
+    let pushing = tokio::spawn(dispatch::keep_pushing(instance.clone()));
+    let pruning = tokio::spawn(prune::run(instance.clone()));
+    let packing = tokio::spawn(upkeep::run(instance.clone()));
+    let stopped = beats_until_drain(&instance, &mut heart).await;
+    drain::run(&instance, slots, earlier, [pushing, pruning, packing]).await;
     heart.abort();
-    life.link.flush().await;
-    if let Some(reason) = life.refused.get().or(stopped.as_ref()) {
+    instance.link.flush().await;
+    if let Some(reason) = instance.refused.get().or(stopped.as_ref()) {
         anyhow::bail!("{reason}");
     }
-    Ok(life.ordered.load(Ordering::Relaxed))
+    Ok(instance.ordered.load(Ordering::Relaxed))
 }
 
 /// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on
 /// meanwhile, so that what runs may end in order. Gives why they stopped.
-async fn beats_until_drain(life: &Arc<Life>, heart: &mut JoinHandle<()>) -> Option<String> {
+async fn beats_until_drain(instance: &Arc<Instance>, heart: &mut JoinHandle<()>) -> Option<String> {
     let ended = tokio::select! {
         biased;
-        () = life.draining.cancelled() => return None,
+        () = instance.draining.cancelled() => return None,
         ended = &mut *heart => ended,
     };
     let cause = match ended {
@@ -126,16 +126,16 @@ async fn beats_until_drain(life: &Arc<Life>, heart: &mut JoinHandle<()>) -> Opti
     };
     let reason = format!("the heartbeats of this worker stopped: {cause}");
     tracing::error!(error = reason, "draining");
-    life.draining.cancel();
-    *heart = tokio::spawn(heartbeat::run(life.clone()));
+    instance.draining.cancel();
+    *heart = tokio::spawn(heartbeat::run(instance.clone()));
     Some(reason)
 }
 
 async fn report_earlier_life(
-    life: Arc<Life>,
+    instance: Arc<Instance>,
     left: Vec<Assignment>,
     held: Vec<(Assignment, Workspace)>,
     drained: BTreeSet<DispatchId>,
 ) {
-    dispatch::report_earlier_life(&life, &left, held, &drained).await;
+    dispatch::report_earlier_life(&instance, &left, held, &drained).await;
 }

@@ -12,12 +12,12 @@ const LENT_AFTER: u32 = 4;
 
 /// One place, held or lent.
 #[derive(Debug)]
-pub struct Place {
+pub struct SessionPermit {
     places: Arc<Semaphore>,
     held: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-impl Place {
+impl SessionPermit {
     /// Waits for a free one.
     pub async fn take(places: &Arc<Semaphore>) -> Self {
         let place = Self {

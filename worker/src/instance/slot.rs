@@ -13,8 +13,8 @@ use ralph_shared::wire::{ClaimAnswer, ClaimRequest, READS};
 
 use crate::dispatch;
 use crate::faults;
-use crate::instance::session_permits::Place;
-use crate::instance::{Life, Trial};
+use crate::instance::session_permits::SessionPermit;
+use crate::instance::{Instance, Trial};
 use crate::reminder::Reminder;
 
 /// How long a slot waits for a ticket before it asks without one.
@@ -28,66 +28,69 @@ const PAUSE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Works until the drain.
-pub async fn run(life: Arc<Life>) {
+pub async fn run(instance: Arc<Instance>) {
     let mut tickets: HashMap<String, PullConsumer> = HashMap::new();
     // The claim that may have been served already: what can't be told is asked again under the same id.
     let mut asked: Option<DispatchId> = None;
     let mut unreadable = Reminder::default();
     // Whether this slot may try what failed before.
     let mut trial: Option<Trial> = None;
-    let mut place: Option<Place> = None;
-    while !life.draining.is_cancelled() {
+    let mut place: Option<SessionPermit> = None;
+    while !instance.draining.is_cancelled() {
         if place.is_none() {
-            place = life.draining.run_until_cancelled(Place::take(&life.places)).await;
+            place = instance
+                .draining
+                .run_until_cancelled(SessionPermit::take(&instance.places))
+                .await;
             continue;
         }
-        if !life.in_contact() {
-            rest(&life, PAUSE).await;
+        if !instance.in_contact() {
+            rest(&instance, PAUSE).await;
             continue;
         }
         faults::point("claim.before");
-        if trial.is_none() && life.has_trials(true) {
-            trial = life.trial();
+        if trial.is_none() && instance.has_trials(true) {
+            trial = instance.trial();
         }
         let claim = ClaimRequest {
             reads: READS.to_vec(),
-            worker: life.config.name.clone(),
-            incarnation: life.incarnation,
+            worker: instance.config.name.clone(),
+            incarnation: instance.incarnation,
             claim: *asked.get_or_insert_with(DispatchId::new),
-            pools: life.config.pools.clone(),
-            agents: life.open_agents(trial.is_some()),
+            pools: instance.config.pools.clone(),
+            agents: instance.open_agents(trial.is_some()),
             // What comes while one waits may be for what this worker can't start: others shall have it.
-            wait_ms: match life.door_opens_in() {
-                None if trial.is_some() || !life.has_trials(false) => life.link.wait_ms(),
+            wait_ms: match instance.door_opens_in() {
+                None if trial.is_some() || !instance.has_trials(false) => instance.link.wait_ms(),
                 _ => 0,
             },
             checks: true,
         };
-        match life.link.claim(&claim).await {
+        match instance.link.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
-                life.slot_is_free(false);
-                let _trial = trial.take().filter(|_| life.is_on_trial(&assignment));
+                instance.slot_is_free(false);
+                let _trial = trial.take().filter(|_| instance.is_on_trial(&assignment));
                 if let Some(place) = place.take() {
-                    dispatch::run(&life, *assignment, Arc::new(place)).await;
+                    dispatch::run(&instance, *assignment, Arc::new(place)).await;
                 }
-                life.slot_is_free(true);
+                instance.slot_is_free(true);
                 asked = None;
             }
             Ok(ClaimAnswer::Nothing) => {
                 asked = None;
                 // What failed before goes after what didn't.
                 if trial.is_none() {
-                    trial = life.trial();
+                    trial = instance.trial();
                     if trial.is_some() {
                         continue;
                     }
                 }
-                let others_try = trial.take().is_none() && life.has_trials(false);
-                match life.door_opens_in() {
+                let others_try = trial.take().is_none() && instance.has_trials(false);
+                match instance.door_opens_in() {
                     // A ticket may be for what this worker can't start: others shall have it.
-                    Some(left) => rest(&life, left.min(ASK)).await,
-                    None if others_try => rest(&life, ASK).await,
-                    None => ticket(&life, &mut tickets).await,
+                    Some(left) => rest(&instance, left.min(ASK)).await,
+                    None if others_try => rest(&instance, ASK).await,
+                    None => ticket(&instance, &mut tickets).await,
                 }
             }
             Ok(ClaimAnswer::NotNow {
@@ -95,15 +98,15 @@ pub async fn run(life: Arc<Life>) {
                 retry_after_ms,
             }) => {
                 tracing::debug!(reason, "not now");
-                rest(&life, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
+                rest(&instance, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
             }
             Ok(ClaimAnswer::SayHello) => {
-                life.beat_now.notify_one();
-                rest(&life, PAUSE).await;
+                instance.beat_now.notify_one();
+                rest(&instance, PAUSE).await;
             }
             Ok(ClaimAnswer::Unknown) => {
                 tracing::warn!("the claim's answer is of a later release");
-                rest(&life, WAIT).await;
+                rest(&instance, WAIT).await;
             }
             // Asked again it would be the same: what was assigned goes to whoever asks once its lease has ended.
             Err(error) if is_unreadable(&error) => {
@@ -114,12 +117,12 @@ pub async fn run(life: Arc<Life>) {
                     );
                 }
                 asked = None;
-                rest(&life, WAIT).await;
+                rest(&instance, WAIT).await;
             }
             // The same claim is asked again: it may have been served.
             Err(error) => {
                 tracing::debug!(error = format!("{error:#}"), "claim without an answer");
-                rest(&life, PAUSE).await;
+                rest(&instance, PAUSE).await;
             }
         }
     }
@@ -130,25 +133,25 @@ fn is_unreadable(error: &anyhow::Error) -> bool {
     error.is::<serde_json::Error>()
 }
 
-async fn rest(life: &Life, pause: Duration) {
+async fn rest(instance: &Instance, pause: Duration) {
     tokio::select! {
-        () = life.draining.cancelled() => {}
+        () = instance.draining.cancelled() => {}
         () = tokio::time::sleep(pause) => {}
     }
 }
 
 /// Waits for a ticket of any pool, at most [`WAIT`]. It is acked at once: it says only that there is work, and the claim
 /// that follows finds it, or somebody else did.
-async fn ticket(life: &Life, consumers: &mut HashMap<String, PullConsumer>) {
-    for pool in &life.config.pools {
+async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsumer>) {
+    for pool in &instance.config.pools {
         if !consumers.contains_key(pool) {
-            match life.link.tickets(pool).await {
+            match instance.link.tickets(pool).await {
                 Ok(consumer) => {
                     consumers.insert(pool.clone(), consumer);
                 }
                 Err(error) => {
                     tracing::debug!(error = format!("{error:#}"), "no tickets yet");
-                    rest(life, PAUSE).await;
+                    rest(instance, PAUSE).await;
                     return;
                 }
             }
@@ -156,21 +159,21 @@ async fn ticket(life: &Life, consumers: &mut HashMap<String, PullConsumer>) {
     }
     let waits = consumers.values().map(|consumer| Box::pin(one(consumer)));
     let got = tokio::select! {
-        () = life.draining.cancelled() => return,
-        () = reconnected(life) => return,
+        () = instance.draining.cancelled() => return,
+        () = reconnected(instance) => return,
         (got, _, _) = select_all(waits) => got,
     };
     if let Err(error) = got {
         tracing::debug!(%error, "waiting for tickets failed; asking anew for the consumers");
         consumers.clear();
-        rest(life, PAUSE).await;
+        rest(instance, PAUSE).await;
     }
 }
 
 /// Waits until the broker is another one, which knows nothing of a request to the one before.
-async fn reconnected(life: &Life) {
-    let before = life.link.connects();
-    while life.link.connects() == before {
+async fn reconnected(instance: &Instance) {
+    let before = instance.link.connects();
+    while instance.link.connects() == before {
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::disk::free_bytes;
-use crate::instance::Life;
+use crate::instance::Instance;
 use crate::reminder::Reminder;
 use crate::workspace::Untidy;
 
@@ -17,24 +17,24 @@ const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Goes on until the worker drains, which ends a git that packs.
-pub async fn run(life: Arc<Life>) {
+pub async fn run(instance: Arc<Instance>) {
     tokio::select! {
-        () = life.draining.cancelled() => {}
-        () = tidy_now_and_then(&life) => {}
-        () = watch_disk(&life) => {}
+        () = instance.draining.cancelled() => {}
+        () = tidy_now_and_then(&instance) => {}
+        () = watch_disk(&instance) => {}
     }
 }
 
 /// Tells of a disk with less room than sessions are to leave: what they can't write is then no session's fault, and nobody's is ended.
-async fn watch_disk(life: &Life) {
-    let reserve = life.config.machine.sandbox.resources.disk_reserve_bytes;
+async fn watch_disk(instance: &Instance) {
+    let reserve = instance.config.machine.sandbox.resources.disk_reserve_bytes;
     let mut low = Reminder::default();
     loop {
-        let free = free_bytes(life.home.dir());
+        let free = free_bytes(instance.home.dir());
         if let Some(free) = free.filter(|free| *free < reserve) {
             if low.is_due("low", Instant::now()) {
                 tracing::warn!(
-                    data = %life.home.dir().display(),
+                    data = %instance.home.dir().display(),
                     free_mib = free >> 20,
                     reserve_mib = reserve >> 20,
                     "the disk is nearly full, and what sessions write may not fit: free some of it, or set `disk_budget_mb` of [workspace]"
@@ -47,18 +47,18 @@ async fn watch_disk(life: &Life) {
     }
 }
 
-async fn tidy_now_and_then(life: &Life) {
+async fn tidy_now_and_then(instance: &Instance) {
     let mut forgot = None;
     loop {
         tokio::time::sleep(EVERY).await;
-        tidy(life, &mut forgot).await;
+        tidy(instance, &mut forgot).await;
     }
 }
 
-async fn tidy(life: &Life, forgot: &mut Option<Instant>) {
-    life.workspaces.pack_mirrors(Untidy::default()).await;
+async fn tidy(instance: &Instance, forgot: &mut Option<Instant>) {
+    instance.workspaces.pack_mirrors(Untidy::default()).await;
     if forgot.is_none_or(|at| at.elapsed() >= FORGET) {
         *forgot = Some(Instant::now());
-        life.workspaces.forget_unused().await;
+        instance.workspaces.forget_unused().await;
     }
 }

@@ -50,7 +50,7 @@ impl Cgroup {
         made
     }
 
-    /// Those that an earlier life of this worker made, if they are still there.
+    /// Those that an earlier instance of this worker made, if they are still there.
     pub fn of(dispatch: &str) -> Self {
         Self {
             folders: folders(dispatch)

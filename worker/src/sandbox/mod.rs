@@ -51,7 +51,7 @@ pub use cgroup::Cgroup;
 pub use confinement::{Confinement, Effective, effective, means};
 pub use landlock::{REQUIRED_ABI, Support, support};
 pub use network::{Means, Network, Proxy};
-pub use policy::{Policy, Wanted, is_for_tools, policy};
+pub use policy::{Policy, PolicyRequest, is_for_tools, policy};
 pub use resources::Resources;
 pub use root::is_possible as own_root;
 pub use start::Inside;

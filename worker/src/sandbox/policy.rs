@@ -63,7 +63,7 @@ const ETC_SECRETS: &[&str] = &[
 
 /// What a session needs.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct PolicyRequest<'a> {
     /// The workspace.
     pub cwd: &'a Path,
     /// Whether it may be written.
@@ -106,7 +106,7 @@ pub struct Policy {
 }
 
 /// Decides.
-pub fn policy(wanted: &Wanted<'_>) -> Policy {
+pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     read.extend(entries(Path::new("/etc"), ETC_SECRETS));
     read.extend(entries(Path::new("/etc/ssl"), &["private"]));
@@ -256,7 +256,7 @@ mod tests {
             ("OTHER".into(), home.join(".ssh").into()),
         ]);
         let (cwd, own, tmp) = (home.join("w/cwd"), home.join("w/home"), home.join("w/tmp"));
-        let mut wanted = Wanted {
+        let mut wanted = PolicyRequest {
             cwd: &cwd,
             cwd_writable: true,
             around: None,
@@ -295,7 +295,7 @@ mod tests {
         let within = [home.join("w/tmp/log")];
         std::fs::create_dir_all(home.join("w/tmp")).unwrap();
         std::fs::write(&within[0], "").unwrap();
-        let both = policy(&Wanted {
+        let both = policy(&PolicyRequest {
             read: &within,
             ..wanted
         });

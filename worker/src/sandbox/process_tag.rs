@@ -30,7 +30,7 @@ pub struct Brand {
 }
 
 impl Brand {
-    /// The one that a dispatch's processes have, in every life of the worker.
+    /// The one that a dispatch's processes have, in every instance of the worker.
     pub fn of(dispatch: &str) -> Self {
         let hash = sha256_hex(dispatch.as_bytes());
         let number = u64::from_str_radix(&hash[..DIGITS], 16).unwrap_or_default();

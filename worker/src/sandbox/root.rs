@@ -127,7 +127,7 @@ impl Root {
         let ids = [geteuid().as_raw(), getegid().as_raw()];
         let [user, group] = ids.map(|id| format!("{id} {id} 1"));
         let mut steps = devices()?;
-        let Held { binds, links } = held(policy);
+        let RootContents { binds, links } = held(policy);
         let made = |path: &Path| binds.keys().any(|bound| path.starts_with(bound));
         let mut folders = BTreeSet::new();
         let mut above = |path: &Path, steps: &mut Vec<Step>| -> io::Result<()> {
@@ -298,7 +298,7 @@ fn name(path: &Path) -> io::Result<CString> {
 
 /// What a root holds.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Held {
+struct RootContents {
     /// Paths without links in them, and whether they may be written.
     binds: BTreeMap<PathBuf, bool>,
     /// Links that lead there, with what they say, as far as none of the former holds them.
@@ -306,7 +306,7 @@ struct Held {
 }
 
 /// Where what a policy lists really lies, and the links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
-fn held(policy: &Policy) -> Held {
+fn held(policy: &Policy) -> RootContents {
     let mut all: BTreeMap<PathBuf, bool> = BTreeMap::new();
     let mut links = BTreeMap::new();
     let own = |path: &Path| {
@@ -336,7 +336,7 @@ fn held(policy: &Policy) -> Held {
         }
     }
     links.retain(|link, _| !link.ancestors().any(|above| binds.contains_key(above)));
-    Held { binds, links }
+    RootContents { binds, links }
 }
 
 /// Where a path leads, while the links on the way are noted; `None` when it leads nowhere.
@@ -459,7 +459,7 @@ mod tests {
             write: vec![at("session/home"), at("other/../other")],
             around: Some(at("session")),
         });
-        let expected = Held {
+        let expected = RootContents {
             binds: BTreeMap::from([
                 (at("other"), true),
                 (at("tools/lib/agent.js"), false),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use agent_client_protocol::v1::schema::Error as RpcError;
 use ralph_shared::at_length::by_length;
-use ralph_shared::wire::{Door, EndReason, SessionLimit, SessionLimits};
+use ralph_shared::wire::{EndReason, SessionLimit, SessionLimits, Unavailable};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::Interest;
@@ -92,7 +92,7 @@ pub enum Stop {
     /// The agent gets nowhere, and says again and again that its provider refuses it.
     Refused {
         /// What it meets.
-        door: Door,
+        door: Unavailable,
         /// What it said last of that.
         said: String,
     },

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::conversation::{Answer, Bounds, Conversation, now};
 use super::run::words;
 use super::spec::SessionSpec;
-use crate::session::operator::{Person, Said, Turn};
+use crate::session::operator::{OperatorInput, Person, Turn};
 use crate::session::protocol::handshake::{self, Break, refused};
 use crate::session::script::begun;
 
@@ -38,13 +38,13 @@ pub(super) async fn talk(
         let said = loop {
             match conversation.meanwhile(person.said.recv()).await? {
                 // There is nothing to cancel between turns, and the person's turn was told.
-                Some(Said::Cancel) => {}
+                Some(OperatorInput::Cancel) => {}
                 said => break said,
             }
         };
         trouble = match said {
-            None | Some(Said::Leave | Said::Cancel) => break,
-            Some(Said::Prompt(text)) => {
+            None | Some(OperatorInput::Leave | OperatorInput::Cancel) => break,
+            Some(OperatorInput::Prompt(text)) => {
                 let (answer, leaves) = prompt(spec, person, conversation, &session, text).await?;
                 let trouble = ended(conversation, answer);
                 if leaves {
@@ -81,9 +81,9 @@ async fn prompt(
             answer = conversation.answer(id, bounds) => return Ok((answer?, leaves)),
         };
         match said {
-            Some(Said::Prompt(_)) => continue,
-            Some(Said::Cancel) => {}
-            None | Some(Said::Leave) => leaves = true,
+            Some(OperatorInput::Prompt(_)) => continue,
+            Some(OperatorInput::Cancel) => {}
+            None | Some(OperatorInput::Leave) => leaves = true,
         }
         conversation.cancel_turn(session);
         let grace = Duration::from_millis(spec.limits.grace_ms);

@@ -37,7 +37,7 @@ pub use crate::session::client::pattern::Pattern;
 pub use crate::session::client::permissions::Rule;
 pub use crate::session::limits::allowance::Allowance;
 pub use crate::session::limits::price::Tariff;
-pub use crate::session::operator::{Person, Question, Said, Turn};
+pub use crate::session::operator::{OperatorInput, Person, Question, Turn};
 pub use crate::session::process::agent::start_no_more;
 pub use crate::session::process::leftovers::{MARK, kill_leftovers};
 pub use crate::session::process::logins::{LOGIN_BYTES, LoginFile, login_secrets};

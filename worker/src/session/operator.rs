@@ -5,7 +5,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum OperatorInput {
     /// A prompt.
     Prompt(String),
     /// The turn is to be cancelled; the session goes on.
@@ -40,7 +40,7 @@ pub struct Question {
 #[derive(Debug)]
 pub struct Person {
     /// What they say; the session ends with the last sender.
-    pub said: mpsc::Receiver<Said>,
+    pub said: mpsc::Receiver<OperatorInput>,
     /// Who hears that a turn is over.
     pub turns: mpsc::UnboundedSender<Turn>,
     /// Who answers permission requests; by policy alone when `None`.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ralph_shared::wire::{Door, Ended, SessionLimit, SessionLimits};
+use ralph_shared::wire::{Ended, SessionLimit, SessionLimits, Unavailable};
 
 use super::spec::{Resume, SessionSpec};
 use crate::session::protocol::introduction::Capabilities;
@@ -47,9 +47,9 @@ pub fn second(spec: &SessionSpec, ended: &Ended, record: &Record, spent: Spent) 
 pub fn is_end(later: &Ended, resumed: bool) -> bool {
     let from_outside = match later {
         Ended::Told { .. } => true,
-        Ended::Door { door, .. } => matches!(
+        Ended::Unavailable { door, .. } => matches!(
             door,
-            Door::RateLimit | Door::Quota | Door::Overload | Door::Authentication
+            Unavailable::RateLimit | Unavailable::Quota | Unavailable::Overload | Unavailable::Authentication
         ),
         Ended::Limit { limit } => matches!(
             limit,
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_second_process_counts_when_it_resumed_or_was_kept_from_it() {
-        let door = |door| Ended::Door {
+        let door = |door| Ended::Unavailable {
             door,
             message: String::new(),
         };
@@ -91,10 +91,10 @@ mod tests {
                 },
                 true,
             ),
-            (door(Door::RateLimit), true),
-            (door(Door::Authentication), true),
-            (door(Door::ExitsAtOnce), false),
-            (door(Door::Silent), false),
+            (door(Unavailable::RateLimit), true),
+            (door(Unavailable::Authentication), true),
+            (door(Unavailable::ExitsAtOnce), false),
+            (door(Unavailable::Silent), false),
             (limit(SessionLimit::Disk), true),
             (limit(SessionLimit::Cost), true),
             (limit(SessionLimit::Session), false),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent_client_protocol::v1::schema::McpServer;
 use jiff::Zoned;
-use ralph_shared::wire::{Access, Concerns, Door, EndReason, Ended, TranscriptUpdate};
+use ralph_shared::wire::{Access, Concerns, EndReason, Ended, TranscriptUpdate, Unavailable};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
@@ -16,7 +16,7 @@ use super::conversation::{Conversation, Voice, now};
 use super::resume::{self, Spent};
 use super::spec::{SessionEnd, SessionSpec};
 use super::transcript::{self, TranscriptSender};
-use crate::sandbox::{Confinement, Wanted, policy};
+use crate::sandbox::{Confinement, PolicyRequest, policy};
 use crate::session::client::files::Files;
 use crate::session::client::permissions::Policy;
 use crate::session::client::requests::Desk;
@@ -105,7 +105,7 @@ fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEn
 
 /// For how long the provider asks to be left alone that refused a session.
 fn retry_after(ended: &Ended, record: &Record, stderr_tail: &str) -> Option<Duration> {
-    let Ended::Door { door, message } = ended else {
+    let Ended::Unavailable { door, message } = ended else {
         return None;
     };
     let now = Zoned::now();
@@ -180,8 +180,8 @@ async fn hold(
     let logins = match copy_logins_in(spec, record).await {
         Ok(logins) => logins,
         Err(message) => {
-            let door = Door::Authentication;
-            return (Ended::Door { door, message }, none);
+            let door = Unavailable::Authentication;
+            return (Ended::Unavailable { door, message }, none);
         }
     };
     let started = now();
@@ -348,7 +348,7 @@ fn confine(
     let passed = spec.agent.pass_env.iter().chain(spec.sandbox.passed.keys());
     let passed: Vec<String> = passed.cloned().collect();
     let user_home = std::env::home_dir();
-    let wanted = Wanted {
+    let wanted = PolicyRequest {
         cwd: &spec.cwd,
         cwd_writable: spec.access != Access::ReadOnly,
         around: spec.around.as_deref(),
@@ -388,7 +388,7 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
     match &mut ended {
         Ended::Turn { stop_reason: text }
         | Ended::Protocol { message: text }
-        | Ended::Door { message: text, .. }
+        | Ended::Unavailable { message: text, .. }
         | Ended::Workspace { message: text, .. } => *text = redactor.words(text),
         Ended::Told { .. } | Ended::Limit { .. } | Ended::AgentExited { .. } => {}
     }
@@ -406,8 +406,8 @@ pub fn words(ended: &Ended) -> String {
             signal: Some(signal), ..
         } => format!("the agent was killed by signal {signal}"),
         Ended::AgentExited { .. } => "the agent exited".to_owned(),
-        Ended::Protocol { message } | Ended::Door { message, .. } | Ended::Workspace { message, .. } => {
-            message.clone()
-        }
+        Ended::Protocol { message }
+        | Ended::Unavailable { message, .. }
+        | Ended::Workspace { message, .. } => message.clone(),
     }
 }

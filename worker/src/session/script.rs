@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
 use ralph_shared::plain::plain;
-use ralph_shared::wire::{Door, EndReason, Ended, SessionLimit, TranscriptUpdate};
+use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate, Unavailable};
 use serde_json::Value;
 
 use super::check::Check;
@@ -246,7 +246,7 @@ async fn broken(
         Stop::Limit(limit) => return Ended::Limit { limit },
         Stop::Refused { door, said } => {
             let message = format!("the agent `{}` was ended ({words}): {said}", spec.agent.name);
-            return Ended::Door {
+            return Ended::Unavailable {
                 door,
                 message: bounded(&message, MESSAGE_BYTES),
             };
@@ -264,7 +264,7 @@ async fn broken(
     let door = if prompted || limited || conversation.record().resumed() {
         door
     } else {
-        door.or(Some(Door::ExitsAtOnce))
+        door.or(Some(Unavailable::ExitsAtOnce))
     };
     if let Some(door) = door {
         let agent = &spec.agent.name;
@@ -274,7 +274,7 @@ async fn broken(
             format!("the agent `{agent}` {words}")
         };
         let message = format!("{words}: {}", last_lines(&stderr));
-        return Ended::Door {
+        return Ended::Unavailable {
             door,
             message: bounded(&message, MESSAGE_BYTES),
         };
@@ -298,7 +298,7 @@ fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
         Ended::Turn { .. } => {
             let last = plain(record.last_message());
             match unavailable::of_turn(&plain(&record.text), &last, record.tool_calls) {
-                Some(door) => Ended::Door {
+                Some(door) => Ended::Unavailable {
                     door,
                     message: last.trim().to_owned(),
                 },

@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{McpServer, Meta};
 use ralph_shared::agents::presets::Preset;
 use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, SessionLimits, Usage};
 
-use crate::instance::session_permits::Place;
+use crate::instance::session_permits::SessionPermit;
 use crate::sandbox::Sandbox;
 use crate::session::client::permissions::Rule;
 use crate::session::limits::allowance::Allowance;
@@ -169,7 +169,7 @@ pub struct SessionSpec {
     /// What it may use, and what it used.
     pub allowance: Arc<Allowance>,
     /// Its place among the worker's sessions, if it has one.
-    pub place: Option<Arc<Place>>,
+    pub place: Option<Arc<SessionPermit>>,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
     pub env: BTreeMap<String, String>,
 }

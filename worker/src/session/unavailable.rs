@@ -2,7 +2,7 @@
 //! and by words that agents are known to use, since most of them pass their provider's answer on as text.
 
 use ralph_shared::plain::plain;
-use ralph_shared::wire::Door;
+use ralph_shared::wire::Unavailable;
 
 /// ACP's error code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;
@@ -87,15 +87,15 @@ const OVERLOAD: &[&str] = &[
 const REPEATED: usize = 2;
 
 /// What an error of the agent's says about the door, if anything. `code` is JSON-RPC's, `text` its message with data.
-pub fn of_error(code: Option<i64>, text: &str) -> Option<Door> {
+pub fn of_error(code: Option<i64>, text: &str) -> Option<Unavailable> {
     let words = of_words(text);
     // Providers send one code for a rate and for a quota.
-    if let Some(door) = of_status(code.unwrap_or(0)).filter(|_| words != Some(Door::Quota)) {
+    if let Some(door) = of_status(code.unwrap_or(0)).filter(|_| words != Some(Unavailable::Quota)) {
         return Some(door);
     }
     if code == Some(AUTH_REQUIRED) {
         // Some agents send this code for everything: what the words say about the provider goes first.
-        return words.or(Some(Door::Authentication));
+        return words.or(Some(Unavailable::Authentication));
     }
     words
 }
@@ -106,7 +106,7 @@ pub fn of_error(code: Option<i64>, text: &str) -> Option<Door> {
 ///
 /// Only a short text without a sigil is taken for one; of an agent that worked, which may well tell of errors that it
 /// dealt with, only one that has the shape of an error itself.
-pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Door> {
+pub fn of_turn(text: &str, last: &str, tool_calls: u32) -> Option<Unavailable> {
     if ENDING_SIGILS
         .iter()
         .any(|sigil| text.contains(&format!("<{sigil}")))
@@ -218,7 +218,7 @@ fn is_tale(lower: &str) -> bool {
 }
 
 /// What a line says of its provider's refusal, on standard error or beside the work; nothing, where it tells of no error.
-fn of_line(line: &str) -> Option<Door> {
+fn of_line(line: &str) -> Option<Unavailable> {
     const OF_ERRORS: &[&str] = &[
         "error",
         "fail",
@@ -255,43 +255,43 @@ pub fn is_complaint(text: &str) -> bool {
 }
 
 /// The refusal that lines speak of again and again, by the newest of them.
-pub fn of_repeated<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Door> {
-    let doors: Vec<Door> = lines.filter_map(of_line).collect();
+pub fn of_repeated<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Unavailable> {
+    let doors: Vec<Unavailable> = lines.filter_map(of_line).collect();
     doors.last().copied().filter(|_| doors.len() >= REPEATED)
 }
 
 /// What the end of an agent's standard error says about the door: its last lines that tell of an error do, of an agent
 /// that worked as of one that did not.
-pub fn of_stderr(stderr: &str) -> Option<Door> {
+pub fn of_stderr(stderr: &str) -> Option<Unavailable> {
     let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
     lines.take(STDERR_LINES).find_map(of_line)
 }
 
 /// What words say about the door, if anything.
-pub fn of_words(text: &str) -> Option<Door> {
+pub fn of_words(text: &str) -> Option<Unavailable> {
     let lower = text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
     if says(QUOTA) && !says(SOON) {
-        return Some(Door::Quota);
+        return Some(Unavailable::Quota);
     }
     if says(QUOTA) || says(RATE_LIMIT) {
-        return Some(Door::RateLimit);
+        return Some(Unavailable::RateLimit);
     }
     if says(OVERLOAD) {
-        return Some(Door::Overload);
+        return Some(Unavailable::Overload);
     }
     if says(AUTHENTICATION) {
-        return Some(Door::Authentication);
+        return Some(Unavailable::Authentication);
     }
     http_status(&lower).and_then(of_status)
 }
 
-fn of_status(status: i64) -> Option<Door> {
+fn of_status(status: i64) -> Option<Unavailable> {
     match status {
-        401 | 403 => Some(Door::Authentication),
-        402 => Some(Door::Quota),
-        429 => Some(Door::RateLimit),
-        503 | 529 => Some(Door::Overload),
+        401 | 403 => Some(Unavailable::Authentication),
+        402 => Some(Unavailable::Quota),
+        429 => Some(Unavailable::RateLimit),
+        503 | 529 => Some(Unavailable::Overload),
         _ => None,
     }
 }
@@ -320,33 +320,45 @@ mod tests {
         check(
             Some(-32000),
             "Authentication required",
-            Some(Door::Authentication),
+            Some(Unavailable::Authentication),
         );
-        check(Some(-32000), "", Some(Door::Authentication));
-        check(Some(-32000), "429 Too Many Requests", Some(Door::RateLimit));
+        check(Some(-32000), "", Some(Unavailable::Authentication));
+        check(
+            Some(-32000),
+            "429 Too Many Requests",
+            Some(Unavailable::RateLimit),
+        );
         check(
             Some(-32603),
             "Internal error: please run /login",
-            Some(Door::Authentication),
+            Some(Unavailable::Authentication),
         );
         check(
             Some(-32603),
             "API Error: 429 {\"type\":\"error\"}",
-            Some(Door::RateLimit),
+            Some(Unavailable::RateLimit),
         );
-        check(Some(-32603), "{\"error\":{\"code\":529}}", Some(Door::Overload));
-        check(Some(429), "slow down", Some(Door::RateLimit));
-        check(Some(-32603), "overloaded_error: Overloaded", Some(Door::Overload));
-        check(Some(-32603), "HTTP 503", Some(Door::Overload));
-        check(Some(-32603), "RESOURCE_EXHAUSTED", Some(Door::RateLimit));
+        check(
+            Some(-32603),
+            "{\"error\":{\"code\":529}}",
+            Some(Unavailable::Overload),
+        );
+        check(Some(429), "slow down", Some(Unavailable::RateLimit));
+        check(
+            Some(-32603),
+            "overloaded_error: Overloaded",
+            Some(Unavailable::Overload),
+        );
+        check(Some(-32603), "HTTP 503", Some(Unavailable::Overload));
+        check(Some(-32603), "RESOURCE_EXHAUSTED", Some(Unavailable::RateLimit));
         check(Some(-32603), "API Error: 400 bad request", None);
         check(Some(-32603), "line 429 of the file is wrong", None);
-        check(Some(-32603), "HTTP 402", Some(Door::Quota));
-        check(Some(-32603), "429 insufficient_quota", Some(Door::Quota));
+        check(Some(-32603), "HTTP 402", Some(Unavailable::Quota));
+        check(Some(-32603), "429 insufficient_quota", Some(Unavailable::Quota));
         check(
             Some(-32603),
             "Quota exceeded: requests per minute",
-            Some(Door::RateLimit),
+            Some(Unavailable::RateLimit),
         );
         check(Some(-32602), "unknown session", None);
     }
@@ -354,9 +366,12 @@ mod tests {
     #[test]
     fn turns_that_are_only_an_error_are_recognised() {
         let check = |text: &str, expected| assert_eq!(of_turn(text, text, 0), expected, "{text}");
-        check("API Error: 529 Overloaded", Some(Door::Overload));
-        check("Please run /login", Some(Door::Authentication));
-        check("Invalid API key · Please run /login", Some(Door::Authentication));
+        check("API Error: 529 Overloaded", Some(Unavailable::Overload));
+        check("Please run /login", Some(Unavailable::Authentication));
+        check(
+            "Invalid API key · Please run /login",
+            Some(Unavailable::Authentication),
+        );
         check("I added the rate limit. <task-done>t-1</task-done>", None);
         check("The rate limit is now configurable.", None);
         check(&format!("error: rate limit {}", "x".repeat(400)), None);
@@ -368,17 +383,26 @@ mod tests {
         let check = |last: &str, expected| {
             assert_eq!(of_turn(&format!("{said}{last}"), last, 20), expected, "{last}");
         };
-        check("\nAPI Error: 429 Too Many Requests", Some(Door::RateLimit));
-        check("API Error: 529 Overloaded", Some(Door::Overload));
-        check("**Error:** 429 rate_limit_error", Some(Door::RateLimit));
-        check("⚠ Error: 401 Unauthorized", Some(Door::Authentication));
-        check("429 {\"type\":\"error\"} rate_limit_error", Some(Door::RateLimit));
+        check("\nAPI Error: 429 Too Many Requests", Some(Unavailable::RateLimit));
+        check("API Error: 529 Overloaded", Some(Unavailable::Overload));
+        check("**Error:** 429 rate_limit_error", Some(Unavailable::RateLimit));
+        check("⚠ Error: 401 Unauthorized", Some(Unavailable::Authentication));
+        check(
+            "429 {\"type\":\"error\"} rate_limit_error",
+            Some(Unavailable::RateLimit),
+        );
         check(
             "{\"error\":{\"code\":429,\"message\":\"slow down\"}}",
-            Some(Door::RateLimit),
+            Some(Unavailable::RateLimit),
         );
-        check("You've hit your usage limit · resets 3pm", Some(Door::Quota));
-        check("Claude AI usage limit reached|1760000000", Some(Door::Quota));
+        check(
+            "You've hit your usage limit · resets 3pm",
+            Some(Unavailable::Quota),
+        );
+        check(
+            "Claude AI usage limit reached|1760000000",
+            Some(Unavailable::Quota),
+        );
         check("", None);
         check("API Error: 400 prompt is too long", None);
         check("You can set the rate limit by RATE_LIMIT now.", None);
@@ -407,7 +431,10 @@ mod tests {
         check(&format!("Error: 429 {}", "x".repeat(400)), false);
         let of = |lines: &[&str]| of_repeated(lines.iter().copied());
         assert_eq!(of(&["Error: 429", "on we go"]), None);
-        assert_eq!(of(&["Error: 429", "Error: 401"]), Some(Door::Authentication));
+        assert_eq!(
+            of(&["Error: 429", "Error: 401"]),
+            Some(Unavailable::Authentication)
+        );
     }
 
     #[test]
@@ -425,10 +452,10 @@ mod tests {
         let check = |stderr: &str, expected| assert_eq!(of_stderr(stderr), expected, "{stderr}");
         check(
             "Error: 429 Too Many Requests\n    at fetch (a.js:1)\n\n",
-            Some(Door::RateLimit),
+            Some(Unavailable::RateLimit),
         );
-        check("retrying: overloaded_error (529)", Some(Door::Overload));
-        check("error: token expired", Some(Door::Authentication));
+        check("retrying: overloaded_error (529)", Some(Unavailable::Overload));
+        check("error: token expired", Some(Unavailable::Authentication));
         check("rate limit: 50 requests left", None);
         check("error: cannot read a.js", None);
         check(&format!("Error: HTTP 429\n{}", "on we go\n".repeat(20)), None);

@@ -11,7 +11,7 @@ use crate::session::secret_values;
 #[derive(Debug, Clone, Default)]
 pub struct Tools {
     /// The tools, in the table's order.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundTool>,
     /// The user's home.
     pub(super) home: PathBuf,
     /// The user's environment.
@@ -20,7 +20,7 @@ pub struct Tools {
 
 /// A tool that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundTool {
     /// Which.
     pub tool: &'static Tool,
     /// Its folder.
@@ -38,7 +38,7 @@ impl Tools {
     pub fn find(home: &Path, own: BTreeMap<OsString, OsString>) -> Self {
         let found = TOOLS.iter().filter_map(|tool| {
             let folder = folder(tool, home, &own)?;
-            Some(Found { tool, folder })
+            Some(FoundTool { tool, folder })
         });
         Self {
             found: found.collect(),
@@ -49,7 +49,7 @@ impl Tools {
 
     /// What of them may be read.
     pub fn opened(&self) -> Vec<PathBuf> {
-        let folders = self.found.iter().flat_map(|Found { tool, folder }| {
+        let folders = self.found.iter().flat_map(|FoundTool { tool, folder }| {
             let parts = tool.open.iter().map(|part| folder.join(part));
             let whole = tool.open.is_empty().then(|| folder.clone());
             parts.chain(whole)
@@ -119,7 +119,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::sandbox::{Wanted, policy};
+    use crate::sandbox::{PolicyRequest, policy};
 
     struct User(TempDir);
 
@@ -248,7 +248,7 @@ mod tests {
         let own = [("PATH", "~/.cargo/bin:~/.asdf/shims:~/.config/composer/vendor/bin")];
         let tools_of_user = user.tools(&own);
         let path = tools_of_user.own("PATH").unwrap();
-        let decided = policy(&Wanted {
+        let decided = policy(&PolicyRequest {
             cwd: Path::new("/usr"),
             cwd_writable: false,
             around: None,

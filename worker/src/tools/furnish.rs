@@ -10,7 +10,7 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
-use super::find::{Found, Tools};
+use super::find::{FoundTool, Tools};
 use super::table::{Links, TOOLS};
 use crate::session::secret_values;
 
@@ -38,7 +38,7 @@ impl Tools {
         let home = Dir::open_ambient_dir(home, ambient_authority())?;
         let settings = TOOLS.iter().flat_map(|tool| tool.settings);
         let copied = settings.map(|place| (*place, copy(&self.home, &home, Path::new(place))));
-        let linked = self.found.iter().flat_map(|Found { tool, folder }| {
+        let linked = self.found.iter().flat_map(|FoundTool { tool, folder }| {
             let links = tool.links.iter();
             links.map(|links| (links.to, link(&folder.join(links.from), &home, links, tree)))
         });
@@ -100,7 +100,7 @@ fn link(from: &Path, home: &Dir, links: &Links, tree: &Path) -> io::Result<()> {
     }
     home.create_dir_all(links.to)?;
     let to = home.open_dir(links.to)?;
-    let mut left = Left {
+    let mut left = Quota {
         entries: MOST_LINKS,
         bytes: MOST_COPIED,
         packages,
@@ -109,14 +109,14 @@ fn link(from: &Path, home: &Dir, links: &Links, tree: &Path) -> io::Result<()> {
 }
 
 /// What may still be made.
-struct Left {
+struct Quota {
     entries: usize,
     bytes: u64,
     /// All that may be shared, where not everything may.
     packages: Option<HashSet<String>>,
 }
 
-impl Left {
+impl Quota {
     /// Whether an entry is a package that may be shared: a file of its name in an index, else `NAME-VERSION…`. What is no package, such
     /// as an index's own settings, may.
     fn shares(&self, name: &str, in_index: bool) -> bool {
@@ -148,7 +148,7 @@ fn packages(lock: &Path) -> Option<HashSet<String>> {
     Some(names.map(str::to_lowercase).collect())
 }
 
-fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Left) -> io::Result<()> {
+fn fill(from: &Path, to: &Dir, levels: u32, left: &mut Quota) -> io::Result<()> {
     // What the user can't list isn't theirs to share.
     let Ok(entries) = fs::read_dir(from) else {
         return Ok(());

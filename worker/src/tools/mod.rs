@@ -14,5 +14,5 @@ mod furnish;
 mod table;
 
 pub use environment::{Surroundings, environment};
-pub use find::{Found, Tools};
+pub use find::{FoundTool, Tools};
 pub use table::{TOOLS, Tool};

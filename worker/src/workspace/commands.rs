@@ -14,7 +14,7 @@ use ralph_shared::at_length::at_length;
 use super::error::WorkspaceError;
 use super::ports::Ports;
 use super::record::Folders;
-use crate::sandbox::{Confinement, Wanted, policy};
+use crate::sandbox::{Confinement, PolicyRequest, policy};
 use crate::session::{MARK, RedactedTail, kill_leftovers};
 use crate::tools::{self, Surroundings, Tools};
 use crate::workspace::git::process::{self, RunError};
@@ -132,7 +132,7 @@ impl Room<'_> {
         let read: Vec<PathBuf> = self.objects.iter().chain(&sandbox.read).cloned().collect();
         let passed: Vec<String> = sandbox.passed.keys().cloned().collect();
         let user_home = std::env::home_dir();
-        let wanted = Wanted {
+        let wanted = PolicyRequest {
             cwd: self.tree,
             cwd_writable: true,
             around: Some(&self.folders.agent),

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ralph_shared::wire::{GitOrder, Left, Snapshot, WorkspaceOrder};
+use ralph_shared::wire::{GitOrder, LeftoverFiles, Snapshot, WorkspaceOrder};
 
 use super::commands::{self, CommandFailure, Room};
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::held::Held;
+use super::held::LockedWorkspace;
 use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
@@ -26,11 +26,11 @@ use crate::workspace::{
     snapshot::{bulk, change, orphan_commits},
 };
 
-/// A folder for one dispatch. Held by this process until it is dropped; dropping deletes nothing, so that work that
+/// A folder for one dispatch. LockedWorkspace by this process until it is dropped; dropping deletes nothing, so that work that
 /// could not be pushed stays for [`super::Workspaces::unpushed`].
 #[derive(Debug)]
 pub struct Workspace {
-    held: Held,
+    held: LockedWorkspace,
     dispatch: String,
     tree: PathBuf,
     ports: Option<Ports>,
@@ -48,7 +48,7 @@ pub struct Workspace {
 }
 
 /// Where work begins.
-pub(super) struct Begun {
+pub(super) struct StartPoint {
     /// The commit. Hex object id.
     pub start: String,
     /// The feature branch's head, or what that begins from, where it is known. Hex object id.
@@ -69,7 +69,7 @@ struct Repository {
 }
 
 impl Workspace {
-    pub(super) fn scratch(dispatch: &str, held: Held) -> Self {
+    pub(super) fn scratch(dispatch: &str, held: LockedWorkspace) -> Self {
         Self {
             tree: held.folders().tree(),
             held: held.stay(),
@@ -92,7 +92,7 @@ impl Workspace {
         }
     }
 
-    pub(super) fn dir(dispatch: &str, held: Held, dir: OpenDir) -> Self {
+    pub(super) fn dir(dispatch: &str, held: LockedWorkspace, dir: OpenDir) -> Self {
         Self {
             tree: dir.path().to_owned(),
             dir: Some(dir),
@@ -100,7 +100,7 @@ impl Workspace {
         }
     }
 
-    pub(super) fn git(record: &Record, order: &GitOrder, begun: Begun, held: Held) -> Self {
+    pub(super) fn git(record: &Record, order: &GitOrder, begun: StartPoint, held: LockedWorkspace) -> Self {
         let repository = Repository {
             git: begun.git,
             order: order.clone(),
@@ -282,7 +282,7 @@ impl Workspace {
         snapshot
     }
 
-    async fn keep(&self, days: u32) -> Option<Left> {
+    async fn keep(&self, days: u32) -> Option<LeftoverFiles> {
         let data = self.held.folders().data().to_owned();
         let (dispatch, tree) = (self.dispatch.clone(), self.tree.clone());
         let kept = tokio::task::spawn_blocking(move || kept::keep(&data, &dispatch, &tree, days));

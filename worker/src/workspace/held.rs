@@ -8,14 +8,14 @@ use super::record::Folders;
 /// A workspace's folders with their lock. Dropping gives the lock back, and deletes the folders unless they are to
 /// stay: so whatever is cut short in the middle leaves nothing.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct LockedWorkspace {
     folders: Folders,
     /// `None` when the folders are gone.
     lock: Option<File>,
     stays: bool,
 }
 
-impl Held {
+impl LockedWorkspace {
     /// Takes the folders; `None` when another process, or another part of this one, has them.
     pub(super) fn take(folders: Folders) -> Result<Option<Self>, WorkspaceError> {
         let lock = folders.lock()?;
@@ -54,7 +54,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LockedWorkspace {
     fn drop(&mut self) {
         let Some(lock) = self.lock.take() else {
             return;

@@ -1,4 +1,4 @@
-//! What the worker writes down about a workspace, so that a later life of it finds work that is not pushed yet.
+//! What the worker writes down about a workspace, so that a later instance of it finds work that is not pushed yet.
 //!
 //! ```text
 //! workspaces/DISPATCH/{tree,home,tmp}             the agent's
@@ -101,7 +101,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Deletes what an earlier life left, but not the lock.
+    /// Deletes what an earlier instance left, but not the lock.
     pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
         remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
         for folder in [self.git(), self.modules(), self.linked(), self.strays()] {
@@ -173,7 +173,7 @@ impl Folders {
         at_length(|| home::replace(&path, &bytes)).map_err(WorkspaceError::io("write", &path))
     }
 
-    /// Deletes the folders, the record first: what is left half-way without one is deleted by the next life, and nobody takes it for
+    /// Deletes the folders, the record first: what is left half-way without one is deleted by the next instance, and nobody takes it for
     /// work.
     pub(super) fn remove(&self) -> Result<(), WorkspaceError> {
         let path = self.file();

@@ -8,7 +8,7 @@ use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::held::Held;
+use super::held::LockedWorkspace;
 use super::record::{self, Folders, Purpose, Record, State};
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
 use crate::workspace::clone::mirror::Mirror;
@@ -76,7 +76,7 @@ impl Workspaces {
         Ok(commit::try_to_sign(&self.git_in(dir)).await?)
     }
 
-    /// Gives back the folders that sessions of an earlier life worked in; nothing of them may run any more.
+    /// Gives back the folders that sessions of an earlier instance worked in; nothing of them may run any more.
     pub fn confirm_dirs_ended(&self) {
         lock::free_own(&self.shared.data);
     }
@@ -93,11 +93,11 @@ impl Workspaces {
         dispatch: &str,
         order: &WorkspaceOrder,
         purpose: Purpose,
-    ) -> Result<(Held, Record), WorkspaceError> {
+    ) -> Result<(LockedWorkspace, Record), WorkspaceError> {
         let busy = || WorkspaceError::Busy {
             dispatch: dispatch.to_owned(),
         };
-        let held = Held::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
+        let held = LockedWorkspace::take(self.folders(dispatch)?)?.ok_or_else(busy)?;
         let folders = held.folders();
         if folders
             .read()?

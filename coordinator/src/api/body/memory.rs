@@ -140,7 +140,7 @@ pub struct Purged {
 
 /// Entries that were hidden, restored or taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Taken {
+pub struct RetractResult {
     /// How many.
     pub entries: usize,
 }

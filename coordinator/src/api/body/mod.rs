@@ -22,7 +22,7 @@ pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, RestoreMemory, SearchMemory, SectionView, Taken,
+    PruneMemory, PurgeMemory, Purged, RestoreMemory, RetractResult, SearchMemory, SectionView,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;

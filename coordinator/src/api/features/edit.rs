@@ -12,7 +12,7 @@ use crate::api::http::problem::Problem;
 use crate::api::http::request::{At, Body};
 use crate::api::submit::{checked_retries, checked_rounds, unfit};
 use crate::domain::run::RunSettings;
-use crate::flow::control::{By, Steered};
+use crate::flow::control::{By, CommandOutcome};
 use crate::flow::edit;
 use crate::store;
 use crate::store::edit::FeatureEdit;
@@ -67,13 +67,13 @@ pub async fn edit(
     let edited = || edit::feature(db, feature, &change, before, run, by);
     let (steered, signals) = store::retry_serialization(edited).await?;
     match steered {
-        Steered::Done(count) => {
+        CommandOutcome::Done(count) => {
             let run = signals.resumed.first().map(RunId::short);
             app.deps.bus.emit(signals).await;
             Ok(Json(Done { count, run }))
         }
-        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
-        Steered::Refused(why) => Err(Problem::conflict(why)),
+        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::api::http::problem::Problem;
 use crate::api::http::request::{Asked, At, Body, PageQuery, words};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::flow::control::{self, By, FeatureCommand, Steered};
+use crate::flow::control::{self, By, CommandOutcome, FeatureCommand};
 use crate::flow::{Signals, edit as features, finish, submit};
 use crate::store;
 use crate::store::view::{self, Examined, FeatureView, Landing, Page, Progress, TaskFilter, TaskView};
@@ -385,9 +385,9 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| features::delete_feature(db, feature)).await? {
-        Steered::Done(count) => Ok(Json(Done::of(count))),
-        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
-        Steered::Refused(why) => Err(Problem::conflict(why)),
+        CommandOutcome::Done(count) => Ok(Json(Done::of(count))),
+        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }
 
@@ -401,17 +401,17 @@ async fn steer(app: &App, id: &str, by: By<'_>, command: FeatureCommand) -> Resu
 async fn answered(
     app: &App,
     feature: FeatureId,
-    (steered, run, signals): (Steered, Option<RunId>, Signals),
+    (steered, run, signals): (CommandOutcome, Option<RunId>, Signals),
 ) -> Result<Json<Started>, Problem> {
     match steered {
-        Steered::Done(_) => {
+        CommandOutcome::Done(_) => {
             app.deps.bus.emit(signals).await;
             Ok(Json(Started {
                 feature: feature.short(),
                 run: run.map(|run| run.short()),
             }))
         }
-        Steered::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
-        Steered::Refused(why) => Err(Problem::conflict(why)),
+        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }

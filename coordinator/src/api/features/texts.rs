@@ -12,7 +12,7 @@ use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{At, Body};
 use crate::domain::steps;
-use crate::flow::control::{By, Steered};
+use crate::flow::control::{By, CommandOutcome};
 use crate::flow::edit;
 use crate::store;
 
@@ -75,13 +75,13 @@ pub async fn store(
         store::retry_serialization(stored).await?
     };
     match steered {
-        Steered::Done(count) => {
+        CommandOutcome::Done(count) => {
             let run = signals.resumed.first().map(RunId::short);
             app.deps.bus.emit(signals).await;
             Ok(Json(Done { count, run }))
         }
-        Steered::NotFound => Err(gone()),
-        Steered::Refused(why) => Err(Problem::conflict(why)),
+        CommandOutcome::NotFound => Err(gone()),
+        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::connections::StreamPlace;
 use crate::api::http::standings::{AGAIN, brought};
 use crate::store;
-use crate::store::access::{Role, Standing};
+use crate::store::access::{Role, TokenStatus};
 
 /// Longer ones are none of ours. Bytes.
 const MAX_TOKEN: usize = 512;
@@ -89,8 +89,8 @@ async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, 
     let standing = brought(&mut *app.db().await?, &hash).await?;
     let (name, role) = match standing {
         None => return Err(Problem::wrong_token()),
-        Some(Standing::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
-        Some(Standing::Holds { name, role, .. }) => (name, role),
+        Some(TokenStatus::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
+        Some(TokenStatus::Holds { name, role, .. }) => (name, role),
     };
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
     match role {

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::problem::Problem;
 use super::rate::Rates;
 use crate::api::feed::Feeds;
-use crate::api::http::connections::Places;
+use crate::api::http::connections::ConnectionLimits;
 use crate::api::http::standings::Standings;
 use crate::api::metrics::cached::Counted;
 use crate::services::Deps;
@@ -22,7 +22,7 @@ pub struct App {
     /// How fast tokens ask.
     pub rates: Rates,
     /// How many connections and streams there are.
-    pub places: Places,
+    pub places: ConnectionLimits,
     /// What became of all that was learned.
     pub counted: Counted,
     /// Ends the streams.

@@ -21,7 +21,7 @@ const ONE_IN: usize = 4;
 
 /// The places for connections, and those of them that streams may have.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ConnectionLimits {
     connections: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Streams of one token, at most.
@@ -59,7 +59,7 @@ impl Drop for StreamPlace {
     }
 }
 
-impl Places {
+impl ConnectionLimits {
     /// So many connections at most; 0 is no limit.
     pub fn new(most: usize) -> Self {
         let most = match most {
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn streams_leave_a_part_of_the_places() {
         for (most, streams, of_one) in [(800, 600, 450), (4, 3, 3), (1, 1, 1)] {
-            let places = Places::new(most);
+            let places = ConnectionLimits::new(most);
             let all = |token: &'static str| -> Vec<StreamPlace> {
                 std::iter::from_fn(|| places.stream(token).ok()).collect()
             };
@@ -147,13 +147,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_free_again_when_its_connection_ends() {
-        let places = Places::new(1);
+        let places = ConnectionLimits::new(1);
         places.free().await;
         let taken = places.connection();
         assert!(taken.is_some() && places.are_taken() && places.connection().is_none());
         tokio::join!(places.free(), async { drop(taken) });
         assert!(!places.are_taken());
-        let unbounded = Places::new(0);
+        let unbounded = ConnectionLimits::new(0);
         let taken = (unbounded.connection(), unbounded.stream("one"));
         assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.are_taken());
     }

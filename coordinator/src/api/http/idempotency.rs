@@ -81,7 +81,7 @@ pub async fn once(State(app): State<App>, mut request: Request, next: Next) -> R
     };
     let sent = std::mem::take(request.body_mut());
     let body = whole(request.extensions(), sent, MAX_BODY_BYTES).await?;
-    let held = Held {
+    let held = HeldKey {
         token_sha256: hash_token(&token),
         request_sha256: fingerprint(&request, &body),
         token,
@@ -150,7 +150,7 @@ fn replay(token: &str, holder: Uuid, status: i32, sealed_body: Vec<u8>) -> Respo
 }
 
 /// A request whose key this coordinator holds.
-struct Held {
+struct HeldKey {
     token: String,
     token_sha256: String,
     key: String,
@@ -158,7 +158,7 @@ struct Held {
     holder: Uuid,
 }
 
-impl Held {
+impl HeldKey {
     fn keyed(&self) -> Keyed<'_> {
         Keyed {
             token_sha256: &self.token_sha256,

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::request::Asked;
 use crate::domain::graph::nearest;
 use crate::domain::ids;
-use crate::store::view::{self, Found};
+use crate::store::view::{self, Match};
 
 /// So many names or ids are looked at, at most, for one that a wrong one may have meant.
 pub(in crate::api) const MAX_LOOKED_AT: i64 = 1000;
@@ -26,13 +26,13 @@ tokio::task_local! {
 
 /// Where something is asked.
 #[derive(Debug, Deserialize)]
-pub struct Place {
+pub struct Scope {
     #[serde(default)]
     repo: Option<String>,
 }
 
 /// Serves a request with its repository noted.
-pub async fn within(Asked(place): Asked<Place>, request: Request, next: Next) -> Response {
+pub async fn within(Asked(place): Asked<Scope>, request: Request, next: Next) -> Response {
     ASKED_IN.scope(place.repo, next.run(request)).await
 }
 
@@ -40,12 +40,12 @@ pub async fn within(Asked(place): Asked<Place>, request: Request, next: Next) ->
 pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, Problem> {
     let repo = ASKED_IN.try_with(Clone::clone).unwrap_or_default();
     match view::find_feature(conn, text, repo.as_deref()).await? {
-        Found::Several(some) if FeatureId::parse_prefix(text).is_err() => Err(Problem::ambiguous(format!(
+        Match::Several(some) if FeatureId::parse_prefix(text).is_err() => Err(Problem::ambiguous(format!(
             "features of several repositories have the name `{text}`; give the id of the one that is meant, or ask in its \
              repository: {}",
             some.join(", ")
         ))),
-        Found::Nothing if FeatureId::parse_prefix(text).is_err() => {
+        Match::Nothing if FeatureId::parse_prefix(text).is_err() => {
             let names = view::names_of_features(conn, MAX_LOOKED_AT).await?;
             let near = nearest(text, names.iter().map(String::as_str));
             Err(nothing("feature", text, near))
@@ -59,7 +59,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
     if let Some((of, key)) = text.split_once('/') {
         let feature = feature(conn, of).await?;
         return match view::find_task_by_key(conn, feature, key).await? {
-            Found::Nothing => {
+            Match::Nothing => {
                 let keys = view::keys_of_tasks(conn, feature, MAX_LOOKED_AT).await?;
                 let near = nearest(key, keys.iter().map(String::as_str)).map(|near| format!("{of}/{near}"));
                 Err(nothing("task", text, near.as_deref()))
@@ -76,7 +76,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
 pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> {
     let prefix = RunId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
     match view::find_run(conn, &prefix).await? {
-        Found::Nothing => {
+        Match::Nothing => {
             let runs = view::newest_runs(conn, MAX_LOOKED_AT).await?;
             let runs: Vec<String> = runs.iter().map(RunId::short).collect();
             let near = ids::nearest(text, runs.iter().map(String::as_str));
@@ -86,11 +86,11 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
     }
 }
 
-fn one<Id>(what: &str, text: &str, found: Found<Id>) -> Result<Id, Problem> {
+fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
     match found {
-        Found::One(id) => Ok(id),
-        Found::Nothing => Err(nothing(what, text, None)),
-        Found::Several(some) => Err(Problem::conflict(format!(
+        Match::One(id) => Ok(id),
+        Match::Nothing => Err(nothing(what, text, None)),
+        Match::Several(some) => Err(Problem::conflict(format!(
             "`{text}` stands for several {what}s; give more of the id: {}",
             some.join(", ")
         ))),

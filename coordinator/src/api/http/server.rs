@@ -22,7 +22,7 @@ use super::problem::Problem;
 use super::rate::Rates;
 use super::request::{BodyWithin, MAX_BODY_BYTES};
 use crate::api::feed::Feeds;
-use crate::api::http::connections::{Places, make_room};
+use crate::api::http::connections::{ConnectionLimits, make_room};
 use crate::api::http::slow_requests::Unheard;
 use crate::api::http::standings::Standings;
 use crate::api::metrics::cached::Counted;
@@ -60,7 +60,7 @@ pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToke
 
 /// The same within other times.
 pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: CancellationToken, bounds: Bounds) {
-    let places = Places::new(deps.settings.api_connections);
+    let places = ConnectionLimits::new(deps.settings.api_connections);
     let app = App {
         places: places.clone(),
         rates: Rates::new(deps.settings.requests_per_second),
@@ -78,7 +78,7 @@ pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: Cancellat
 pub(in crate::api) async fn answer(
     router: Router,
     listener: TcpListener,
-    places: &Places,
+    places: &ConnectionLimits,
     head: Duration,
     shutdown: CancellationToken,
 ) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sqlx::{PgConnection, PgPool};
 
 use crate::store;
-use crate::store::access::Standing;
+use crate::store::access::TokenStatus;
 
 /// How tokens of open streams stand: however many streams a token has, it is looked up once in a while.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +24,7 @@ impl Standings {
         }
         let look = async { brought(&mut *db.acquire().await?, hash).await };
         let lasts = match look.await {
-            Ok(standing) => matches!(standing, Some(Standing::Holds { .. })),
+            Ok(standing) => matches!(standing, Some(TokenStatus::Holds { .. })),
             Err(error) => {
                 tracing::debug!(%error, "the token of a stream can't be looked up; asking again");
                 true
@@ -40,9 +40,9 @@ impl Standings {
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
 
 /// How a token stands that came with a request. When that was is noted once in a while.
-pub(super) async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<Standing>> {
+pub(super) async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<TokenStatus>> {
     let standing = store::access::standing_of(conn, hash).await?;
-    if let Some(Standing::Holds { is_noted: false, .. }) = standing
+    if let Some(TokenStatus::Holds { is_noted: false, .. }) = standing
         && let Err(error) = store::access::note_use(conn, hash).await
     {
         tracing::debug!(%error, "that a token is used can't be noted");

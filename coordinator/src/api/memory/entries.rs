@@ -88,7 +88,7 @@ pub(in crate::api) fn check(
 
 /// What people say of an entry.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::api) struct Said<'a> {
+pub(in crate::api) struct EntryText<'a> {
     pub(in crate::api) title: &'a str,
     pub(in crate::api) category: Option<&'a str>,
     pub(in crate::api) body: &'a str,
@@ -96,7 +96,7 @@ pub(in crate::api) struct Said<'a> {
     pub(in crate::api) paths: &'a [String],
 }
 
-impl Said<'_> {
+impl EntryText<'_> {
     /// What of it is too long, or too much. People's words are never cut, as an agent's are.
     pub(in crate::api) fn within_bounds(&self) -> Result<(), String> {
         within("the title", self.title, TITLE_CHARS)?;
@@ -138,29 +138,29 @@ mod tests {
         let (tag, tags) = (vec![long.clone()], vec![String::new(); MOST_TAGS + 1]);
         let paths = vec![String::new(); MOST_PATHS + 1];
         let (title, most) = ("ö".repeat(TITLE_CHARS), vec!["ö".repeat(TAG_CHARS); MOST_TAGS]);
-        let fits = Said {
+        let fits = EntryText {
             title: &title,
             category: Some(&most[0]),
             body: &long[2..],
             tags: &most,
-            ..Said::default()
+            ..EntryText::default()
         };
         assert_eq!(fits.within_bounds(), Ok(()));
         for (said, words) in [
-            (Said { title: &long, ..fits }, "the title"),
+            (EntryText { title: &long, ..fits }, "the title"),
             (
-                Said {
+                EntryText {
                     category: Some(&long),
                     ..fits
                 },
                 "the category",
             ),
-            (Said { body: &long, ..fits }, "the text"),
-            (Said { tags: &tag, ..fits }, "a tag"),
-            (Said { tags: &tags, ..fits }, "100 tags"),
-            (Said { paths: &tag, ..fits }, "a path"),
+            (EntryText { body: &long, ..fits }, "the text"),
+            (EntryText { tags: &tag, ..fits }, "a tag"),
+            (EntryText { tags: &tags, ..fits }, "100 tags"),
+            (EntryText { paths: &tag, ..fits }, "a path"),
             (
-                Said {
+                EntryText {
                     paths: &paths,
                     ..fits
                 },

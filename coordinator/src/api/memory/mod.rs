@@ -13,13 +13,13 @@ use uuid::Uuid;
 
 use super::body::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, SearchMemory, SectionView, Taken,
+    PruneMemory, PurgeMemory, Purged, RetractResult, SearchMemory, SectionView,
 };
 use crate::api::http::app::App;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{Asked, At, Body, PageQuery, Question};
-use crate::api::memory::entries::{Said, check, locate, locate_all};
+use crate::api::memory::entries::{EntryText, check, locate, locate_all};
 
 use super::transcript::{AttemptQuery, find_beginning};
 use crate::domain::recall::{Ended, Kind, lift};
@@ -28,7 +28,7 @@ use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::library::{self, Edit, Edited, Revoked};
 use crate::flow::memory::select::PickedEntry;
 use crate::store;
-use crate::store::memory::library::{Given, Origin};
+use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::view::{self, MemoryFilter, MemoryView, Page, UseView};
 
 /// Questions of one request.
@@ -182,7 +182,7 @@ pub async fn import(
 ) -> Result<Json<Imported>, Problem> {
     check_repo(&import.repo)?;
     for item in &import.items {
-        let said = Said {
+        let said = EntryText {
             title: &item.title,
             category: item.category.as_deref(),
             body: &item.body,
@@ -229,7 +229,7 @@ pub async fn add(
     }
     check_repo(&add.repo)?;
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
-    let said = Said {
+    let said = EntryText {
         title: &add.title,
         category: add.category.as_deref(),
         body: &add.body,
@@ -237,7 +237,7 @@ pub async fn add(
         paths: &add.paths,
     };
     said.within_bounds().map_err(Problem::refused)?;
-    let given = Given {
+    let given = GivenEntry {
         id: new.id,
         repo_id: add.repo,
         kind: add.kind,
@@ -280,7 +280,7 @@ pub async fn edit(
     )
     .map_err(Problem::refused)?;
     // Only what is changed: an older entry may be longer.
-    let said = Said {
+    let said = EntryText {
         title: edit.title.as_deref().unwrap_or_default(),
         category: edit.category.as_deref(),
         body: edit.body.as_deref().unwrap_or_default(),
@@ -323,9 +323,12 @@ pub(super) fn check_repo(repo: &str) -> Result<(), Problem> {
     operation_id = "prune_memory",
     tag = "memory",
     request_body = PruneMemory,
-    responses((status = 200, body = Taken), (status = 404), (status = 409))
+    responses((status = 200, body = RetractResult), (status = 404), (status = 409))
 )]
-pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Result<Json<Taken>, Problem> {
+pub async fn prune(
+    State(app): State<App>,
+    Body(prune): Body<PruneMemory>,
+) -> Result<Json<RetractResult>, Problem> {
     if prune.ids.is_empty() && prune.unused_days.is_none() {
         return Err(Problem::refused("say which entries: `ids`, or `unused_days`"));
     }
@@ -341,7 +344,7 @@ pub async fn prune(State(app): State<App>, Body(prune): Body<PruneMemory>) -> Re
         let db = &app.deps.db;
         store::retry_serialization(|| library::prune(db, &ids)).await?;
     }
-    Ok(Json(Taken { entries: ids.len() }))
+    Ok(Json(RetractResult { entries: ids.len() }))
 }
 
 /// Deletes entries for good.
@@ -370,17 +373,17 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
     operation_id = "revoke_memory",
     tag = "memory",
     params(AttemptQuery),
-    responses((status = 200, body = Taken), (status = 404), (status = 409))
+    responses((status = 200, body = RetractResult), (status = 404), (status = 409))
 )]
 pub async fn revoke(
     State(app): State<App>,
     At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
-) -> Result<Json<Taken>, Problem> {
+) -> Result<Json<RetractResult>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| library::revoke(db, dispatch)).await? {
-        Revoked::Entries(entries) => Ok(Json(Taken { entries })),
+        Revoked::Entries(entries) => Ok(Json(RetractResult { entries })),
         Revoked::StillOpen => Err(Problem::conflict(format!(
             "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
              `ralph-coordinator task interrupt {}`, or wait for it",

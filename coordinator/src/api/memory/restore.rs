@@ -5,7 +5,7 @@ use axum::extract::State;
 use uuid::Uuid;
 
 use super::entries::locate_all;
-use crate::api::body::{RestoreMemory, Taken};
+use crate::api::body::{RestoreMemory, RetractResult};
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::Body;
@@ -26,19 +26,19 @@ const SHOWN: usize = 10;
     operation_id = "restore_memory",
     tag = "memory",
     request_body = RestoreMemory,
-    responses((status = 200, body = Taken), (status = 404), (status = 409))
+    responses((status = 200, body = RetractResult), (status = 404), (status = 409))
 )]
 pub async fn restore(
     State(app): State<App>,
     Body(restore): Body<RestoreMemory>,
-) -> Result<Json<Taken>, Problem> {
+) -> Result<Json<RetractResult>, Problem> {
     if restore.ids.is_empty() {
         return Err(Problem::invalid("say which entries: `ids`"));
     }
     let ids = locate_all(&app, &restore.ids).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| library::restore(db, &ids)).await? {
-        Restored::Entries(entries) => Ok(Json(Taken { entries })),
+        Restored::Entries(entries) => Ok(Json(RetractResult { entries })),
         Restored::Refused(stay) => {
             let why: Vec<String> = stay
                 .iter()

@@ -387,7 +387,7 @@ mod tests {
             },
             ended: vec![Ended {
                 kind: SessionKind::Work,
-                outcome: Outcome::Door,
+                outcome: Outcome::Unavailable,
                 failure: Some(Failure::Quota),
                 sessions: 9,
             }],

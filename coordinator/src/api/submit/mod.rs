@@ -27,7 +27,7 @@ use crate::api::submit::repository::Repository;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::run::RunSettings;
-use crate::domain::steps::{self, Given};
+use crate::domain::steps::{self, Provided};
 use crate::flow;
 use crate::flow::submit::add_task::{self, Added, Addition};
 use crate::store;
@@ -66,7 +66,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         Some(text) => read_graph(text).await?,
         None => no_tasks(),
     };
-    let texts_given = Given::new(
+    let texts_given = Provided::new(
         request.description.as_deref().unwrap_or_default(),
         request.spec.as_deref(),
         request.plan.as_deref(),
@@ -214,7 +214,12 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
         },
         start: Start::Now(settings),
     };
-    let accepted = store_submission(app, &submission, &flow::submit::provided::Given::default()).await?;
+    let accepted = store_submission(
+        app,
+        &submission,
+        &flow::submit::provided::ProvidedResults::default(),
+    )
+    .await?;
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
@@ -288,7 +293,7 @@ fn named(graph: &Graph) -> impl Iterator<Item = &str> {
 async fn store_submission(
     app: &App,
     submission: &Submission,
-    waits: &flow::submit::provided::Given,
+    waits: &flow::submit::provided::ProvidedResults,
 ) -> Result<Accepted, Problem> {
     let db = &app.deps.db;
     let (submitted, signals) =

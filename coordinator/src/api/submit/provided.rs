@@ -3,7 +3,7 @@
 use ralph_shared::kind::SessionKind;
 
 use crate::api::http::problem::Problem;
-use crate::domain::steps::{self, Given};
+use crate::domain::steps::{self, Provided};
 use crate::flow::submit::provided;
 
 /// What of the results that a person approves is given, and waits for that; what isn't given has to be written yet.
@@ -12,12 +12,12 @@ use crate::flow::submit::provided;
 /// When nothing would ever be there to approve.
 pub(in crate::api) fn waiting(
     approve: &[SessionKind],
-    given: Given,
+    given: Provided,
     written: &[SessionKind],
     graph: Option<String>,
     draft: bool,
-) -> Result<provided::Given, Problem> {
-    let mut waits = provided::Given::default();
+) -> Result<provided::ProvidedResults, Problem> {
+    let mut waits = provided::ProvidedResults::default();
     for &step in approve {
         let is_given = match step {
             SessionKind::Spec => given.spec,

@@ -21,7 +21,7 @@ use crate::api::http::request::{Asked, At, Body, PageQuery};
 use crate::api::submit::dirs::ELSEWHERE;
 use crate::domain::graph::{Located, TaskEntry};
 use crate::domain::states::TaskState;
-use crate::flow::control::{self, By, Steered, TaskCommand};
+use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::edit::remove;
 use crate::flow::{control::approve, edit};
 use crate::store;
@@ -335,14 +335,14 @@ async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json
 }
 
 /// What came of a command, with the run that goes on for it.
-pub(super) fn told(steered: Steered, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
+pub(super) fn told(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
     match steered {
-        Steered::Done(count) => Ok(Json(Done {
+        CommandOutcome::Done(count) => Ok(Json(Done {
             count,
             run: resumed.first().map(RunId::short),
         })),
-        Steered::NotFound => Err(gone()),
-        Steered::Refused(why) => Err(Problem::conflict(why)),
+        CommandOutcome::NotFound => Err(gone()),
+        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A transcript for people: the agent's text bright, thoughts dim, tool calls in cyan, errors red (SPEC 9.3).
 
-use ralph_shared::sigil::Shown;
+use ralph_shared::sigil::ShownText;
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
 use crate::cli::terminal::color::{Paint, Tone, tame};
@@ -20,7 +20,7 @@ pub struct Show {
     /// What the last piece was, when its line is still open.
     open: Option<Tone>,
     /// What the agent says, whose signs become words.
-    says: Shown,
+    says: ShownText,
 }
 
 impl Show {
@@ -29,7 +29,7 @@ impl Show {
         Self {
             paint: Paint::stdout(),
             open: None,
-            says: Shown::default(),
+            says: ShownText::default(),
         }
     }
 
@@ -38,7 +38,7 @@ impl Show {
         Self {
             paint: Paint::none(),
             open: None,
-            says: Shown::default(),
+            says: ShownText::default(),
         }
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let mut show = Show {
             paint: Paint::none(),
             open: None,
-            says: Shown::default(),
+            says: ShownText::default(),
         };
         let entry = |update| TranscriptEntry {
             seq: 0,

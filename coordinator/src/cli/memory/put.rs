@@ -5,7 +5,7 @@ use ralph_shared::file;
 
 use super::look::tell;
 use super::{EntryKindArg, RepoArgs};
-use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, Steer, Taken};
+use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, RetractResult, Steer};
 use crate::cli::args::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::start::Usage;
@@ -120,7 +120,7 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
         unused_days: args.unused_days,
         dry_run: args.dry_run,
     };
-    let taken: Taken = client.post("/memory/prune", &body).await?;
+    let taken: RetractResult = client.post("/memory/prune", &body).await?;
     let word = if args.dry_run { "would be hidden" } else { "hidden" };
     said(globals, taken, word)
 }
@@ -128,7 +128,7 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
 /// Restores.
 pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
-    let taken: Taken = client.post("/memory/restore", &RestoreMemory { ids }).await?;
+    let taken: RetractResult = client.post("/memory/restore", &RestoreMemory { ids }).await?;
     said(globals, taken, "restored")
 }
 
@@ -155,11 +155,11 @@ pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyh
     let client = Client::find(globals)?;
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
-    let taken: Taken = client.post(&path, &Steer::default()).await?;
+    let taken: RetractResult = client.post(&path, &Steer::default()).await?;
     said(globals, taken, "taken back, with its notes and its journal entry")
 }
 
-fn said(globals: &Globals, taken: Taken, word: &str) -> anyhow::Result<()> {
+fn said(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&taken),
         Format::Table | Format::Wide => {

@@ -92,7 +92,7 @@ documents! {
     "memory_explained" => body::Explained;
     "memory_report" => body::MemoryReport;
     "memory_imported" => body::Imported;
-    "memory_taken" => body::Taken;
+    "memory_taken" => body::RetractResult;
     "memory_purged" => body::Purged;
     "schedule_list" => Page<ScheduleView>, of ScheduleView;
     "schedule" => ScheduleView;

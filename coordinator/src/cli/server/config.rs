@@ -20,7 +20,7 @@ use crate::cli::start::Usage;
 use crate::cli::submit::RunFlags;
 use crate::cli::terminal::output;
 use crate::cli::terminal::table::Table;
-use crate::config::{Config, Given, Key, Reader, Setting, Source, effective, read_table};
+use crate::config::{Config, Key, Override, Reader, Setting, Source, effective, read_table};
 use crate::store::view::Page;
 
 /// How long a running coordinator may take to tell what it has in force.
@@ -218,7 +218,7 @@ pub(in crate::cli) fn is_trusted(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// What this command's flags, or variables, say of a key.
-fn given(key: &Key, matches: Option<&ArgMatches>) -> Option<Given> {
+fn given(key: &Key, matches: Option<&ArgMatches>) -> Option<Override> {
     let argument = key.flag.map(|flag| flag.replace('-', "_"));
     if let (Some(id), Some(matches)) = (argument.as_deref(), matches) {
         // Not every flag is one of this command's.
@@ -229,13 +229,13 @@ fn given(key: &Key, matches: Option<&ArgMatches>) -> Option<Given> {
             raw.map(|word| word.to_string_lossy().into_owned()).collect()
         };
         match source {
-            Some(ValueSource::CommandLine) => return Some(Given::Flag(words())),
-            Some(ValueSource::EnvVariable) => return Some(Given::Variable(words())),
+            Some(ValueSource::CommandLine) => return Some(Override::Flag(words())),
+            Some(ValueSource::EnvVariable) => return Some(Override::Variable(words())),
             _ => {}
         }
     }
     let value = environment::value(key.variable?).ok().flatten()?;
-    Some(Given::Variable(vec![value]))
+    Some(Override::Variable(vec![value]))
 }
 
 fn show(settings: &[Setting], wide: bool) -> Table {

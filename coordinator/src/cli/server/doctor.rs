@@ -21,7 +21,7 @@ use crate::cli::terminal::color::{Paint, Tone};
 use crate::cli::terminal::output::{self, Format};
 
 use crate::config::{Config, unread};
-use crate::embedded::Places;
+use crate::embedded::SearchPaths;
 use crate::store;
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
@@ -87,7 +87,7 @@ impl Finding {
 
 /// Looks, tells, and answers with the exit code.
 pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCode> {
-    let places = Places::from_env();
+    let places = SearchPaths::from_env();
     let mut findings = vec![
         Finding::ok("ralph-coordinator", env!("CARGO_PKG_VERSION")),
         worker_program(),
@@ -191,7 +191,7 @@ fn git_of(said: &str) -> Finding {
     Finding::ok("git", version)
 }
 
-async fn postgres(places: &Places) -> Finding {
+async fn postgres(places: &SearchPaths) -> Finding {
     let check = "Postgres";
     let named = match environment::value("DATABASE_URL") {
         Ok(named) => named,
@@ -233,7 +233,7 @@ async fn postgres(places: &Places) -> Finding {
     }
 }
 
-async fn nats(places: &Places) -> Finding {
+async fn nats(places: &SearchPaths) -> Finding {
     let check = "nats-server";
     let named = match environment::value("NATS_URL") {
         Ok(named) => named,

@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::domain::graph::{self, Limits};
 use crate::domain::names;
 use crate::domain::states::FailurePolicy;
-use crate::domain::steps::{self, Given};
+use crate::domain::steps::{self, Provided};
 
 /// Submit a feature: a graph of tasks that many agents work on
 #[derive(Debug, Args)]
@@ -153,7 +153,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         (spec, plan)
     };
     let description = args.description.as_deref().unwrap_or_default();
-    let given = Given::new(
+    let given = Provided::new(
         description,
         spec.as_deref(),
         plan.as_deref(),

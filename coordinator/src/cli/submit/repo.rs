@@ -181,14 +181,14 @@ pub async fn checked_out(flags: &RepoFlags, how: Option<MergeHow>) -> Option<Str
 }
 
 /// A repository that is there.
-struct Found {
+struct FoundRepository {
     address: String,
     id: String,
     base_ref: String,
     base_commit: String,
 }
 
-impl Found {
+impl FoundRepository {
     /// Whether a tag has the name.
     async fn has_tag(&self, name: &str) -> anyhow::Result<bool> {
         let tag = format!("refs/tags/{name}");
@@ -220,7 +220,13 @@ impl Found {
 }
 
 /// Why the feature can't have this branch, while `stands` is there.
-async fn taken(client: &Client, feature: &str, branch: &str, stands: &str, found: &Found) -> anyhow::Error {
+async fn taken(
+    client: &Client,
+    feature: &str,
+    branch: &str,
+    stands: &str,
+    found: &FoundRepository,
+) -> anyhow::Error {
     let path = format!("/features/{}?repo={}", escape(feature), escape(&found.id));
     let same: anyhow::Result<FeatureView> = client.get(&path).await;
     let problem = match same {
@@ -257,7 +263,7 @@ async fn owner(client: &Client, branch: &str, repo_id: &str) -> anyhow::Result<O
     Ok(all.items.into_iter().find(lands).map(|feature| feature.name))
 }
 
-async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found> {
+async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<FoundRepository> {
     let top = top_level(given).await?;
     let at = Some(top.as_path());
     let shown = top.display();
@@ -300,7 +306,7 @@ async fn local(given: Option<&str>, base: Option<&str>) -> anyhow::Result<Found>
             .to_owned(),
     };
     let id = identity_at(&top, &address).await;
-    Ok(Found {
+    Ok(FoundRepository {
         id,
         address,
         base_ref,
@@ -366,7 +372,7 @@ pub async fn here() -> Option<String> {
     Some(id).filter(|id| !id.is_empty())
 }
 
-async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<Found> {
+async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<FoundRepository> {
     let refs = git(None, &["ls-remote", "--symref", "--", address])
         .await
         .with_context(|| format!("the repository {} can't be reached", without_secret(address)))?;
@@ -377,7 +383,7 @@ async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<Found> {
             without_secret(address)
         )),
     })?;
-    Ok(Found {
+    Ok(FoundRepository {
         id: normalised(address),
         address: address.to_owned(),
         base_ref,

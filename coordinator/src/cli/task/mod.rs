@@ -117,7 +117,7 @@ pub enum TaskCommand {
     /// Tell a task's next session something, without stopping what runs
     #[command(after_help = "Example:
   ralph-coordinator task feedback t-9f2c --reason \"the staging database is back\"")]
-    Feedback(Told),
+    Feedback(FeedbackArgs),
     /// Add a task to a feature, or make a feature for it
     #[command(after_help = "Examples:
   ralph-coordinator task create \"Write the tests\" --feature todo --after todo/api
@@ -174,7 +174,7 @@ pub enum TaskCommand {
     /// Take it from the worker that has it, to be claimed again
     #[command(after_help = "Example:
   ralph-coordinator task release t-9f2c")]
-    Release(Steered),
+    Release(CommandArgs),
     /// End its session in order; what it did is pushed, and the next attempt is told the feedback
     #[command(after_help = "Examples:
   ralph-coordinator task interrupt t-9f2c --feedback \"use the existing parser\"")]
@@ -197,7 +197,7 @@ pub struct Named {
 
 /// Which task, and why.
 #[derive(Debug, Args)]
-pub struct Steered {
+pub struct CommandArgs {
     #[command(flatten)]
     named: Named,
     /// Why; stands in the task's log
@@ -209,14 +209,14 @@ pub struct Steered {
 #[derive(Debug, Args)]
 pub struct Decided {
     #[command(flatten)]
-    steered: Steered,
+    steered: CommandArgs,
     #[command(flatten)]
     resume: ResumeFlag,
 }
 
 /// Which task, and what its next session is told.
 #[derive(Debug, Args)]
-pub struct Told {
+pub struct FeedbackArgs {
     #[command(flatten)]
     named: Named,
     /// What the next session should know; stands in its prompt and in the task's log

@@ -22,13 +22,13 @@ pub enum Format {
 
 /// A document with the field that says what it is.
 #[derive(Serialize)]
-struct Told<'a, T> {
+struct Titled<'a, T> {
     schema: String,
     #[serde(flatten)]
     document: &'a T,
 }
 
-impl<'a, T: Document> Told<'a, T> {
+impl<'a, T: Document> Titled<'a, T> {
     fn new(document: &'a T) -> Self {
         Self {
             schema: document::name(T::KIND),
@@ -58,7 +58,7 @@ pub async fn show<T: std::fmt::Display>(
 /// When standard output can't be written.
 pub fn json(document: &impl Document) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &Told::new(document)).map_err(io::Error::from)?;
+    serde_json::to_writer_pretty(&mut out, &Titled::new(document)).map_err(io::Error::from)?;
     writeln!(out)?;
     Ok(())
 }
@@ -68,7 +68,7 @@ pub fn json(document: &impl Document) -> anyhow::Result<()> {
 /// # Errors
 /// When standard output can't be written.
 pub fn json_line(document: &impl Document) -> anyhow::Result<()> {
-    record(&Told::new(document))
+    record(&Titled::new(document))
 }
 
 /// Prints one line of a file format that is not ours to version: JSON without a word of what it is.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::sync::mpsc;
 
-use super::interrupt::{Answer, Interrupts};
+use super::interrupt::{Choice, Interrupts};
 use super::{bar, ended, lines};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::terminal::color::tame;
@@ -133,8 +133,8 @@ pub async fn wait(
                 let answer = interrupts.ask(client, last.as_ref(), &screen).await?;
                 screen.hold(false);
                 match answer {
-                    Answer::GoOn => continue,
-                    Answer::Leave => {
+                    Choice::GoOn => continue,
+                    Choice::Leave => {
                         screen.end();
                         eprintln!(
                             "\nleft; the run goes on: `ralph-coordinator status` shows it, \

@@ -30,11 +30,11 @@ pub struct Interrupts {
 #[error(
     "left before the coordinator answered; `ralph-coordinator status` shows whether it took what was asked for"
 )]
-pub struct Left;
+pub struct Quit;
 
 /// What the person wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Choice {
     /// Wait on.
     GoOn,
     /// Leave the run to itself.
@@ -68,7 +68,7 @@ impl Interrupts {
     /// ends the command.
     ///
     /// # Errors
-    /// [`Left`], or the request's.
+    /// [`Quit`], or the request's.
     async fn outlasts<T>(&mut self, request: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
         let mut request = pin!(request);
         loop {
@@ -77,7 +77,7 @@ impl Interrupts {
                 answer = &mut request => return answer,
                 () = Self::of_signal(&mut self.signal) => {
                     if std::mem::replace(&mut self.early, true) {
-                        return Err(Left.into());
+                        return Err(Quit.into());
                     }
                     eprintln!("\nwaiting for the coordinator's answer; Ctrl+C again leaves without it");
                 }
@@ -107,17 +107,17 @@ impl Interrupts {
         client: &Client,
         last: Option<&Progress>,
         screen: &Screen,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<Choice> {
         let (true, Some(progress)) = (self.interactive, last) else {
-            return Ok(Answer::Leave);
+            return Ok(Choice::Leave);
         };
         loop {
             let Some(choice) = self.line(QUESTION).await? else {
-                return Ok(Answer::Leave);
+                return Ok(Choice::Leave);
             };
             match choice.trim().to_ascii_lowercase().as_str() {
-                "" | "c" | "continue" => return Ok(Answer::GoOn),
-                "l" | "leave" | "q" => return Ok(Answer::Leave),
+                "" | "c" | "continue" => return Ok(Choice::GoOn),
+                "l" | "leave" | "q" => return Ok(Choice::Leave),
                 "s" | "stop" => {
                     let path = format!("/features/{}/stop", progress.feature.id);
                     match client.post::<Started>(&path, &Steer::default()).await {
@@ -127,17 +127,17 @@ impl Interrupts {
                         // It ended meanwhile: how, is told as if nobody had asked.
                         Err(error) => screen.say(&format!("it was not stopped: {error:#}")),
                     }
-                    return Ok(Answer::GoOn);
+                    return Ok(Choice::GoOn);
                 }
                 "f" | "feedback" => {
                     let Some(words) = self
                         .line("What should the agents know? They are stopped, and begin again with it: ")
                         .await?
                     else {
-                        return Ok(Answer::Leave);
+                        return Ok(Choice::Leave);
                     };
                     feedback(client, progress, words.trim(), screen).await?;
-                    return Ok(Answer::GoOn);
+                    return Ok(Choice::GoOn);
                 }
                 _ => {}
             }
@@ -162,7 +162,7 @@ impl Interrupts {
 /// The answer to what a command asks for; see [`Interrupts::of`].
 ///
 /// # Errors
-/// [`Left`], or the request's.
+/// [`Quit`], or the request's.
 pub async fn answer<T>(
     interrupts: Option<&mut Interrupts>,
     request: impl Future<Output = anyhow::Result<T>>,

@@ -12,7 +12,7 @@ pub mod worker_health;
 
 use std::time::Duration;
 
-use ralph_shared::wire::{Door, SessionLimit};
+use ralph_shared::wire::{SessionLimit, Unavailable};
 use serde::{Deserialize, Serialize};
 
 use super::states::Outcome;
@@ -57,7 +57,7 @@ pub enum Delay {
 
 /// Who hears of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Audience {
     /// Nobody but who looks.
     Nobody,
     /// A person, once no try is left.
@@ -96,7 +96,7 @@ pub struct Policy {
     /// Whether a stronger model may mend it.
     pub raises_model: bool,
     /// Who hears of it.
-    pub told: Told,
+    pub told: Audience,
     /// How long its account waits, where it is the account that fails.
     pub account: Option<Pauses>,
     /// Whether it says something of the worker that met it.
@@ -186,7 +186,7 @@ impl Failure {
             counts: Counts::Failure,
             delay: Delay::Growing,
             raises_model: false,
-            told: Told::AtTheEnd,
+            told: Audience::AtTheEnd,
             account: None,
             of_worker: false,
             means: "",
@@ -207,10 +207,10 @@ impl Failure {
         };
         // The agent, on the worker that met it, not the task.
         let door = Policy {
-            outcome: Outcome::Door,
+            outcome: Outcome::Unavailable,
             counts: Counts::Nothing,
             delay: Delay::Pause,
-            told: Told::Pool,
+            told: Audience::Pool,
             ..counts
         };
         // Its account, wherever it is used, whose pause is the task's.
@@ -223,7 +223,7 @@ impl Failure {
             outcome: Outcome::Interrupted,
             counts: Counts::Nothing,
             delay: Delay::None,
-            told: Told::Nobody,
+            told: Audience::Nobody,
             ..counts
         };
         let lost = Policy {
@@ -233,7 +233,7 @@ impl Failure {
         let asks = Policy {
             counts: Counts::Nothing,
             delay: Delay::Never,
-            told: Told::AtOnce,
+            told: Audience::AtOnce,
             ..counts
         };
         let is = |policy: Policy, means| Policy { means, ..policy };
@@ -265,7 +265,7 @@ impl Failure {
             Self::EmptyTurn => is(unfinished, "The agent answered the same task with nothing again."),
             Self::FirstEmptyTurn => Policy {
                 outcome: Outcome::NoSigil,
-                told: Told::Nobody,
+                told: Audience::Nobody,
                 ..is(door, "The agent answered with nothing, for the first time.")
             },
             Self::TimeLimit => is(limit, "The session took longer than its limit."),
@@ -286,7 +286,7 @@ impl Failure {
             Self::Workspace => is(place(counts), "The workspace could not be made."),
             Self::NotPushed => is(place(counts), "The work could not be pushed."),
             Self::Away => Policy {
-                outcome: Outcome::Door,
+                outcome: Outcome::Unavailable,
                 counts: Counts::Away,
                 ..is(counts, "A server that the session needs could not be reached.")
             },
@@ -323,7 +323,7 @@ impl Failure {
                 counts: Counts::Verification,
                 delay: Delay::None,
                 raises_model: false,
-                told: Told::Nobody,
+                told: Audience::Nobody,
                 ..is(unfinished, "The verifier gave no verdict.")
             },
             Self::NotVerified => is(of_work, "The verifier gave no verdict at its last try."),
@@ -354,30 +354,30 @@ impl Failure {
             Self::OutOfContact => is(lost, "The worker was out of contact for too long."),
             Self::WorkerDied => Policy {
                 counts: Counts::DeathAlone,
-                told: Told::AtTheEnd,
+                told: Audience::AtTheEnd,
                 ..is(lost, "The worker died while it ran this task alone.")
             },
             Self::WorkersDied => Policy {
                 counts: Counts::DeathWithOthers,
-                told: Told::AtTheEnd,
+                told: Audience::AtTheEnd,
                 ..is(lost, "The worker died while it ran this task and others.")
             },
         }
     }
 
     /// What an agent's failure at its door is.
-    pub fn of_door(door: Door) -> Self {
+    pub fn of_door(door: Unavailable) -> Self {
         match door {
-            Door::NotFound => Self::AgentMissing,
-            Door::ExitsAtOnce => Self::AgentExits,
-            Door::Authentication => Self::AgentLogin,
-            Door::RateLimit => Self::RateLimit,
-            Door::Quota => Self::Quota,
-            Door::Overload => Self::Overload,
-            Door::Version => Self::AgentVersion,
-            Door::Silent => Self::AgentSilent,
-            Door::Empty => Self::Outage,
-            Door::Unknown => Self::AgentUnknown,
+            Unavailable::NotFound => Self::AgentMissing,
+            Unavailable::ExitsAtOnce => Self::AgentExits,
+            Unavailable::Authentication => Self::AgentLogin,
+            Unavailable::RateLimit => Self::RateLimit,
+            Unavailable::Quota => Self::Quota,
+            Unavailable::Overload => Self::Overload,
+            Unavailable::Version => Self::AgentVersion,
+            Unavailable::Silent => Self::AgentSilent,
+            Unavailable::Empty => Self::Outage,
+            Unavailable::Unknown => Self::AgentUnknown,
         }
     }
 
@@ -397,7 +397,7 @@ impl Failure {
 
     /// Whether nothing is known of the task: it is no iteration, and leaves no failure to tell of.
     pub fn is_nobodys(self) -> bool {
-        matches!(self.policy().outcome, Outcome::Door | Outcome::Lost) || self == Self::FirstEmptyTurn
+        matches!(self.policy().outcome, Outcome::Unavailable | Outcome::Lost) || self == Self::FirstEmptyTurn
     }
 
     /// Whether another dispatch may do it, since only its place, not its work, failed.
@@ -425,10 +425,10 @@ mod tests {
                 !policy.means.is_empty() && policy.means.ends_with('.'),
                 "{failure:?}"
             );
-            if policy.told == Told::Pool || policy.account.is_some() {
+            if policy.told == Audience::Pool || policy.account.is_some() {
                 assert_eq!(
                     (policy.counts, policy.outcome),
-                    (Counts::Nothing, Outcome::Door),
+                    (Counts::Nothing, Outcome::Unavailable),
                     "{failure:?}"
                 );
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::retry::{
     MAX_AWAY, MAX_CONFLICTS, MAX_LACKS, MAX_LOST_ALONE, MAX_LOST_WITH_OTHERS, MAX_NO_SIGILS, MAX_VERIFY_TRIES,
 };
-use crate::domain::failure::{Counts, Delay, Failure, Policy, Told};
+use crate::domain::failure::{Audience, Counts, Delay, Failure, Policy};
 
 /// The table as the documentation has it, in Markdown.
 pub fn table() -> String {
@@ -66,12 +66,12 @@ fn in_words(pause: Duration) -> String {
     }
 }
 
-fn told_in_words(told: Told) -> &'static str {
+fn told_in_words(told: Audience) -> &'static str {
     match told {
-        Told::Nobody => "nobody",
-        Told::AtTheEnd => "a person, when no try is left",
-        Told::AtOnce => "a person, at once",
-        Told::Pool => "`[notify]`, at 3 in a row",
+        Audience::Nobody => "nobody",
+        Audience::AtTheEnd => "a person, when no try is left",
+        Audience::AtOnce => "a person, at once",
+        Audience::Pool => "`[notify]`, at 3 in a row",
     }
 }
 

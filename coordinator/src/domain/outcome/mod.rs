@@ -4,7 +4,7 @@
 
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Difficulty, Promise, Sigils, Verdict};
-use ralph_shared::wire::{Door, EndReason, Ended, IntegrationEnd, SessionLimit};
+use ralph_shared::wire::{EndReason, Ended, IntegrationEnd, SessionLimit, Unavailable};
 
 use super::failure::Failure;
 use super::states::Outcome;
@@ -127,8 +127,8 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
 pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> Judgement {
     match meaning {
         Meaning::Outage => {
-            let ended = Ended::Door {
-                door: Door::Empty,
+            let ended = Ended::Unavailable {
+                door: Unavailable::Empty,
                 message: format!(
                     "the agent ended its turn without a word, a tool call or a change, as it did for other tasks before ({OUTAGE_TASKS} \
                      in a row are taken for an outage of its account or provider)"
@@ -273,7 +273,7 @@ fn no_verdict(reason: &str, facts: AttemptFacts) -> Judgement {
 fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement {
     let broken = broke_off(ended);
     match broken.outcome {
-        Outcome::Interrupted | Outcome::Lost | Outcome::Door => Judgement {
+        Outcome::Interrupted | Outcome::Lost | Outcome::Unavailable => Judgement {
             step: Step::Repeat,
             ..broken
         },
@@ -339,7 +339,7 @@ fn broke_off(ended: &Ended) -> Judgement {
             Failure::Protocol,
             format!("the agent answered with an error: {message}"),
         ),
-        Ended::Door { door, message } => retry(Failure::of_door(*door), message.clone()),
+        Ended::Unavailable { door, message } => retry(Failure::of_door(*door), message.clone()),
         Ended::Workspace { message, away } => {
             let failure = if *away { Failure::Away } else { Failure::Workspace };
             retry(failure, format!("the workspace failed: {message}"))

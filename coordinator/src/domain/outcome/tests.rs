@@ -145,11 +145,11 @@ fn work_sessions() {
         Outcome::Error,
         Step::Retry,
     );
-    let door = Ended::Door {
-        door: ralph_shared::wire::Door::NotFound,
+    let door = Ended::Unavailable {
+        door: ralph_shared::wire::Unavailable::NotFound,
         message: "no such file".into(),
     };
-    check(Work, door, "", plain, Outcome::Door, Step::Retry);
+    check(Work, door, "", plain, Outcome::Unavailable, Step::Retry);
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn what_is_away_is_no_failure_and_no_verdict() {
         away(true),
         "",
         tried,
-        Outcome::Door,
+        Outcome::Unavailable,
         Step::Repeat,
     );
     check(
@@ -444,7 +444,7 @@ fn what_is_away_is_no_failure_and_no_verdict() {
     };
     let sigils = ralph_shared::sigil::parse("", &context);
     for (is_away, outcome, failure) in [
-        (true, Outcome::Door, Failure::Away),
+        (true, Outcome::Unavailable, Failure::Away),
         (false, Outcome::Error, Failure::Workspace),
     ] {
         let judged = session(SessionKind::Work, &away(is_away), &sigils, tried);

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::bm25::{ALL_FIELDS, Stats, Terms, bm25};
 use super::doc::{Analysed, Doc};
 use super::key::{Part, Scope};
-use super::query::{Query, Wanted};
+use super::query::{Lookup, Query};
 use super::words::Word;
 
 /// First hits that are looked at.
@@ -34,11 +34,11 @@ pub struct FileWeights {
 
 impl FileWeights {
     /// The files that ask for further candidates.
-    pub fn wanted(&self) -> Vec<Wanted> {
-        let mut files: Vec<Wanted> = self
+    pub fn wanted(&self) -> Vec<Lookup> {
+        let mut files: Vec<Lookup> = self
             .files
             .iter()
-            .map(|(key, weight)| Wanted {
+            .map(|(key, weight)| Lookup {
                 key: *key,
                 weight: *weight,
             })

@@ -45,6 +45,6 @@ pub use key::{Kind, Scope};
 pub use lift::{Ended, Lift, lift};
 pub use merge::{merged_tags, replaces, says_same};
 pub use posting::{Posting, candidates};
-pub use query::{POSTINGS, Query, Wanted};
+pub use query::{Lookup, POSTINGS, Query};
 pub use rank::{Hit, Parts, Ranking, rank};
 pub use select::{Chosen, Dropped, Entry, select, unlike};

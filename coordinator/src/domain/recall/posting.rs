@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use time::OffsetDateTime;
 
-use super::query::Wanted;
+use super::query::Lookup;
 
 /// Minutes of 127 years.
 const MINUTE_BITS: u32 = 26;
@@ -40,13 +40,13 @@ fn minute(at: OffsetDateTime) -> i64 {
 /// was learned in a later minute than `before`.
 pub fn candidates(
     postings: &HashMap<i64, Vec<Posting>>,
-    wanted: &[Wanted],
+    wanted: &[Lookup],
     before: OffsetDateTime,
     most: usize,
 ) -> Vec<i64> {
     let before = minute(before);
     let mut weights: HashMap<i64, f64> = HashMap::new();
-    for Wanted { key, weight } in wanted {
+    for Lookup { key, weight } in wanted {
         for posting in postings.get(key).into_iter().flatten() {
             if posting.minute() <= before {
                 *weights.entry(posting.doc()).or_insert(0.0) += weight;
@@ -94,7 +94,7 @@ mod tests {
             (2, vec![at(3), at(4)]),
             (3, vec![at(9)]),
         ]);
-        let wanted = [(1, 1.0), (2, 0.5), (5, 9.0)].map(|(key, weight)| Wanted { key, weight });
+        let wanted = [(1, 1.0), (2, 0.5), (5, 9.0)].map(|(key, weight)| Lookup { key, weight });
         let check = |before, most, expected: &[i64]| {
             assert_eq!(candidates(&postings, &wanted, before, most), expected);
         };

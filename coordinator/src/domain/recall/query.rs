@@ -43,7 +43,7 @@ pub struct Query {
 
 /// A key to look up.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
+pub struct Lookup {
     /// The key.
     pub key: i64,
     /// What an entry that has it gains when candidates are chosen.
@@ -104,7 +104,7 @@ impl Query {
     }
 
     /// The keys that ask for candidates: rare and heavy ones first, until their entries are [`POSTINGS`].
-    pub fn wanted(&self, scope: Scope, stats: &Stats) -> Vec<Wanted> {
+    pub fn wanted(&self, scope: Scope, stats: &Stats) -> Vec<Lookup> {
         let words = self.weights.iter().map(|(word, weight)| {
             let entries = stats.entries_with(scope, Part::Word, *word);
             (
@@ -133,7 +133,7 @@ impl Query {
                 left -= (*entries).max(1);
                 left >= 0 || first
             })
-            .map(|(_, key, weight)| Wanted { key, weight })
+            .map(|(_, key, weight)| Lookup { key, weight })
             .collect()
     }
 

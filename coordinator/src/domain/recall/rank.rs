@@ -354,7 +354,7 @@ fn kin(docs: &[&Doc], words: &[f64], best: f64) -> Vec<f64> {
 
 /// What the candidates say of a file.
 #[derive(Debug, Clone)]
-struct Told {
+struct FileEvidence {
     /// In how many of their texts each asked word stands.
     said: Vec<f64>,
     /// Words of these texts.
@@ -366,11 +366,11 @@ struct Told {
 fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let alike = query.weights.keys().map(|word| (*word, 1.0)).collect();
     let terms = Terms::new(&query.weights, &alike);
-    let none = Told {
+    let none = FileEvidence {
         said: vec![0.0; terms.gains.len()],
         length: 0.0,
     };
-    let mut files: HashMap<i64, Told> = HashMap::new();
+    let mut files: HashMap<i64, FileEvidence> = HashMap::new();
     for doc in docs {
         let text = [&doc.words.title, &doc.words.body];
         let length: usize = text.iter().map(|words| words.len()).sum();
@@ -392,7 +392,7 @@ fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
         gain * (1.0 + (all - known + 0.5) / (known + 0.5)).ln()
     };
     let gains: Vec<f64> = terms.gains.iter().enumerate().map(gain).collect();
-    let score = |told: &Told| -> f64 {
+    let score = |told: &FileEvidence| -> f64 {
         let length = 1.0 - BY_LENGTH + BY_LENGTH * told.length / mean.max(1.0);
         let said = gains.iter().zip(&told.said).filter(|(_, times)| **times > 0.0);
         said.map(|(gain, times)| gain * times * (K1 + 1.0) / (times + K1 * length))

@@ -62,14 +62,14 @@ pub struct Facts {
 
 /// What is known of a model after so many failures.
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct ModelStats {
     attempts: f64,
     done: f64,
     /// Price of an attempt, its time included. US dollars.
     price: f64,
 }
 
-impl Known {
+impl ModelStats {
     fn rate(&self, all: f64) -> f64 {
         (self.done + PRIOR * all) / (self.attempts + PRIOR)
     }
@@ -93,11 +93,11 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
         return None;
     }
     let prices = prices(models, &rows);
-    let known = |failures: usize| -> Vec<Known> {
+    let known = |failures: usize| -> Vec<ModelStats> {
         let of = |(model, price): (&&str, &f64)| {
-            let mut known = Known {
+            let mut known = ModelStats {
                 price: *price,
-                ..Known::default()
+                ..ModelStats::default()
             };
             for row in rows
                 .iter()
@@ -119,7 +119,7 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
     for tried in (0..facts.tries.max(1)).rev() {
         let known = known((facts.failures + tried).min(MOST_FAILURES));
         let pooled = pooled(&known);
-        let worth = |rate: &mut dyn FnMut(&Known) -> f64, after: f64| -> Vec<f64> {
+        let worth = |rate: &mut dyn FnMut(&ModelStats) -> f64, after: f64| -> Vec<f64> {
             known
                 .iter()
                 .map(|one| one.price + (1.0 - rate(one)) * after)
@@ -163,14 +163,14 @@ fn prices(models: &[&str], rows: &[&Outcomes]) -> Vec<f64> {
 }
 
 /// The rate of all models together.
-fn pooled(known: &[Known]) -> f64 {
+fn pooled(known: &[ModelStats]) -> f64 {
     let (done, attempts) = known.iter().fold((0.0, 0.0), |(done, attempts), one| {
         (done + one.done, attempts + one.attempts)
     });
     (done + 1.0) / (attempts + 2.0)
 }
 
-fn draw(known: &Known, pooled: f64, random: &mut StdRng) -> f64 {
+fn draw(known: &ModelStats, pooled: f64, random: &mut StdRng) -> f64 {
     let done = known.done + PRIOR * pooled;
     let not = known.attempts - known.done + PRIOR * (1.0 - pooled);
     Beta::new(done, not).map_or(pooled, |beta| beta.sample(random))
@@ -189,11 +189,11 @@ fn seed(facts: Facts) -> u64 {
 fn words(
     models: &[&str],
     (drawn, mean): (usize, usize),
-    now: &[Known],
+    now: &[ModelStats],
     expected: &[f64],
     failures: usize,
 ) -> String {
-    let Known { attempts, done, .. } = now[drawn];
+    let ModelStats { attempts, done, .. } = now[drawn];
     let after = match failures {
         0 => String::new(),
         1 => " after a failure".to_owned(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{AgentRule, DEFAULT_AGENT, Door, agents_for};
+use ralph_shared::wire::{AgentRule, DEFAULT_AGENT, Unavailable, agents_for};
 use time::OffsetDateTime;
 
 use crate::domain::failure::Pauses;
@@ -71,7 +71,7 @@ pub struct Probe {
 
 /// How an account stands whose last session failed; one that stands nowhere is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum BreakerState {
     /// Nobody may use it yet.
     Paused,
     /// As many sessions use it as may; the others wait until these got past the door.
@@ -87,18 +87,18 @@ pub fn standing(
     probe: Option<Probe>,
     (width, live): (i32, i64),
     now: OffsetDateTime,
-) -> Standing {
+) -> BreakerState {
     let tries = |probe: Probe| probe.live && now < probe.since + PATIENCE;
     if now < until {
-        return Standing::Paused;
+        return BreakerState::Paused;
     }
     let room = match width {
         ..=1 => i64::from(!probe.is_some_and(tries)),
         _ => i64::from(width) - live,
     };
     match usize::try_from(room) {
-        Ok(room @ 1..) => Standing::Free(room),
-        _ => Standing::Tried,
+        Ok(room @ 1..) => BreakerState::Free(room),
+        _ => BreakerState::Tried,
     }
 }
 
@@ -123,7 +123,7 @@ pub struct Closed {
     /// The account, where it is that which is closed.
     pub account: Option<String>,
     /// What failed.
-    pub door: Door,
+    pub door: Unavailable,
     /// What it said.
     pub reason: String,
     /// Failures in a row.
@@ -144,7 +144,7 @@ pub enum Lack {
     /// No worker of the pool has the agent; these are the ones that they have.
     Agent(BTreeSet<String>),
     /// Every worker of the pool that has it waits at its door; this one opens first.
-    Door {
+    Unavailable {
         /// Its worker.
         worker: String,
         /// Which agent.
@@ -188,7 +188,7 @@ pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Optio
         let known = here.iter().flat_map(|site| site.agents.keys().cloned());
         return Some(Lack::Agent(known.collect()));
     }
-    first.map(|(worker, agent, closed)| Lack::Door {
+    first.map(|(worker, agent, closed)| Lack::Unavailable {
         worker: worker.to_owned(),
         agent: agent.to_owned(),
         closed: closed.clone(),
@@ -253,16 +253,16 @@ mod tests {
         let check = |until, probe, now, expected| {
             assert_eq!(standing(until, probe, (1, 0), now), expected);
         };
-        check(at(1), None, NOON, Standing::Paused);
-        check(at(1), probe(true), NOON, Standing::Paused);
-        check(NOON, None, NOON, Standing::Free(1));
-        check(NOON, probe(true), at(299), Standing::Tried);
-        check(NOON, probe(false), at(1), Standing::Free(1));
-        check(NOON, probe(true), at(300), Standing::Free(1));
+        check(at(1), None, NOON, BreakerState::Paused);
+        check(at(1), probe(true), NOON, BreakerState::Paused);
+        check(NOON, None, NOON, BreakerState::Free(1));
+        check(NOON, probe(true), at(299), BreakerState::Tried);
+        check(NOON, probe(false), at(1), BreakerState::Free(1));
+        check(NOON, probe(true), at(300), BreakerState::Free(1));
         for (width, live, expected) in [
-            (2, 1, Standing::Free(1)),
-            (4, 4, Standing::Tried),
-            (8, 9, Standing::Tried),
+            (2, 1, BreakerState::Free(1)),
+            (4, 4, BreakerState::Tried),
+            (8, 9, BreakerState::Tried),
         ] {
             assert_eq!(standing(NOON, probe(true), (width, live), NOON), expected);
         }
@@ -271,7 +271,7 @@ mod tests {
     fn closed(seconds: i64) -> Closed {
         Closed {
             account: None,
-            door: Door::NotFound,
+            door: Unavailable::NotFound,
             reason: "no".to_owned(),
             failures: 1,
             until: NOON + time::Duration::seconds(seconds),
@@ -300,7 +300,7 @@ mod tests {
             assert_eq!(lack, expected, "{agent} in {pool}");
         };
         let door_of = |agent: &str, worker: &str, seconds| {
-            Some(Lack::Door {
+            Some(Lack::Unavailable {
                 worker: worker.to_owned(),
                 agent: agent.to_owned(),
                 closed: closed(seconds),

@@ -36,7 +36,7 @@ pub struct Agents<'a> {
 
 /// What a free slot offers: its worker's pools, and what it can start now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Offer {
+pub struct Capability {
     /// The pools, each once, in order.
     pub pools: Vec<String>,
     /// The agents that it can start, each once, in order.
@@ -48,7 +48,7 @@ pub struct Offer {
     pub shut: Vec<(String, SessionKind)>,
 }
 
-impl Offer {
+impl Capability {
     /// Of these pools, those of `open` agents whose account may be used. The agent's own name is its account where nothing else is
     /// said. Who tries an account offers nothing else.
     pub fn new<'a>(
@@ -105,11 +105,11 @@ impl Offer {
     }
 
     /// Everything that several workers offer in one pool.
-    pub fn of_pool<'a>(pool: &str, offers: impl IntoIterator<Item = &'a Offer>) -> Self {
+    pub fn of_pool<'a>(pool: &str, offers: impl IntoIterator<Item = &'a Capability>) -> Self {
         let mut agents: BTreeSet<&str> = BTreeSet::from([NO_AGENT]);
         let mut startable: BTreeSet<&str> = BTreeSet::new();
         let mut shut: Option<BTreeSet<(String, SessionKind)>> = None;
-        let here = |offer: &&Offer| offer.pools.iter().any(|one| one == pool);
+        let here = |offer: &&Capability| offer.pools.iter().any(|one| one == pool);
         for offer in offers.into_iter().filter(here) {
             agents.extend(offer.agents.iter().map(String::as_str));
             startable.extend(offer.startable.iter().map(String::as_str));
@@ -164,9 +164,9 @@ mod tests {
             rules: &[],
         };
         let open = ["default", "a", "b"];
-        let offer = Offer::new(&names(&["p"]), open, worker, Accounts::Only("x"));
+        let offer = Capability::new(&names(&["p"]), open, worker, Accounts::Only("x"));
         assert_eq!(offer.agents, names(&["b", "default"]));
-        let offer = Offer::new(&names(&["p"]), open, worker, Accounts::Only("y"));
+        let offer = Capability::new(&names(&["p"]), open, worker, Accounts::Only("y"));
         assert_eq!(offer.agents, names(&["a"]));
     }
 
@@ -183,7 +183,7 @@ mod tests {
                 rules: &rules,
             };
             let none = BTreeSet::new();
-            let offer = Offer::new(&names(&["p"]), open.iter().copied(), worker, Accounts::Not(&none));
+            let offer = Capability::new(&names(&["p"]), open.iter().copied(), worker, Accounts::Not(&none));
             assert_eq!(offer.agents, names(agents), "{open:?}");
             assert_eq!(offer.shut_words(), names(shut), "{open:?}");
             offer
@@ -209,7 +209,7 @@ mod tests {
                 accounts: &accounts,
                 rules: &[],
             };
-            let offer = Offer::new(
+            let offer = Capability::new(
                 &names(&["p", "p", "a"]),
                 agents.iter().copied(),
                 worker,
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_pool_offers_what_its_workers_do() {
-        let offer = |pools: &[&str], agents: &[&str]| Offer {
+        let offer = |pools: &[&str], agents: &[&str]| Capability {
             pools: names(pools),
             startable: Vec::new(),
             agents: names(agents),
@@ -244,9 +244,9 @@ mod tests {
             offer(&["p"], &["", "b"]),
             offer(&["q"], &["c"]),
         ];
-        assert_eq!(Offer::of_pool("p", &offers), offer(&["p"], &["", "a", "b"]));
-        assert_eq!(Offer::of_pool("r", &offers), offer(&["r"], &[""]));
-        let shut = |pools: &[&str], agents: &[&str], kinds: &[SessionKind]| Offer {
+        assert_eq!(Capability::of_pool("p", &offers), offer(&["p"], &["", "a", "b"]));
+        assert_eq!(Capability::of_pool("r", &offers), offer(&["r"], &[""]));
+        let shut = |pools: &[&str], agents: &[&str], kinds: &[SessionKind]| Capability {
             shut: kinds.iter().map(|kind| ("p".to_owned(), *kind)).collect(),
             ..offer(pools, agents)
         };
@@ -257,7 +257,7 @@ mod tests {
             offer(&["p"], &["", "other"]),
             offer(&["q"], &["", "default"]),
         ];
-        assert_eq!(Offer::of_pool("p", &offers).shut, [("p".to_owned(), verify)]);
-        assert!(Offer::of_pool("q", &offers).shut.is_empty());
+        assert_eq!(Capability::of_pool("p", &offers).shut, [("p".to_owned(), verify)]);
+        assert!(Capability::of_pool("q", &offers).shut.is_empty());
     }
 }

@@ -30,7 +30,7 @@ pub struct Share {
 
 /// What a look for tasks leaves to whoever got none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Left {
+pub enum Unserved {
     /// It isn't known what.
     #[default]
     Unknown,

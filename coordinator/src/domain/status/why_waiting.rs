@@ -37,12 +37,12 @@ pub struct Facts {
     /// Sessions of its feature that are live, and how many there may be.
     pub parallel: (i64, i32),
     /// Its place among those that could begin in its pool.
-    pub place: Option<Place>,
+    pub place: Option<QueuePosition>,
 }
 
 /// Where a task is in the queue of its pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Place {
+pub struct QueuePosition {
     /// The pool.
     pub pool: String,
     /// From 1; features take turns, so another one's task may go before.
@@ -64,7 +64,7 @@ pub struct Why {
     pub until: Option<OffsetDateTime>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for QueuePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             pool,
@@ -176,7 +176,7 @@ mod tests {
         // From what passes first to what holds longest: each is told before those above it.
         let mut facts = Facts {
             opens: Some(now),
-            place: Some(Place {
+            place: Some(QueuePosition {
                 pool: "default".to_owned(),
                 position: 3,
                 of: 14,

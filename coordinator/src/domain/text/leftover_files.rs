@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ralph_shared::wire::Left;
+use ralph_shared::wire::LeftoverFiles;
 
 /// How many files are named.
 const NAMED: usize = 20;
@@ -10,7 +10,7 @@ const NAMED: usize = 20;
 const NAME_CHARS: usize = 200;
 
 /// What was left, where it is, and for how long.
-pub fn words(left: &Left, worker: &str) -> String {
+pub fn words(left: &LeftoverFiles, worker: &str) -> String {
     let files = if left.files == 1 { "file" } else { "files" };
     let mut words = format!(
         "it left {} {files} ({}) in its folder: ",
@@ -68,7 +68,7 @@ mod tests {
             path: path.to_owned(),
             bytes,
         };
-        let mut left = Left {
+        let mut left = LeftoverFiles {
             path: Some("/data/kept/d".to_owned()),
             days: 7,
             files: 3,

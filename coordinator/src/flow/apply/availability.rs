@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{ClosedDoor, Door, Ended, SessionReport};
+use ralph_shared::wire::{ClosedAgent, Ended, SessionReport, Unavailable};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::failure::silence::Meaning;
-use crate::domain::failure::{Failure, Told};
+use crate::domain::failure::{Audience, Failure};
 use crate::domain::outcome::Judgement;
 use crate::domain::states::Outcome;
 use crate::store;
@@ -22,7 +22,7 @@ const TOLD_AT_DOOR: i32 = 3;
 
 /// What a batch of reports tells of them.
 #[derive(Debug, Default)]
-pub(super) struct Doors {
+pub(super) struct AvailabilityChanges {
     /// Tasks whose sessions failed there, each with its agent, and why.
     at_door: Vec<(TaskId, String, String)>,
     /// Tasks whose sessions got past it, each with its agent.
@@ -35,7 +35,7 @@ pub(super) struct Doors {
     failed: BTreeMap<String, Failed>,
 }
 
-impl Doors {
+impl AvailabilityChanges {
     /// Notes how a session began.
     pub(super) fn note(
         &mut self,
@@ -49,14 +49,14 @@ impl Doors {
             self.empty.push((account.clone(), dispatch.task.0));
         }
         match judgement.failure.map(Failure::policy) {
-            Some(policy) if policy.told == Told::Pool => {
+            Some(policy) if policy.told == Audience::Pool => {
                 let reason = judgement.reason.clone().unwrap_or_default();
                 if policy.account.is_some() && !account.is_empty() {
                     let (door, message) = match &session.ended {
-                        Ended::Door { door, message } => (*door, message.as_str()),
-                        _ => (Door::Empty, reason.as_str()),
+                        Ended::Unavailable { door, message } => (*door, message.as_str()),
+                        _ => (Unavailable::Empty, reason.as_str()),
                     };
-                    let end = message.floor_char_boundary(ClosedDoor::SAID_BYTES);
+                    let end = message.floor_char_boundary(ClosedAgent::SAID_BYTES);
                     let failed = Failed {
                         account: account.clone(),
                         door,
@@ -104,6 +104,6 @@ impl Doors {
 fn tells_nothing(outcome: Outcome) -> bool {
     matches!(
         outcome,
-        Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Door
+        Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Unavailable
     )
 }

@@ -24,7 +24,7 @@ use crate::domain::routing::strategy;
 use crate::domain::run::{Run, Spent};
 use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::text::document::document;
-use crate::flow::apply::availability::Doors;
+use crate::flow::apply::availability::AvailabilityChanges;
 use crate::flow::memory::capture::{self, Captured};
 use crate::flow::{memory::distill, submit::agent_graph};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
@@ -70,12 +70,12 @@ pub(super) struct Batch<'a> {
     /// Graphs that become tasks of the feature; the session's own task is done then.
     pub grown: Vec<(TaskId, String)>,
     /// What sessions answered that merge learnings.
-    pub distilled: Vec<distill::Answer>,
+    pub distilled: Vec<distill::MergedLearnings>,
     /// Reviews that land: what they ask for becomes tasks.
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
     /// What its sessions tell of their agents' doors.
-    pub doors: Doors,
+    pub doors: AvailabilityChanges,
     /// What is known of the accounts whose turns were empty.
     pub silences: HashMap<String, Silence>,
     /// Models that agents asked for; `None` where the attempt that had one is over.
@@ -148,7 +148,7 @@ impl<'a> Batch<'a> {
             written: Vec::new(),
             next_models: Vec::new(),
             if_refused: HashMap::new(),
-            doors: Doors::default(),
+            doors: AvailabilityChanges::default(),
             silences: HashMap::new(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
@@ -297,7 +297,7 @@ impl Batch<'_> {
                 self.captured
                     .learn(&source, &sigils, &session.snapshot.files_changed);
             } else if judgement.outcome == Outcome::Done {
-                self.distilled.push(distill::Answer {
+                self.distilled.push(distill::MergedLearnings {
                     task: task.id,
                     source: source.clone(),
                     learnings: sigils.learnings.clone(),

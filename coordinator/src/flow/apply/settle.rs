@@ -28,19 +28,19 @@ pub struct Incoming {
     /// The agent's whole message text.
     pub text: String,
     /// What was found out about it before its transaction.
-    known: Option<Known>,
+    known: Option<DispatchFacts>,
 }
 
 /// What never changes of a dispatch.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct DispatchOrigin {
     task: TaskId,
     feature: FeatureId,
     run: RunId,
     kind: SessionKind,
 }
 
-impl From<&Dispatch> for Place {
+impl From<&Dispatch> for DispatchOrigin {
     fn from(dispatch: &Dispatch) -> Self {
         Self {
             task: dispatch.task,
@@ -53,8 +53,8 @@ impl From<&Dispatch> for Place {
 
 /// Where its dispatch belongs, and what its text says.
 #[derive(Debug, Clone)]
-struct Known {
-    place: Place,
+struct DispatchFacts {
+    place: DispatchOrigin,
     sigils: Arc<Sigils>,
 }
 
@@ -72,12 +72,12 @@ impl Incoming {
     pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
         match &self.known {
             Some(known) => Arc::clone(&known.sigils),
-            None => Arc::new(said(settings, Place::from(dispatch), &self.text)),
+            None => Arc::new(said(settings, DispatchOrigin::from(dispatch), &self.text)),
         }
     }
 }
 
-fn said(settings: &Settings, place: Place, text: &str) -> Sigils {
+fn said(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigils {
     let context = sigil::Context {
         kind: place.kind,
         task_id: &place.task.short(),
@@ -98,10 +98,13 @@ pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -
 async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = batch.iter().map(|one| one.report.dispatch.0).collect();
     let read = store::dispatch::read(&mut *db.acquire().await?, &ids).await?;
-    let places: HashMap<DispatchId, Place> = read.iter().map(|one| (one.id, Place::from(one))).collect();
+    let places: HashMap<DispatchId, DispatchOrigin> = read
+        .iter()
+        .map(|one| (one.id, DispatchOrigin::from(one)))
+        .collect();
     for one in batch {
         if let Some(&place) = places.get(&one.report.dispatch) {
-            one.known = Some(Known {
+            one.known = Some(DispatchFacts {
                 sigils: Arc::new(said(settings, place, &one.text)),
                 place,
             });
@@ -315,7 +318,7 @@ async fn within(
     signals: &mut Signals,
 ) -> sqlx::Result<Vec<Fate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
-    let known: Option<Vec<Place>> = incoming
+    let known: Option<Vec<DispatchOrigin>> = incoming
         .iter()
         .map(|one| one.known.as_ref().map(|known| known.place))
         .collect();
@@ -323,7 +326,7 @@ async fn within(
         Some(known) => known,
         None => {
             let read = store::dispatch::read(tx, &ids).await?;
-            read.iter().map(Place::from).collect()
+            read.iter().map(DispatchOrigin::from).collect()
         }
     };
     let features: BTreeSet<FeatureId> = named.iter().map(|d| d.feature).collect();

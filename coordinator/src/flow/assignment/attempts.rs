@@ -34,14 +34,19 @@ pub(in crate::flow) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
 fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
     let work = dispatches.iter().rev().find(|d| d.kind.begins_attempt())?;
     // A failure at the door is nobody's attempt (SPEC 7.3); what a person said of it counts all the same.
-    if work.outcome == Outcome::Door && work.feedback.is_none() {
+    if work.outcome == Outcome::Unavailable && work.feedback.is_none() {
         return None;
     }
     // What came to nothing and was done again, a verification or an integration, is judged by how that ended.
     let last = |kind: SessionKind| {
         let judges = dispatches.iter().rev().filter(move |d| d.kind == kind);
         judges
-            .filter(|d| !matches!(d.outcome, Outcome::Lost | Outcome::Door | Outcome::Interrupted))
+            .filter(|d| {
+                !matches!(
+                    d.outcome,
+                    Outcome::Lost | Outcome::Unavailable | Outcome::Interrupted
+                )
+            })
             .take(1)
     };
     let against = last(SessionKind::Integrate)

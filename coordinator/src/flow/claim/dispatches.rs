@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::domain::budget::levels::Levels;
 use crate::domain::routing::strategy;
-use crate::domain::scheduling::availability::Standing;
-use crate::domain::scheduling::fairness::Left;
+use crate::domain::scheduling::availability::BreakerState;
+use crate::domain::scheduling::fairness::Unserved;
 use crate::flow::Settings;
 use crate::flow::claim::matching::{Asking, Deal, Dealt, deal};
 use crate::flow::claim::opened::Opened;
@@ -26,13 +26,13 @@ const RETRY_AFTER_MS: u64 = 1_000;
 
 /// What a batch of claims gets.
 #[derive(Debug)]
-pub(in crate::flow) struct Taken {
+pub(in crate::flow) struct ClaimedBatch {
     /// The answers, where nothing was opened.
     pub answers: Vec<ClaimAnswer>,
     /// Dispatches that are new, or live since the claim came before, with the index of their claim.
     pub opened: Vec<(usize, Opened)>,
     /// Why claims got nothing, by their index; a missing one is unknown.
-    pub unmet: HashMap<usize, Left>,
+    pub unmet: HashMap<usize, Unserved>,
 }
 
 /// Takes tasks for claims and opens their dispatches, under the lock on claims.
@@ -40,7 +40,7 @@ pub(in crate::flow) async fn take(
     tx: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-) -> sqlx::Result<Taken> {
+) -> sqlx::Result<ClaimedBatch> {
     let names: HashSet<&str> = claims.iter().map(|claim| claim.worker.as_str()).collect();
     let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
     let (rows, any_door, any_budget) = store::worker::claimers(tx, &names).await?;
@@ -56,7 +56,7 @@ pub(in crate::flow) async fn take(
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let waits = accounts
         .iter()
-        .filter(|one| !matches!(one.standing, Standing::Free(_)));
+        .filter(|one| !matches!(one.standing, BreakerState::Free(_)));
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
     let mut free = Vec::new();
     // One that was sent again while it waited here gets what its first one gets.
@@ -95,7 +95,7 @@ pub(in crate::flow) async fn take(
         let same = same.map(|(_, same)| (index, same.clone()));
         opened.extend(same.into_iter().collect::<Vec<_>>());
     }
-    Ok(Taken {
+    Ok(ClaimedBatch {
         answers,
         opened,
         unmet,

@@ -10,20 +10,20 @@ use ralph_shared::wire::{AgentRule, ClaimRequest, DEFAULT_AGENT, Share, agent_fo
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::budget::levels::{Level, Levels, Place};
+use crate::domain::budget::levels::{Level, Levels, SessionScope};
 use crate::domain::budget::{Purse, Usual};
 use crate::domain::routing::adaptive::{self, Outcomes};
 use crate::domain::routing::strategy::{self, Strategy};
-use crate::domain::scheduling::availability::Standing;
-use crate::domain::scheduling::capability::{Accounts, Agents, Offer};
-use crate::domain::scheduling::fairness::Left;
+use crate::domain::scheduling::availability::BreakerState;
+use crate::domain::scheduling::capability::{Accounts, Agents, Capability};
+use crate::domain::scheduling::fairness::Unserved;
 use crate::flow::claim::selection::Budget;
 use crate::flow::{Settings, claim::selection};
 use crate::store;
 use crate::store::availability::Account;
 use crate::store::budget::Tasks;
 use crate::store::dispatch::context::ModelFacts;
-use crate::store::queue::ready::Taken;
+use crate::store::queue::ready::Dequeued;
 use crate::store::worker::Claimer;
 
 /// Looks of one claim, each behind what the ones before couldn't start; what lies behind the last is looked at by a later claim.
@@ -38,7 +38,7 @@ pub(in crate::flow) struct Dealt {
     /// Which of the claims.
     pub index: usize,
     /// The task.
-    pub taken: Taken,
+    pub taken: Dequeued,
     /// Its run.
     pub run: RunId,
     /// What its session gets.
@@ -64,7 +64,7 @@ pub(in crate::flow) struct Deal {
     /// Tasks.
     pub dealt: Vec<Dealt>,
     /// What there is for those who got none; of who isn't listed it isn't known.
-    pub unmet: HashMap<usize, Left>,
+    pub unmet: HashMap<usize, Unserved>,
 }
 
 /// Those who ask.
@@ -82,14 +82,14 @@ impl Asking<'_> {
     }
 
     /// What the slot of a claim offers.
-    fn offer(&self, index: usize, accounts: Accounts<'_>) -> Option<Offer> {
+    fn offer(&self, index: usize, accounts: Accounts<'_>) -> Option<Capability> {
         let (claim, worker) = (&self.claims[index], self.worker(index)?);
         let agents = Agents {
             accounts: &worker.accounts,
             rules: &worker.rules,
         };
         let open = claim.agents.iter().map(String::as_str);
-        Some(Offer::new(&claim.pools, open, agents, accounts))
+        Some(Capability::new(&claim.pools, open, agents, accounts))
     }
 }
 
@@ -104,11 +104,11 @@ pub(in crate::flow) async fn deal(
 ) -> sqlx::Result<Deal> {
     let mut deal = Deal::default();
     for account in accounts {
-        let Standing::Free(mut room) = account.standing else {
+        let BreakerState::Free(mut room) = account.standing else {
             continue;
         };
         let only = Accounts::Only(&account.account);
-        let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
+        let mut offers: BTreeMap<Capability, Vec<usize>> = BTreeMap::new();
         for &index in &free {
             let offer = asking
                 .offer(index, only)
@@ -134,7 +134,7 @@ pub(in crate::flow) async fn deal(
     }
     let mut closed: BTreeSet<String> = accounts.iter().map(|one| one.account.clone()).collect();
     closed.extend(levels.empty_accounts().cloned());
-    let mut offers: BTreeMap<Offer, Vec<usize>> = BTreeMap::new();
+    let mut offers: BTreeMap<Capability, Vec<usize>> = BTreeMap::new();
     for index in free {
         if let Some(offer) = asking.offer(index, Accounts::Not(&closed)) {
             offers.entry(offer).or_default().push(index);
@@ -155,18 +155,18 @@ async fn give(
     conn: &mut PgConnection,
     settings: &Settings,
     asking: Asking<'_>,
-    offer: &Offer,
+    offer: &Capability,
     indices: Vec<usize>,
     (Deal { dealt, unmet }, levels): (&mut Deal, &mut Levels),
 ) -> sqlx::Result<()> {
-    let mut left = Left::Unknown;
+    let mut left = Unserved::Unknown;
     let mut is_sure = true;
     let mut indices = VecDeque::from(indices);
     for _ in 0..LOOKS {
         if indices.is_empty() {
             break;
         }
-        let took: Vec<Taken> = dealt.iter().map(|one| one.taken.clone()).collect();
+        let took: Vec<Dequeued> = dealt.iter().map(|one| one.taken.clone()).collect();
         let took = selection::take(conn, offer, indices.len(), &took, &settings.turns, levels).await?;
         left = took.left;
         let mut budgets = took.budgets;
@@ -213,7 +213,7 @@ async fn give(
             let account = accounts
                 .zip(agent)
                 .and_then(|(accounts, agent)| accounts.get(&agent).cloned());
-            let place = Place {
+            let place = SessionScope {
                 task: taken.task,
                 feature: taken.feature,
                 account: account.as_deref(),
@@ -243,7 +243,7 @@ async fn give(
         store::queue::ready::put_back(conn, &back, LEFT_MS).await?;
     }
     if !is_sure {
-        left = Left::Unknown;
+        left = Unserved::Unknown;
     }
     unmet.extend(indices.into_iter().map(|index| (index, left)));
     Ok(())
@@ -252,7 +252,7 @@ async fn give(
 /// How many more sessions may begin with the keys of what was taken, those left out that were dealt already.
 async fn rooms(
     conn: &mut PgConnection,
-    taken: &[(Taken, RunId)],
+    taken: &[(Dequeued, RunId)],
     dealt: &[Dealt],
 ) -> sqlx::Result<HashMap<String, i64>> {
     let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
@@ -275,7 +275,7 @@ fn share(
     facts: Option<&ModelFacts>,
     kind: SessionKind,
     budget: Option<&mut Budget>,
-    (levels, place): (&mut Levels, &Place<'_>),
+    (levels, place): (&mut Levels, &SessionScope<'_>),
 ) -> Option<Share> {
     let Some(budget) = budget.filter(|_| kind.has_agent()) else {
         return Some(Share::default());

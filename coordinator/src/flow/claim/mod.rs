@@ -19,11 +19,11 @@ use sqlx::PgPool;
 
 use super::guard::{guarded, is_away};
 use super::{Settings, Signals, apply};
-use crate::domain::scheduling::fairness::Left;
+use crate::domain::scheduling::fairness::Unserved;
 use crate::faults;
 use crate::flow::assignment::context;
 use crate::flow::assignment::prompt_log::Sent;
-use crate::flow::claim::dispatches::{Taken, take};
+use crate::flow::claim::dispatches::{ClaimedBatch, take};
 use crate::flow::claim::opened::Opened;
 use crate::store;
 
@@ -33,7 +33,7 @@ pub struct Answered {
     /// The answers.
     pub answers: Vec<ClaimAnswer>,
     /// Why claims got nothing, by their index; a missing one is unknown.
-    pub unmet: HashMap<usize, Left>,
+    pub unmet: HashMap<usize, Unserved>,
     /// What was sent with them; to be kept after they went out.
     pub sent: Sent,
     /// Signals of attempts that ended since their assignment could not be built.
@@ -72,7 +72,7 @@ pub async fn answer<T: Send>(
         tx.commit().await?;
         Ok(taken)
     });
-    let Taken {
+    let ClaimedBatch {
         mut answers,
         opened,
         unmet,

@@ -8,11 +8,11 @@ use ralph_shared::ids::FeatureId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::scheduling::capability::Offer;
+use crate::domain::scheduling::capability::Capability;
 use crate::domain::scheduling::paths::{self, Admission};
 use crate::flow::Signals;
 use crate::store;
-use crate::store::queue::ready::Taken;
+use crate::store::queue::ready::Dequeued;
 
 /// Ready tasks that one look reads beyond those that may begin.
 const AHEAD: i64 = 256;
@@ -23,11 +23,11 @@ const LOOKS: usize = 8;
 /// transaction took before.
 pub(in crate::flow) async fn take(
     conn: &mut PgConnection,
-    offer: &Offer,
+    offer: &Capability,
     feature: FeatureId,
     n: u32,
     took: &[Uuid],
-) -> sqlx::Result<Vec<Taken>> {
+) -> sqlx::Result<Vec<Dequeued>> {
     let mut busy = store::queue::path_holds::busy(conn, feature, took).await?;
     let mut waiting = store::queue::path_holds::waiting(conn, feature).await?;
     let mut taken = Vec::new();

@@ -12,22 +12,22 @@ use uuid::Uuid;
 
 use crate::domain::budget::levels::Levels;
 use crate::domain::budget::{Purse, Usual};
-use crate::domain::scheduling::capability::Offer;
-use crate::domain::scheduling::fairness::{Left, Share, Turns, divide};
+use crate::domain::scheduling::capability::Capability;
+use crate::domain::scheduling::fairness::{Share, Turns, Unserved, divide};
 use crate::flow::claim::path_holds;
 use crate::store;
 use crate::store::queue::features::Claimable;
-use crate::store::queue::ready::Taken;
+use crate::store::queue::ready::Dequeued;
 
 /// What a look took.
 #[derive(Debug)]
 pub(in crate::flow) struct Took {
     /// The tasks, each with its run.
-    pub tasks: Vec<(Taken, RunId)>,
+    pub tasks: Vec<(Dequeued, RunId)>,
     /// What their runs have left for sessions.
     pub budgets: HashMap<RunId, Budget>,
     /// What there is for slots that got none.
-    pub left: Left,
+    pub left: Unserved,
 }
 
 /// What a run has left for sessions that begin.
@@ -55,9 +55,9 @@ impl From<&Claimable> for Budget {
 /// later, so the rows don't count it yet.
 pub(in crate::flow) async fn take(
     conn: &mut PgConnection,
-    offer: &Offer,
+    offer: &Capability,
     slots: usize,
-    before: &[Taken],
+    before: &[Dequeued],
     turns: &Mutex<Turns>,
     levels: &Levels,
 ) -> sqlx::Result<Took> {
@@ -107,10 +107,10 @@ pub(in crate::flow) async fn take(
     // What waits for a key may begin when a session ends, as what waits for room.
     let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
     let left = match features.values().all(is_over) {
-        true => Left::Nothing,
-        false => Left::NoRoom,
+        true => Unserved::Nothing,
+        false => Unserved::NoRoom,
     };
-    let with_run = |task: Taken| features.get(&task.feature).map(|f| f.run).map(|run| (task, run));
+    let with_run = |task: Dequeued| features.get(&task.feature).map(|f| f.run).map(|run| (task, run));
     Ok(Took {
         tasks: taken.into_iter().filter_map(with_run).collect(),
         budgets,
@@ -156,7 +156,7 @@ fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
 }
 
 /// Counts what was taken like the dispatches that it will be.
-fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Taken]) {
+fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Dequeued]) {
     for one in taken {
         if let Some(feature) = features.get_mut(&one.feature) {
             let needs_room = !matches!(one.kind, SessionKind::Integrate | SessionKind::Check);
@@ -168,12 +168,12 @@ fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Taken]) {
 
 async fn take_shares(
     conn: &mut PgConnection,
-    offer: &Offer,
+    offer: &Capability,
     features: &BTreeMap<FeatureId, Claimable>,
     given: &[(FeatureId, u32)],
-    before: &[Taken],
-    taken: &[Taken],
-) -> sqlx::Result<Vec<Taken>> {
+    before: &[Dequeued],
+    taken: &[Dequeued],
+) -> sqlx::Result<Vec<Dequeued>> {
     let (apart, shares): (Vec<_>, Vec<_>) = given
         .iter()
         .copied()
@@ -195,7 +195,7 @@ async fn take_shares(
 }
 
 /// What is left of the features' room. Who gave less than it was asked for has nothing more that is ready; returns these.
-fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Taken]) -> Vec<FeatureId> {
+fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Dequeued]) -> Vec<FeatureId> {
     let mut counts: HashMap<FeatureId, u32> = HashMap::new();
     for one in got {
         *counts.entry(one.feature).or_default() += 1;

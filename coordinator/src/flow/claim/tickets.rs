@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::{PgConnection, PgPool};
 
 use crate::bus::{Bus, TICKET_WINDOW};
-use crate::domain::scheduling::availability::Standing;
-use crate::domain::scheduling::capability::{Accounts, Agents, Offer};
+use crate::domain::scheduling::availability::BreakerState;
+use crate::domain::scheduling::capability::{Accounts, Agents, Capability};
 use crate::flow::{Settings, claim::selection};
 use crate::store;
 
@@ -38,7 +38,7 @@ pub async fn top_up(
     }
     let mut wanted = Vec::with_capacity(pools.len());
     for pool in &pools {
-        let offer = Offer::of_pool(pool, &offers);
+        let offer = Capability::of_pool(pool, &offers);
         wanted.push((pool.clone(), startable(&mut tx, &offer).await?));
     }
     if wanted.iter().all(|(_, n)| *n == 0) {
@@ -63,12 +63,12 @@ pub async fn top_up(
 }
 
 /// What the living workers offer. What all of them wait for the door of needs no ticket: their slots ask by themselves.
-async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Offer>> {
+async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Capability>> {
     let closed = store::availability::not_open(conn).await?;
     // Whoever asks first may try one whose pause ended.
     let waits = closed
         .into_iter()
-        .filter(|account| !matches!(account.standing, Standing::Free(_)));
+        .filter(|account| !matches!(account.standing, BreakerState::Free(_)));
     let closed: BTreeSet<String> = waits.map(|account| account.account).collect();
     let workers = store::worker::list(conn, settings.lease_ms()).await?;
     Ok(workers
@@ -82,13 +82,13 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
                 rules: &worker.rules,
             };
             let open = open.map(String::as_str);
-            Offer::new(&worker.pools, open, agents, Accounts::Not(&closed))
+            Capability::new(&worker.pools, open, agents, Accounts::Not(&closed))
         })
         .collect())
 }
 
 /// How many tasks a claim that offers this would get now, at most [`TICKET_WINDOW`].
-async fn startable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<i64> {
+async fn startable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<i64> {
     let features = store::queue::features::claimable(conn, offer).await?;
     let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();
     selection::keep_within(&mut features);

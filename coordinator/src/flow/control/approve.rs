@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::domain::failure::retry::Trouble;
 use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::flow::cascade::{self, Features, moved};
-use crate::flow::control::{By, Steered};
+use crate::flow::control::{By, CommandOutcome};
 use crate::flow::{
     Signals,
     finish::{self, resume},
@@ -30,7 +30,7 @@ pub async fn approve(
     id: TaskId,
     by: impl Into<By<'_>>,
     why: Option<&str>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let by = by.into();
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -38,10 +38,10 @@ pub async fn approve(
         return Ok((done, signals));
     }
     let Some((mut features, mut task)) = cascade::lock_task(&mut tx, id).await? else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let feature = task.feature;
-    let refused = |why: String, signals| Ok((Steered::Refused(why), signals));
+    let refused = |why: String, signals| Ok((CommandOutcome::Refused(why), signals));
     if task.state != TaskState::NeedsReview {
         let state = task.state.as_str();
         return refused(
@@ -103,7 +103,7 @@ pub async fn approve(
     }
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }
 
 /// The result of a step counts: a text that was stored already, or a graph that becomes tasks now.
@@ -113,7 +113,7 @@ async fn step(
     mut task: Task,
     by: By<'_>,
     why: Option<&str>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let (id, feature) = (task.id, task.feature);
     let texts = store::feature::texts(&mut tx, feature).await?.unwrap_or_default();
@@ -126,12 +126,12 @@ async fn step(
         let why = format!(
             "no session of {id} left a {result} that could be approved; `task retry {id}` tries again"
         );
-        return Ok((Steered::Refused(why), signals));
+        return Ok((CommandOutcome::Refused(why), signals));
     };
     if task.role == SessionKind::Build {
         let children = match agent_graph::grow(&mut tx, &task, &text).await? {
             Ok(children) => children,
-            Err(problem) => return Ok((Steered::Refused(problem), signals)),
+            Err(problem) => return Ok((CommandOutcome::Refused(problem), signals)),
         };
         if let Some(held) = features.get_mut(&feature) {
             for child in &children {
@@ -159,5 +159,5 @@ async fn step(
     }
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }

@@ -5,7 +5,7 @@ use ralph_shared::wire::EndReason;
 use sqlx::PgPool;
 
 use super::super::{Signals, finish};
-use super::command::{By, Steered};
+use super::command::{By, CommandOutcome};
 use crate::domain::states::TaskState;
 use crate::flow::control::subtasks;
 use crate::store;
@@ -16,7 +16,7 @@ pub async fn interrupt(
     id: TaskId,
     by: impl Into<By<'_>>,
     feedback: Option<&str>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let by = by.into();
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -24,7 +24,7 @@ pub async fn interrupt(
         return Ok((done, signals));
     }
     let Some(feature) = store::task::feature_of(&mut tx, id).await? else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let ending =
         finish::end_sessions(&mut tx, feature, Some(id), EndReason::Interrupted, &mut signals).await?;
@@ -38,7 +38,7 @@ pub async fn interrupt(
             let runs = |state| state == TaskState::InProgress;
             subtasks::refer(&mut tx, id, "interrupt", runs).await?
         };
-        return Ok((Steered::Refused(why), signals));
+        return Ok((CommandOutcome::Refused(why), signals));
     }
     if let Some(words) = feedback {
         store::dispatch::note_feedback(&mut tx, id, words).await?;
@@ -46,36 +46,41 @@ pub async fn interrupt(
     store::task::log(&mut tx, id, by.actor, "interrupt", feedback).await?;
     by.note(&mut tx, ending).await?;
     tx.commit().await?;
-    Ok((Steered::Done(ending), signals))
+    Ok((CommandOutcome::Done(ending), signals))
 }
 
 /// Notes what the next session of a task should know; what runs goes on.
-pub async fn feedback(db: &PgPool, id: TaskId, by: impl Into<By<'_>>, words: &str) -> sqlx::Result<Steered> {
+pub async fn feedback(
+    db: &PgPool,
+    id: TaskId,
+    by: impl Into<By<'_>>,
+    words: &str,
+) -> sqlx::Result<CommandOutcome> {
     let by = by.into();
     let mut tx = db.begin().await?;
     if let Some(done) = by.done(&mut tx).await? {
         return Ok(done);
     }
     let Some(task) = store::task::lock(&mut tx, &[id.0]).await?.pop() else {
-        return Ok(Steered::NotFound);
+        return Ok(CommandOutcome::NotFound);
     };
     if task.state.is_resolved() {
-        return Ok(Steered::Refused(format!(
+        return Ok(CommandOutcome::Refused(format!(
             "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` does it again",
             task.state.as_str()
         )));
     }
     if task.children > 0 {
         let why = subtasks::refer(&mut tx, id, "feedback", |_| true).await?;
-        return Ok(Steered::Refused(why));
+        return Ok(CommandOutcome::Refused(why));
     }
     if !store::dispatch::note_feedback(&mut tx, id, words).await? {
-        return Ok(Steered::Refused(format!(
+        return Ok(CommandOutcome::Refused(format!(
             "no session of {id} has begun yet; `task edit {id}` changes what the first one is told"
         )));
     }
     store::task::log(&mut tx, id, by.actor, "feedback", Some(words)).await?;
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
-    Ok(Steered::Done(1))
+    Ok(CommandOutcome::Done(1))
 }

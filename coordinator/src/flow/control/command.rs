@@ -10,7 +10,7 @@ use crate::store::task::Task;
 
 /// What came of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Steered {
+pub enum CommandOutcome {
     /// It was done; so many tasks or sessions were concerned.
     Done(usize),
     /// Nothing of that id.
@@ -42,12 +42,12 @@ impl<'a> From<&'a str> for By<'a> {
 
 impl By<'_> {
     /// What the request came to if it was done before.
-    pub(in crate::flow) async fn done(self, conn: &mut PgConnection) -> sqlx::Result<Option<Steered>> {
+    pub(in crate::flow) async fn done(self, conn: &mut PgConnection) -> sqlx::Result<Option<CommandOutcome>> {
         let Some(request) = self.request else {
             return Ok(None);
         };
         let count = store::idempotency::done(conn, request).await?;
-        Ok(count.map(|count| Steered::Done(usize::try_from(count).unwrap_or(0))))
+        Ok(count.map(|count| CommandOutcome::Done(usize::try_from(count).unwrap_or(0))))
     }
 
     /// Notes within its transaction that the request is done.

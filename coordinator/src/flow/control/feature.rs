@@ -7,7 +7,7 @@ use ralph_shared::wire::EndReason;
 use sqlx::PgPool;
 
 use super::super::{Signals, cascade, finish, integrate, submit};
-use super::command::{By, Steered};
+use super::command::{By, CommandOutcome};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::domain::status::suggestion::{self, FeatureVerb};
@@ -35,7 +35,7 @@ pub async fn feature(
     db: &PgPool,
     id: FeatureId,
     command: &FeatureCommand,
-) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Option<RunId>, Signals)> {
     feature_by(db, id, command, "".into()).await
 }
 
@@ -45,7 +45,7 @@ pub async fn feature_by(
     id: FeatureId,
     command: &FeatureCommand,
     by: By<'_>,
-) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Option<RunId>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let new = by.request.map_or_else(RunId::new, RunId);
@@ -55,10 +55,10 @@ pub async fn feature_by(
     }
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(held) = features.get_mut(&id) else {
-        return Ok((Steered::NotFound, None, signals));
+        return Ok((CommandOutcome::NotFound, None, signals));
     };
     let (name, stood) = (held.name.clone(), held.state);
-    let refused = |verb: FeatureVerb| Steered::Refused(suggestion::of_feature(verb, stood, &name));
+    let refused = |verb: FeatureVerb| CommandOutcome::Refused(suggestion::of_feature(verb, stood, &name));
     let mut run = None;
     match command {
         FeatureCommand::Run(settings) => {
@@ -68,7 +68,7 @@ pub async fn feature_by(
             }
             by.note(&mut tx, 1).await?;
             tx.commit().await?;
-            return Ok((Steered::Done(1), run, signals));
+            return Ok((CommandOutcome::Done(1), run, signals));
         }
         FeatureCommand::Build(settings) | FeatureCommand::Review(settings) => {
             let started = match command {
@@ -79,9 +79,9 @@ pub async fn feature_by(
                 Ok(run) => {
                     by.note(&mut tx, 1).await?;
                     tx.commit().await?;
-                    (Steered::Done(1), Some(run), signals)
+                    (CommandOutcome::Done(1), Some(run), signals)
                 }
-                Err(why) => (Steered::Refused(why), None, Signals::default()),
+                Err(why) => (CommandOutcome::Refused(why), None, Signals::default()),
             });
         }
         FeatureCommand::Pause if held.state == FeatureState::Running => {
@@ -124,5 +124,5 @@ pub async fn feature_by(
     }
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
-    Ok((Steered::Done(1), run, signals))
+    Ok((CommandOutcome::Done(1), run, signals))
 }

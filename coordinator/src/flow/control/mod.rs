@@ -24,7 +24,7 @@ mod task;
 
 pub use crate::flow::control::chat::{feedback, interrupt};
 pub(super) use crate::flow::control::subtasks::refer;
-pub use command::{By, Steered, TaskCommand};
+pub use command::{By, CommandOutcome, TaskCommand};
 pub use feature::{FeatureCommand, feature, feature_by};
 pub use task::task;
 pub(super) use task::{fence_off, task_in};

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::super::cascade::{self, Features, moved};
 use super::super::{Signals, finish, integrate};
-use super::command::{By, Steered, TaskCommand};
+use super::command::{By, CommandOutcome, TaskCommand};
 use super::proposal;
 use crate::domain::states::{FeatureState, TaskState, Verification};
 use crate::domain::status::suggestion;
@@ -29,14 +29,14 @@ pub async fn task(
     command: TaskCommand,
     by: impl Into<By<'_>>,
     why: Option<&str>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let by = by.into();
     let mut tx = db.begin().await?;
     if let Some(done) = by.done(&mut tx).await? {
         return Ok((done, Signals::default()));
     }
     let mut steered = task_in(&mut tx, id, command, by.actor, why).await?;
-    if let Steered::Done(count) = steered.0 {
+    if let CommandOutcome::Done(count) = steered.0 {
         if by.resumes
             && let Some(feature) = store::task::feature_of(&mut tx, id).await?
         {
@@ -56,19 +56,19 @@ pub(in crate::flow) async fn task_in(
     command: TaskCommand,
     actor: &str,
     why: Option<&str>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let Some((mut features, mut task)) = cascade::lock_task(tx, id).await? else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let feature = task.feature;
     if command.is_for_parts(&task) {
         let why = subtasks::refer(tx, id, command.verb(), |part| command.fits(part)).await?;
-        return Ok((Steered::Refused(why), signals));
+        return Ok((CommandOutcome::Refused(why), signals));
     }
     let to = match command.target(&task) {
         Ok(to) => to,
-        Err(reason) => return Ok((Steered::Refused(reason), signals)),
+        Err(reason) => return Ok((CommandOutcome::Refused(reason), signals)),
     };
     if command.tries_again()
         && let Some(held) = features.get_mut(&feature)
@@ -76,7 +76,7 @@ pub(in crate::flow) async fn task_in(
         match held.state {
             FeatureState::Cancelled => {
                 let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
-                return Ok((Steered::Refused(why), signals));
+                return Ok((CommandOutcome::Refused(why), signals));
             }
             // There is something to run again.
             FeatureState::Done => held.state = FeatureState::Ready,
@@ -92,7 +92,7 @@ pub(in crate::flow) async fn task_in(
             "its parent {parent} is {} already; submit the work anew",
             state.as_str()
         );
-        return Ok((Steered::Refused(reason), signals));
+        return Ok((CommandOutcome::Refused(reason), signals));
     }
     if let Some(decided) = store::git::integration::open_of_tasks(tx, &[id.0]).await?.first() {
         let held = features.get(&feature);
@@ -107,7 +107,7 @@ pub(in crate::flow) async fn task_in(
                 }
                 None => "its integration is decided and being pushed; try again in a moment".to_owned(),
             };
-            return Ok((Steered::Refused(reason), signals));
+            return Ok((CommandOutcome::Refused(reason), signals));
         }
         let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn);
         store::git::integration::close(tx, &withdrawn).await?;
@@ -115,19 +115,19 @@ pub(in crate::flow) async fn task_in(
     if task.role == SessionKind::Git
         && let Some(reason) = pushes(tx, &task, command, features.get(&feature)).await?
     {
-        return Ok((Steered::Refused(reason), signals));
+        return Ok((CommandOutcome::Refused(reason), signals));
     }
     if command.tries_again()
         && let Some(reason) = is_void(tx, &task).await?
     {
-        return Ok((Steered::Refused(reason), signals));
+        return Ok((CommandOutcome::Refused(reason), signals));
     }
     if command == TaskCommand::Retry && task.children > 0 {
         let leaves = retry::failed_below(tx, &task).await?;
         if leaves.is_empty() {
             let why =
                 format!("nothing below {id} failed or waits for a person, so there is nothing to try again");
-            return Ok((Steered::Refused(why), signals));
+            return Ok((CommandOutcome::Refused(why), signals));
         }
         let ids: Vec<TaskId> = leaves.iter().map(|leaf| leaf.id).collect();
         retry::try_again(tx, &mut features, leaves, why, &mut signals).await?;
@@ -137,14 +137,14 @@ pub(in crate::flow) async fn task_in(
         base_gate::follow(tx, &mut features, feature, base_gate::Why::Again, &mut signals).await?;
         integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
         end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
-        return Ok((Steered::Done(ids.len()), signals));
+        return Ok((CommandOutcome::Done(ids.len()), signals));
     }
     if command.tries_again() {
         retry::try_again(tx, &mut features, vec![task], why, &mut signals).await?;
     } else {
         let settled = proposal::settle(tx, &mut features, &task, to, actor, &mut signals).await?;
         if let Err(why) = settled {
-            return Ok((Steered::Refused(why), signals));
+            return Ok((CommandOutcome::Refused(why), signals));
         }
         let from = task.state;
         fence_off(tx, &mut task, &mut signals).await?;
@@ -175,7 +175,7 @@ pub(in crate::flow) async fn task_in(
     }
     integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
     end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }
 
 /// Why a revert has nothing to take back any more: its commit isn't the landing of its task by now.

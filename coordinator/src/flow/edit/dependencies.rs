@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::flow::cascade::{self, Features};
-use crate::flow::control::{By, Steered};
+use crate::flow::control::{By, CommandOutcome};
 use crate::flow::{Signals, edit::cycle, finish};
 use crate::store;
 use crate::store::task::Task;
@@ -29,14 +29,14 @@ pub async fn change(
     blockers: &BTreeSet<TaskId>,
     change: Change,
     by: By<'_>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     if let Some(done) = by.done(&mut tx).await? {
         return Ok((done, signals));
     }
     let Some(feature) = store::task::feature_of(&mut tx, task).await? else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
     let mut changed = 0;
@@ -44,13 +44,13 @@ pub async fn change(
     let held = store::task::lock(&mut tx, &ids.into_iter().collect::<Vec<_>>()).await?;
     let held: BTreeMap<TaskId, &Task> = held.iter().map(|task| (task.id, task)).collect();
     let Some(&waiting) = held.get(&task) else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let mut others = Vec::with_capacity(blockers.len());
     for blocker in blockers {
         let Some(&found) = held.get(blocker) else {
             let why = format!("the task {blocker} was deleted meanwhile");
-            return Ok((Steered::Refused(why), signals));
+            return Ok((CommandOutcome::Refused(why), signals));
         };
         others.push(found);
     }
@@ -58,7 +58,7 @@ pub async fn change(
     if change == Change::Add
         && let Some(why) = refusal(&mut tx, waiting, &others).await?
     {
-        return Ok((Steered::Refused(why), signals));
+        return Ok((CommandOutcome::Refused(why), signals));
     }
     for blocker in others {
         let done = match change {
@@ -79,7 +79,7 @@ pub async fn change(
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     by.note(&mut tx, changed).await?;
     tx.commit().await?;
-    Ok((Steered::Done(changed), signals))
+    Ok((CommandOutcome::Done(changed), signals))
 }
 
 async fn refusal(conn: &mut PgConnection, task: &Task, blockers: &[&Task]) -> sqlx::Result<Option<String>> {

@@ -15,7 +15,7 @@ use crate::domain::budget::limit;
 use crate::domain::run::{Run, RunSettings};
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::steps;
-use crate::flow::control::{self, By, Steered, TaskCommand};
+use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::{finish::resume, integrate::base_gate, submit::agent_graph};
 use crate::store;
 use crate::store::edit::{FeatureEdit, TaskEdit};
@@ -30,11 +30,11 @@ pub async fn task(
     edit: &TaskEdit,
     before: Option<&str>,
     actor: &str,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let Some((_features, task)) = cascade::lock_task(&mut tx, id).await? else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let feature = task.feature;
     let refused = match task.state {
@@ -52,14 +52,14 @@ pub async fn task(
         _ => None,
     };
     if let Some(why) = refused {
-        return Ok((Steered::Refused(why), signals));
+        return Ok((CommandOutcome::Refused(why), signals));
     }
     let stands = store::edit::stands(&mut tx, id).await?.unwrap_or_default();
     if let Some(before) = before
         && stands.description.as_deref() != Some(before)
     {
         let why = "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that";
-        return Ok((Steered::Refused(why.to_owned()), signals));
+        return Ok((CommandOutcome::Refused(why.to_owned()), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
     // The queue holds pool, agent and priority as they were, and what it is held for may be none of its paths any more.
@@ -74,7 +74,7 @@ pub async fn task(
     store::task::log(&mut tx, id, actor, "edit", Some(&words(&stands, edit))).await?;
     tx.commit().await?;
     signals.features.insert(feature);
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }
 
 /// Makes the limits and choices that a run is to have of those that it has, or says why there are none such.
@@ -89,13 +89,13 @@ pub async fn feature(
     before: Option<&str>,
     run: Option<Wished<'_>>,
     by: By<'_>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut tx = db.begin().await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(held) = features.get(&id) else {
-        return Ok((Steered::NotFound, Signals::default()));
+        return Ok((CommandOutcome::NotFound, Signals::default()));
     };
-    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let refused = |why: String| Ok((CommandOutcome::Refused(why), Signals::default()));
     if held.state == FeatureState::Cancelled {
         return refused(format!(
             "`{}` is cancelled: no session will begin that a change could concern; submit another feature",
@@ -142,7 +142,10 @@ pub async fn feature(
         resume::after_raise(&mut tx, id, &mut signals).await?;
     }
     tx.commit().await?;
-    Ok((Steered::Done(usize::try_from(changed).unwrap_or(0)), signals))
+    Ok((
+        CommandOutcome::Done(usize::try_from(changed).unwrap_or(0)),
+        signals,
+    ))
 }
 
 /// Changes the run that is under way, or that ended and may go on, or what a draft was given for its first one. The inner error says why it can't.
@@ -210,13 +213,13 @@ pub async fn graph(
     id: FeatureId,
     text: &str,
     before: Option<&str>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut tx = db.begin().await?;
     let held = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(texts) = store::feature::texts(&mut tx, id).await? else {
-        return Ok((Steered::NotFound, Signals::default()));
+        return Ok((CommandOutcome::NotFound, Signals::default()));
     };
-    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let refused = |why: String| Ok((CommandOutcome::Refused(why), Signals::default()));
     let name = held.get(&id).map_or("the feature", |held| held.name.as_str());
     let step = match store::feature::step(&mut tx, id, SessionKind::Build).await? {
         Some(step) => store::task::lock(&mut tx, &[step.0]).await?.pop(),
@@ -248,7 +251,7 @@ pub async fn graph(
         features: BTreeSet::from([id]),
         ..Signals::default()
     };
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }
 
 /// Stores the specification or the plan that a person wrote; the step that would have written it is done, and one that wrote for that
@@ -261,14 +264,14 @@ pub async fn text(
     text: &str,
     before: Option<&str>,
     by: By<'_>,
-) -> sqlx::Result<(Steered, Signals)> {
+) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut tx = db.begin().await?;
     cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(texts) = store::feature::texts(&mut tx, id).await? else {
-        return Ok((Steered::NotFound, Signals::default()));
+        return Ok((CommandOutcome::NotFound, Signals::default()));
     };
     let result = steps::result(step);
-    let refused = |why: String| Ok((Steered::Refused(why), Signals::default()));
+    let refused = |why: String| Ok((CommandOutcome::Refused(why), Signals::default()));
     let (which, stored) = match step {
         SessionKind::Plan => (Text::Plan, texts.plan),
         _ => (Text::Spec, texts.spec),
@@ -309,7 +312,7 @@ pub async fn text(
             continue;
         }
         let (steered, more) = control::task_in(&mut tx, task, command, by.actor, Some(&why)).await?;
-        if !matches!(steered, Steered::Done(_)) {
+        if !matches!(steered, CommandOutcome::Done(_)) {
             return Ok((steered, more));
         }
         signals.merge(more);
@@ -318,7 +321,7 @@ pub async fn text(
         resume::after_decision(&mut tx, id, false, &mut signals).await?;
     }
     tx.commit().await?;
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }
 
 /// What was changed, for the log: what stood before is in it, so that no words are lost.
@@ -359,11 +362,11 @@ fn words(before: &TaskEdit, edit: &TaskEdit) -> String {
 }
 
 /// Deletes a feature that doesn't run, with its outcomes; its branches stay.
-pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered> {
+pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<CommandOutcome> {
     let mut tx = db.begin().await?;
     let features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(feature) = features.get(&id) else {
-        return Ok(Steered::NotFound);
+        return Ok(CommandOutcome::NotFound);
     };
     let live = store::dispatch::live_count(&mut tx, id).await?;
     if live > 0 || matches!(feature.state, FeatureState::Running | FeatureState::Paused) {
@@ -379,11 +382,11 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<Steered>
             feature.name,
             feature.state.as_str()
         );
-        return Ok(Steered::Refused(why));
+        return Ok(CommandOutcome::Refused(why));
     }
     let entries = store::edit::delete_feature(&mut tx, id).await?;
     store::memory::library::lock(&mut tx, &[feature.repo_id.as_str()]).await?;
     store::memory::index::remove(&mut tx, &entries).await?;
     tx.commit().await?;
-    Ok(Steered::Done(1))
+    Ok(CommandOutcome::Done(1))
 }

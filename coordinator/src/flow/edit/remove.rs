@@ -7,16 +7,16 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgPool;
 
 use crate::domain::states::TaskState;
-use crate::flow::control::{self, Steered, TaskCommand};
+use crate::flow::control::{self, CommandOutcome, TaskCommand};
 use crate::flow::{Signals, cascade, finish};
 use crate::store;
 
 /// Deletes a task that nobody works on. Dependents go on without it, as after a skip.
-pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Steered, Signals)> {
+pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let Some((_features, task)) = cascade::lock_task(&mut tx, id).await? else {
-        return Ok((Steered::NotFound, signals));
+        return Ok((CommandOutcome::NotFound, signals));
     };
     let feature = task.feature;
     let refusal = match task.state {
@@ -30,12 +30,15 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Steered
         _ => None,
     };
     if let Some(why) = refusal {
-        return Ok((Steered::Refused(format!("can't delete a task {why}")), signals));
+        return Ok((
+            CommandOutcome::Refused(format!("can't delete a task {why}")),
+            signals,
+        ));
     }
     if !matches!(task.state, TaskState::Done | TaskState::Skipped) {
         let skip = TaskCommand::Skip;
         let (steered, more) = control::task_in(&mut tx, id, skip, actor, Some("it is deleted")).await?;
-        if !matches!(steered, Steered::Done(_)) {
+        if !matches!(steered, CommandOutcome::Done(_)) {
             return Ok((steered, more));
         }
         signals.merge(more);
@@ -61,5 +64,5 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Steered
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     tx.commit().await?;
-    Ok((Steered::Done(1), signals))
+    Ok((CommandOutcome::Done(1), signals))
 }

@@ -17,7 +17,7 @@ use crate::domain::gate;
 use crate::domain::run::end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome, TaskState};
 use crate::domain::status::suggestion::{self, FeatureVerb};
-use crate::flow::control::{By, Steered};
+use crate::flow::control::{By, CommandOutcome};
 use crate::flow::{claim::path_holds, integrate::operations};
 use crate::store;
 
@@ -199,7 +199,11 @@ pub(super) async fn end_sessions(
 }
 
 /// A person ends the run (SPEC 3.5): what runs is ended in order and pushed, and another run may go on with what is left.
-pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steered, Option<RunId>, Signals)> {
+pub async fn stop(
+    db: &PgPool,
+    id: FeatureId,
+    by: By<'_>,
+) -> sqlx::Result<(CommandOutcome, Option<RunId>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     if let Some(done) = by.done(&mut tx).await? {
@@ -208,11 +212,11 @@ pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steer
     }
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
     let Some(held) = features.get_mut(&id) else {
-        return Ok((Steered::NotFound, None, signals));
+        return Ok((CommandOutcome::NotFound, None, signals));
     };
     if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
         let why = suggestion::of_feature(FeatureVerb::Stop, held.state, &held.name);
-        return Ok((Steered::Refused(why), None, signals));
+        return Ok((CommandOutcome::Refused(why), None, signals));
     }
     let run = held.current_run;
     let why = "a person stopped the run";
@@ -220,7 +224,7 @@ pub async fn stop(db: &PgPool, id: FeatureId, by: By<'_>) -> sqlx::Result<(Steer
     cascade::save_features(&mut tx, &features, &mut signals).await?;
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
-    Ok((Steered::Done(1), run, signals))
+    Ok((CommandOutcome::Done(1), run, signals))
 }
 
 /// `<promise>FAILURE</promise>`: the run ends with Failure, and what runs is interrupted and pushed (SPEC 3.5).

@@ -33,7 +33,7 @@ pub enum Operated {
 
 /// How a landed task is taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RevertWish {
+pub struct RevertRequest {
     /// The task is done again afterwards, rather than cancelled.
     pub redo: bool,
     /// Landed tasks that waited for it are taken back as well, the last first.
@@ -41,19 +41,19 @@ pub struct RevertWish {
 }
 
 /// A feature that the transaction holds, and where it stands.
-struct Held {
+struct LockedFeature {
     features: Features,
     branches: Branches,
 }
 
-impl Held {
+impl LockedFeature {
     fn feature(&mut self, id: FeatureId) -> Option<&mut Locked> {
         self.features.get_mut(&id)
     }
 }
 
 /// Locks a feature whose branches can be changed.
-async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Result<Held, Operated>> {
+async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Result<LockedFeature, Operated>> {
     let features = cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
     let Some(held) = features.get(&feature) else {
         return Ok(Err(Operated::NotFound));
@@ -66,7 +66,7 @@ async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Resul
         let why = format!("the feature `{}` has no repository, or no tasks yet", held.name);
         return Ok(Err(Operated::Refused(why)));
     };
-    Ok(Ok(Held { features, branches }))
+    Ok(Ok(LockedFeature { features, branches }))
 }
 
 /// The same, unless a task of it does the same already.
@@ -74,7 +74,7 @@ async fn hold_for(
     conn: &mut PgConnection,
     feature: FeatureId,
     is_same: impl Fn(&GitOperation) -> bool,
-) -> sqlx::Result<Result<Held, Operated>> {
+) -> sqlx::Result<Result<LockedFeature, Operated>> {
     let held = match hold(conn, feature).await? {
         Ok(held) => held,
         Err(refused) => return Ok(Err(refused)),
@@ -144,7 +144,7 @@ pub async fn update(
 
 /// How a feature is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MergeWish<'a> {
+pub struct MergeRequest<'a> {
     /// How.
     pub how: MergeHow,
     /// Into which branch; the one that it began from when `None`.
@@ -158,10 +158,10 @@ pub async fn merge(
     db: &PgPool,
     feature: FeatureId,
     id: TaskId,
-    wish: MergeWish<'_>,
+    wish: MergeRequest<'_>,
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
-    let MergeWish { how, into, partial } = wish;
+    let MergeRequest { how, into, partial } = wish;
     let mut tx = db.begin().await?;
     let base = store::git::operation::branches(&mut tx, feature).await?;
     let base = base.map_or_else(String::new, |branches| branches.base_ref);
@@ -202,7 +202,7 @@ pub async fn revert(
     templates: &Templates,
     id: TaskId,
     first: TaskId,
-    wish: RevertWish,
+    wish: RevertRequest,
     why: Option<&str>,
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
@@ -384,7 +384,7 @@ fn task(
 async fn add(
     mut tx: sqlx::Transaction<'_, sqlx::Postgres>,
     feature: FeatureId,
-    held: &mut Held,
+    held: &mut LockedFeature,
     first: TaskId,
     mut tasks: Vec<NewTask>,
     actor: &str,

@@ -14,7 +14,7 @@ use crate::domain::states::Outcome;
 use crate::store;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
-use crate::store::memory::{Learned, Noted, Released, Source};
+use crate::store::memory::{Learned, NewNote, Released, Source};
 
 /// Files that are kept of one entry.
 const KEPT_PATHS: usize = 20;
@@ -29,7 +29,7 @@ pub struct Captured {
     failures: Vec<(Source, FailureReport)>,
     learnings: Vec<Learned>,
     knowledge: Vec<Learned>,
-    notes: Vec<Noted>,
+    notes: Vec<NewNote>,
     questions: Vec<(DispatchId, TaskId, Vec<String>)>,
 }
 
@@ -76,7 +76,7 @@ impl Captured {
             }
         }
         self.knowledge.extend(knowledge);
-        self.notes.extend(sigils.notes.iter().map(|note| Noted {
+        self.notes.extend(sigils.notes.iter().map(|note| NewNote {
             source: source.clone(),
             kind: note.kind.into(),
             body: bounded(&note.text),

@@ -110,12 +110,12 @@ impl Journaled {
 }
 
 /// An entry that a prompt may show: what the task learned itself, or what was recalled.
-enum Shown<'a> {
+enum ShownEntry<'a> {
     Own(&'a Own),
     Recalled(&'a PickedEntry),
 }
 
-impl Shown<'_> {
+impl ShownEntry<'_> {
     /// Its id and its score; what the task learned itself has none.
     fn scored(&self) -> (Uuid, f64) {
         match self {
@@ -158,20 +158,23 @@ fn together<'a>(
     own: impl Iterator<Item = &'a Own>,
     picked: &'a Picked,
     kind: EntryKind,
-) -> (Vec<Shown<'a>>, Vec<(&'a PickedEntry, Dropped)>) {
-    let mut shown: Vec<Shown<'a>> = own.map(Shown::Own).collect();
+) -> (Vec<ShownEntry<'a>>, Vec<(&'a PickedEntry, Dropped)>) {
+    let mut shown: Vec<ShownEntry<'a>> = own.map(ShownEntry::Own).collect();
     if shown.is_empty() {
-        return (picked.shown.iter().map(Shown::Recalled).collect(), Vec::new());
+        return (
+            picked.shown.iter().map(ShownEntry::Recalled).collect(),
+            Vec::new(),
+        );
     }
-    shown.extend(picked.shown.iter().map(Shown::Recalled));
-    let texts: Vec<String> = shown.iter().map(Shown::text).collect();
+    shown.extend(picked.shown.iter().map(ShownEntry::Recalled));
+    let texts: Vec<String> = shown.iter().map(ShownEntry::text).collect();
     let dropped = unlike(texts.iter().map(String::as_str), prompt_limit(kind));
     let (mut kept, mut gone) = (Vec::new(), Vec::new());
     for (one, why) in shown.into_iter().zip(dropped) {
         match (one, why) {
             (one, None) => kept.push(one),
-            (Shown::Recalled(one), Some(why)) => gone.push((one, why)),
-            (Shown::Own(_), Some(_)) => {}
+            (ShownEntry::Recalled(one), Some(why)) => gone.push((one, why)),
+            (ShownEntry::Own(_), Some(_)) => {}
         }
     }
     (kept, gone)
@@ -285,9 +288,9 @@ impl Remembered {
             attempts,
             siblings: if alone { Vec::new() } else { self.siblings(task) },
             session: self.session(task, &earlier, alone),
-            learnings: learnings.iter().map(Shown::learning).collect(),
+            learnings: learnings.iter().map(ShownEntry::learning).collect(),
             journal,
-            knowledge: knowledge.iter().map(Shown::knowledge).collect(),
+            knowledge: knowledge.iter().map(ShownEntry::knowledge).collect(),
         };
         let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
             let shown = picked.shown.iter().filter(|_| alone);

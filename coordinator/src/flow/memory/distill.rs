@@ -22,7 +22,7 @@ use crate::store::feature::{Locked, NewFeature};
 use crate::store::memory::Source;
 use crate::store::memory::distill::{Mergeable, NewDistillation, Tagged};
 use crate::store::memory::exposures::Use;
-use crate::store::memory::library::{Given, Origin};
+use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::task::NewTask;
 use crate::store::view::memory_id;
 
@@ -210,7 +210,7 @@ fn live(order: store::memory::distill::Ordered) -> Order {
 
 /// What a session answered.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct Answer {
+pub(in crate::flow) struct MergedLearnings {
     pub task: TaskId,
     pub source: Source,
     pub learnings: Vec<Learning>,
@@ -219,7 +219,7 @@ pub(in crate::flow) struct Answer {
 
 /// Takes a session's answer: its learnings take the place of what they merge. When something that it was given was taken back or
 /// corrected meanwhile, nothing of its answer counts, since it may hold that.
-pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &Answer) -> sqlx::Result<()> {
+pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &MergedLearnings) -> sqlx::Result<()> {
     let task = answer.task;
     let Some(order) = store::memory::distill::ordered(conn, &[task.0]).await?.pop() else {
         return store::memory::distill::close(conn, task, 0, 0).await;
@@ -246,7 +246,7 @@ pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &Answer) -> s
         if old.is_empty() {
             continue;
         }
-        let new = Given {
+        let new = GivenEntry {
             paths: paths(&entries, &old),
             ..entry(
                 &order.repo_id,
@@ -260,7 +260,7 @@ pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &Answer) -> s
         (made, merged) = (made + 1, merged + old.len());
     }
     for knowledge in &answer.knowledge {
-        let new = Given {
+        let new = GivenEntry {
             title: knowledge.title.clone(),
             ..entry(
                 &order.repo_id,
@@ -276,8 +276,8 @@ pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &Answer) -> s
     store::memory::distill::close(conn, task, count(made), count(merged)).await
 }
 
-fn entry(repo_id: &str, kind: EntryKind, category: &str, tags: &[String], body: &str) -> Given {
-    Given {
+fn entry(repo_id: &str, kind: EntryKind, category: &str, tags: &[String], body: &str) -> GivenEntry {
+    GivenEntry {
         id: Uuid::now_v7(),
         repo_id: repo_id.to_owned(),
         kind,
@@ -308,8 +308,8 @@ fn paths(entries: &[Mergeable], merged: &[Uuid]) -> Vec<String> {
 /// Stores and indexes one entry in the place of what it merges.
 async fn keep(
     conn: &mut PgConnection,
-    answer: &Answer,
-    new: &Given,
+    answer: &MergedLearnings,
+    new: &GivenEntry,
     merged: &[Uuid],
     sources: &[Uuid],
 ) -> sqlx::Result<()> {

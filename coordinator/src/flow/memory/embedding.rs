@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::recall::{Answer, Question};
+use super::recall::{Hits, Question};
 use crate::domain::recall::Doc;
 use crate::embedder::Embedder;
 use crate::flow::Settings;
@@ -25,12 +25,12 @@ pub struct Meaning<'a> {
     /// How long whoever asks can wait for it.
     within: Duration,
     /// What it said before: then it isn't asked.
-    known: Option<&'a Known>,
+    known: Option<&'a Calibration>,
 }
 
 /// What is known of a memory's own entries, which are asked as questions before it is known what vectors mean there.
 #[derive(Debug)]
-pub(in crate::flow) struct Known {
+pub(in crate::flow) struct Calibration {
     /// Vectors by the questions' texts.
     pub vectors: HashMap<String, Vec<f32>>,
     /// The mean of the memory's vectors.
@@ -65,7 +65,7 @@ impl<'a> Meaning<'a> {
     }
 
     /// What it said of a memory's own entries.
-    pub(in crate::flow) fn known(embedder: &'a Embedder, known: &'a Known) -> Self {
+    pub(in crate::flow) fn known(embedder: &'a Embedder, known: &'a Calibration) -> Self {
         Self {
             embedder: Some(embedder),
             within: Duration::ZERO,
@@ -117,7 +117,7 @@ impl Asked<'_> {
         &self,
         conn: &mut PgConnection,
         questions: &[Question],
-        answers: &mut [Answer],
+        answers: &mut [Hits],
         docs_of: impl Fn(usize) -> Vec<&'d Doc>,
     ) -> sqlx::Result<()> {
         let Some((embedder, dimensions)) = self.embedder.and_then(|e| Some((e, e.dimensions()?))) else {

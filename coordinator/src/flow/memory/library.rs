@@ -16,7 +16,7 @@ use crate::flow::cascade;
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::select::{Picked, pick};
 use crate::store;
-use crate::store::memory::library::{Given, Origin, WantedBack};
+use crate::store::memory::library::{GivenEntry, Origin, WantedBack};
 use crate::store::memory::postings::Tail;
 
 /// Entries of one transaction of an import.
@@ -102,10 +102,10 @@ pub(in crate::flow) mod utc {
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
     let own = store::memory::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
-    let given: Vec<Given> = lines
+    let given: Vec<GivenEntry> = lines
         .iter()
         .filter(|line| line.kind == Kind::Knowledge || !own.contains(&line.id))
-        .map(|line| Given {
+        .map(|line| GivenEntry {
             id: id_of(line.date),
             repo_id: repo_id.to_owned(),
             // A journal is written by iterations only.
@@ -136,7 +136,7 @@ async fn let_come_back(db: &PgPool, repo_id: &str, names: &[String]) -> sqlx::Re
 }
 
 /// Stores and indexes given entries; returns how many were new. What others were at as well is repeated, but for what stands already.
-pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
+pub async fn add(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> {
     let mut new = 0;
     for chunk in given.chunks(CHUNK) {
         new += store::retry_serialization(|| add_together(db, chunk)).await?;
@@ -147,7 +147,7 @@ pub async fn add(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
     Ok(new)
 }
 
-async fn add_together(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
+async fn add_together(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
     let repos: BTreeSet<&str> = given.iter().map(|one| one.repo_id.as_str()).collect();
     store::memory::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
@@ -159,9 +159,9 @@ async fn add_together(db: &PgPool, given: &[Given]) -> sqlx::Result<usize> {
 }
 
 /// All but imported knowledge that a live entry says already, or that is older than what a person has said of the same.
-async fn news(conn: &mut PgConnection, given: &[Given]) -> sqlx::Result<Vec<Given>> {
-    let is_imported = |one: &&Given| one.origin == Origin::Import && one.kind == Kind::Knowledge;
-    let imported: Vec<&Given> = given.iter().filter(is_imported).collect();
+async fn news(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<GivenEntry>> {
+    let is_imported = |one: &&GivenEntry| one.origin == Origin::Import && one.kind == Kind::Knowledge;
+    let imported: Vec<&GivenEntry> = given.iter().filter(is_imported).collect();
     let mut known: BTreeSet<Uuid> = BTreeSet::new();
     for old in store::memory::import::standing(conn, &imported).await? {
         let new = imported[old.beside];

@@ -9,8 +9,8 @@ use sqlx::PgConnection;
 use time::{Duration, OffsetDateTime};
 
 use crate::domain::recall::{
-    CALIBRATION_DOCS, Doc, FileWeights, FirstHits, Floor, Kind, Nearness, Query, Ranking, Scope, Stats,
-    UNANSWERED, Wanted, candidates, first_hits, quantile_floor, rank,
+    CALIBRATION_DOCS, Doc, FileWeights, FirstHits, Floor, Kind, Lookup, Nearness, Query, Ranking, Scope,
+    Stats, UNANSWERED, candidates, first_hits, quantile_floor, rank,
 };
 use crate::flow::memory::embedding::Meaning;
 use crate::store;
@@ -54,7 +54,7 @@ impl Question {
 
 /// What the memory has.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Hits {
     /// Best first, of any confidence.
     pub ranking: Ranking,
     /// What its confidence has to reach.
@@ -63,7 +63,7 @@ pub struct Answer {
     pub entries: i64,
 }
 
-impl Answer {
+impl Hits {
     fn nothing() -> Self {
         Self {
             ranking: Ranking::default(),
@@ -93,7 +93,7 @@ pub async fn recall(
     meaning: Meaning<'_>,
     questions: &[Question],
     fresh: &[Arc<Indexed>],
-) -> sqlx::Result<Vec<Answer>> {
+) -> sqlx::Result<Vec<Hits>> {
     let mut answers = Vec::with_capacity(questions.len());
     for together in questions.chunks(TOGETHER) {
         answers.extend(recall_together(conn, meaning, together, fresh).await?);
@@ -106,7 +106,7 @@ async fn recall_together(
     meaning: Meaning<'_>,
     questions: &[Question],
     fresh: &[Arc<Indexed>],
-) -> sqlx::Result<Vec<Answer>> {
+) -> sqlx::Result<Vec<Hits>> {
     let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
     let keys: BTreeSet<i64> = questions
@@ -117,11 +117,11 @@ async fn recall_together(
     let memories = store::memory::index::lookup(conn, &repos, &keys).await?;
     let memory_of = |q: &Question| memories.get(&(q.repo_id.clone(), q.kind));
     if questions.iter().all(|q| memory_of(q).is_none()) {
-        return Ok(questions.iter().map(|_| Answer::nothing()).collect());
+        return Ok(questions.iter().map(|_| Hits::nothing()).collect());
     }
     let none = Stats::default();
     let stats_of = |q: &Question| memory_of(q).map_or(&none, |memory| &memory.stats);
-    let by_words: Vec<Vec<Wanted>> = questions
+    let by_words: Vec<Vec<Lookup>> = questions
         .iter()
         .map(|q| memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)))
         .collect();
@@ -158,10 +158,10 @@ async fn recall_together(
     let found = found.map(|(q, files)| candidates(&postings, &files.wanted(), q.now, BY_FILES));
     let found = found.collect();
     docs.read(conn, found).await?;
-    let mut answers: Vec<Answer> = questions
+    let mut answers: Vec<Hits> = questions
         .iter()
         .enumerate()
-        .map(|(index, q)| Answer {
+        .map(|(index, q)| Hits {
             ranking: rank(
                 &q.query,
                 q.scope(),

@@ -22,7 +22,7 @@ use crate::flow::Settings;
 use crate::flow::guard::is_away;
 use crate::store;
 use crate::store::dispatch::context::TaskFacts;
-use crate::store::memory::library::{Given, Origin};
+use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::memory::repo_scan::Files;
 
 /// Whether a session of the task starts from what is landed, and from nothing else.
@@ -286,7 +286,7 @@ async fn write(
         .and_then(library::utc::written)
         .unwrap_or_else(OffsetDateTime::now_utc)
         .min(OffsetDateTime::now_utc());
-    let given = Given {
+    let given = GivenEntry {
         id: library::id_of(at),
         repo_id: repo.to_owned(),
         kind: EntryKind::Knowledge,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::recall::{Answer, Question, recall};
+use super::recall::{Hits, Question, recall};
 use crate::domain::recall::{Dropped, Entry, Kind, Parts, select};
 use crate::flow::memory::embedding::Meaning;
 use crate::store;
@@ -70,7 +70,7 @@ pub fn prompt_limit(kind: Kind) -> usize {
 async fn texts(
     conn: &mut PgConnection,
     questions: &[Question],
-    answers: &[Answer],
+    answers: &[Hits],
     limit: impl Fn(Kind) -> usize,
 ) -> sqlx::Result<HashMap<Uuid, Stored>> {
     let mut texts = HashMap::new();
@@ -92,7 +92,7 @@ async fn texts(
     Ok(texts)
 }
 
-fn choose(answer: &Answer, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked {
+fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked {
     // What was pruned, replaced or deleted meanwhile has no text any more.
     let (stored, entries): (Vec<&Stored>, Vec<Entry>) = answer
         .ranking

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::recall::{SAMPLE, about_itself, recall};
 use crate::domain::recall::{CALIBRATION_DOCS, Kind, Nearness, Own, centre};
 use crate::embedder::Embedder;
-use crate::flow::memory::embedding::{Known, Meaning};
+use crate::flow::memory::embedding::{Calibration, Meaning};
 use crate::store;
 use crate::store::memory::postings::Tail;
 
@@ -45,7 +45,7 @@ async fn find(
         .collect();
     let questions = about_itself(repo_id, kind, &sample, |doc| doc.entry.to_string());
     let fresh = store::memory::postings::fresh(conn, &Tail::default()).await?;
-    let known = Known { vectors, centre };
+    let known = Calibration { vectors, centre };
     let answers = recall(conn, Meaning::known(embedder, &known), &questions, &fresh).await?;
     let own: Vec<Own> = answers
         .iter()

@@ -10,7 +10,7 @@ use crate::domain::names;
 use crate::domain::run::RunSettings;
 use crate::domain::scheduling::schedule::stamp;
 use crate::flow::Signals;
-use crate::flow::submit::provided::Given;
+use crate::flow::submit::provided::ProvidedResults;
 use crate::store;
 use crate::{
     domain::run::defaults::TaskDefaults,
@@ -68,7 +68,7 @@ pub async fn copy(
         }
         submission.feature.branch = submission.feature.branch.map(|_| names::branch(&name));
         submission.feature.name = name;
-        match submit::within(conn, &submission, &Given::default(), signals).await? {
+        match submit::within(conn, &submission, &ProvidedResults::default(), signals).await? {
             Submitted::Accepted { .. } => return Ok(Ok(submission.feature.id)),
             Submitted::NameTaken => {}
             Submitted::BranchTaken(why) => return Ok(Err(why)),

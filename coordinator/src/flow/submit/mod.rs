@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use serde::{Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
@@ -23,7 +23,7 @@ use crate::domain::run::RunSettings;
 use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::domain::status::suggestion::{self, FeatureVerb};
-use crate::domain::steps::{self, Given};
+use crate::domain::steps::{self, Provided};
 use crate::flow::integrate::base_gate;
 use crate::store;
 use crate::store::feature::{Locked, NewFeature};
@@ -71,14 +71,14 @@ pub enum Submitted {
 
 /// Stores a submission and starts its run. What follows may begin at once; who submitted is told after a [`store::flush`].
 pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submitted, Signals)> {
-    submit_given(db, submission, &provided::Given::default()).await
+    submit_given(db, submission, &provided::ProvidedResults::default()).await
 }
 
 /// The same of a feature of which something that is given waits for approval.
 pub async fn submit_given(
     db: &PgPool,
     submission: &Submission,
-    given: &provided::Given,
+    given: &provided::ProvidedResults,
 ) -> sqlx::Result<(Submitted, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
@@ -91,7 +91,7 @@ pub async fn submit_given(
 pub(super) async fn within(
     tx: &mut PgConnection,
     submission: &Submission,
-    waiting: &provided::Given,
+    waiting: &provided::ProvidedResults,
     signals: &mut Signals,
 ) -> sqlx::Result<Submitted> {
     let new = &submission.feature;
@@ -107,7 +107,7 @@ pub(super) async fn within(
     let bytes = submission.graph.nodes.len() * size_of::<NewTask>();
     let (mut tasks, mut edges) = by_length(bytes, || rows(&submission.graph, &submission.defaults));
     let texts = &submission.feature;
-    let given = Given::new(
+    let given = Provided::new(
         &texts.description,
         texts.spec.as_deref(),
         texts.plan.as_deref(),
@@ -398,7 +398,7 @@ fn chain(
 /// Adds the steps of a feature that has no tasks yet, from the texts that it has by now.
 async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -> sqlx::Result<()> {
     let texts = store::feature::texts(conn, held.id).await?.unwrap_or_default();
-    let given = Given::new(
+    let given = Provided::new(
         &texts.description,
         texts.spec.as_deref(),
         texts.plan.as_deref(),

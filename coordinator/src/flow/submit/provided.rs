@@ -16,14 +16,14 @@ use crate::{domain::run::defaults::TaskDefaults, flow::submit::step};
 
 /// What is given and waits.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct ProvidedResults {
     /// The steps that would have written it.
     pub steps: Vec<SessionKind>,
     /// The text of the task graph, where that waits: it becomes tasks when it is approved.
     pub graph: Option<String>,
 }
 
-impl Given {
+impl ProvidedResults {
     /// Their tasks, which nobody works on.
     pub(in crate::flow) fn tasks(&self, description: &str, defaults: &TaskDefaults) -> Vec<NewTask> {
         let step = |role: &SessionKind| step(*role, 0, description, defaults);
@@ -58,7 +58,7 @@ pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mu
 pub(in crate::flow) async fn ask(
     conn: &mut PgConnection,
     held: &Locked,
-    given: &Given,
+    given: &ProvidedResults,
     tasks: &[NewTask],
 ) -> sqlx::Result<()> {
     if let Some(graph) = &given.graph {

@@ -12,7 +12,7 @@ use crate::faults;
 use crate::flow::{Settings, workers::usage};
 use crate::store;
 use crate::store::dispatch::DispatchState;
-use crate::store::dispatch::lease::Standing;
+use crate::store::dispatch::lease::LeaseStatus;
 
 /// Answers a heartbeat after the renewals were committed. What it is told of is kept by then: noting that the worker was seen, this
 /// commit waits for the disk, and with it for all that was committed before.
@@ -87,8 +87,8 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
 }
 
 /// What a worker is told of the dispatches that it named.
-fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) {
-    let known: HashMap<DispatchId, &Standing> = standings.iter().map(|s| (s.id, s)).collect();
+fn answer(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
+    let known: HashMap<DispatchId, &LeaseStatus> = standings.iter().map(|s| (s.id, s)).collect();
     let settled = beat
         .spooled
         .iter()
@@ -115,7 +115,7 @@ fn answer(beat: &Heartbeat, standings: &[Standing]) -> (Vec<Settled>, Vec<End>) 
             let reason = match known.get(&dispatch) {
                 None => EndReason::Fenced,
                 Some(standing) if !standing.is_current => EndReason::Fenced,
-                Some(Standing {
+                Some(LeaseStatus {
                     state: DispatchState::Superseded | DispatchState::Settled,
                     ..
                 }) => EndReason::Fenced,
@@ -154,7 +154,7 @@ mod tests {
             transcripts: Vec::new(),
         };
         let standings: Vec<_> = state
-            .map(|(state, reported, is_current, reason)| Standing {
+            .map(|(state, reported, is_current, reason)| LeaseStatus {
                 id,
                 state,
                 reported,

@@ -7,7 +7,7 @@ use ralph_shared::wire::{Granted, Share, Used};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::domain::budget::levels::Place;
+use crate::domain::budget::levels::SessionScope;
 use crate::domain::run::Spent;
 use crate::flow::Settings;
 use crate::store;
@@ -49,7 +49,7 @@ pub(in crate::flow) async fn enlarge(
         let Some(purse) = purses.get_mut(&one.run) else {
             continue;
         };
-        let place = Place {
+        let place = SessionScope {
             task: one.task,
             feature: one.feature,
             account: one.account.as_deref(),

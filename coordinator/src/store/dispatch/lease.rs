@@ -48,7 +48,7 @@ pub async fn renew(
 /// What a heartbeat's answer has to know of a dispatch it named.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
-pub struct Standing {
+pub struct LeaseStatus {
     pub id: DispatchId,
     pub state: DispatchState,
     pub reported: bool,
@@ -58,7 +58,7 @@ pub struct Standing {
 }
 
 /// Looks dispatches up together with their fence.
-pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Standing>> {
+pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<LeaseStatus>> {
     let rows = sqlx::query!(
         r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
                   coalesce(t.dispatch_id = d.id, false) as "is_current!", d.end_reason
@@ -71,7 +71,7 @@ pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Standing {
+        .map(|row| LeaseStatus {
             id: DispatchId(row.id),
             state: row.state,
             reported: row.reported,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::library::Given;
+use super::library::GivenEntry;
 
 /// Those of these names that are ids of learnings of the repository, as exports write them: whatever became of these since, they aren't new.
 pub async fn learnings_named(
@@ -39,7 +39,7 @@ pub async fn learnings_named(
 /// A live knowledge entry, of whatever origin, that is about the same as an imported one.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
-pub struct Standing {
+pub struct ExistingEntry {
     /// Which of the given ones it stands beside.
     pub beside: usize,
     pub title: String,
@@ -51,7 +51,7 @@ pub struct Standing {
 
 /// For these entries other live knowledge of their repositories whose title is the same in any case, or inside the other with a tag
 /// in common.
-pub async fn standing(conn: &mut PgConnection, given: &[&Given]) -> sqlx::Result<Vec<Standing>> {
+pub async fn standing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::Result<Vec<ExistingEntry>> {
     if given.is_empty() {
         return Ok(Vec::new());
     }
@@ -85,7 +85,7 @@ pub async fn standing(conn: &mut PgConnection, given: &[&Given]) -> sqlx::Result
     Ok(rows
         .into_iter()
         .filter_map(|row| {
-            Some(Standing {
+            Some(ExistingEntry {
                 beside: usize::try_from(row.number - 1).ok()?,
                 title: row.title,
                 tags: row.tags,

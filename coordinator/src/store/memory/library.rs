@@ -88,7 +88,7 @@ impl StoredRow {
 /// An entry that somebody gave: trusted at once (SPEC 6.8).
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
-pub struct Given {
+pub struct GivenEntry {
     pub id: Uuid,
     pub repo_id: String,
     pub kind: Kind,
@@ -121,11 +121,11 @@ pub enum Origin {
 
 /// Stores given learnings and knowledge, released. Those whose external id is there already are passed over; returns the
 /// ids of the new ones.
-pub async fn insert_given(conn: &mut PgConnection, given: &[Given]) -> sqlx::Result<Vec<Uuid>> {
+pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<Uuid>> {
     let mut stored = Vec::new();
     let of = |kind: Kind| given.iter().filter(move |g| g.kind == kind);
     let json = |values: &Vec<String>| serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned());
-    let learnings: Vec<&Given> = of(Kind::Learning).collect();
+    let learnings: Vec<&GivenEntry> = of(Kind::Learning).collect();
     if !learnings.is_empty() {
         stored.extend(
             sqlx::query_scalar!(
@@ -155,7 +155,7 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[Given]) -> sqlx::Res
             .await?,
         );
     }
-    let knowledge: Vec<&Given> = of(Kind::Knowledge).collect();
+    let knowledge: Vec<&GivenEntry> = of(Kind::Knowledge).collect();
     if !knowledge.is_empty() {
         stored.extend(
             sqlx::query_scalar!(

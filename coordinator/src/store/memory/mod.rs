@@ -313,7 +313,7 @@ pub async fn own(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Ow
 /// A note for the feature's session memory (SPEC 6.4).
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
-pub struct Noted {
+pub struct NewNote {
     pub source: Source,
     pub kind: NoteKind,
     pub body: String,
@@ -321,7 +321,7 @@ pub struct Noted {
 }
 
 /// Stores notes.
-pub async fn insert_notes(conn: &mut PgConnection, notes: &[Noted]) -> sqlx::Result<()> {
+pub async fn insert_notes(conn: &mut PgConnection, notes: &[NewNote]) -> sqlx::Result<()> {
     if notes.is_empty() {
         return Ok(());
     }

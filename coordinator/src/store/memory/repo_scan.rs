@@ -65,13 +65,13 @@ pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<
 /// What is known of a feature's head.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
-pub struct Known {
+pub struct KnownHead {
     pub repo_id: String,
     pub files: Files,
 }
 
 /// Reads it; `None` when the feature is gone.
-pub async fn known(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Known>> {
+pub async fn known(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<KnownHead>> {
     let row = sqlx::query!(
         r#"select f.repo_id, s.files as "files?: Json<Files>"
            from features f
@@ -81,7 +81,7 @@ pub async fn known(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Known {
+    Ok(row.map(|row| KnownHead {
         repo_id: row.repo_id,
         files: row.files.map(|files| files.0).unwrap_or_default(),
     }))

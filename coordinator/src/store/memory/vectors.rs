@@ -65,7 +65,7 @@ pub async fn take(
     let Some(taken) = taken else {
         return Ok(None);
     };
-    let mut wanted = Wanted {
+    let mut wanted = EntryFilter {
         model,
         numbers: taken.dimensions.into_iter().collect(),
         after: taken.upto,
@@ -92,7 +92,7 @@ pub async fn take(
 }
 
 /// Which entries are wanted.
-struct Wanted<'a> {
+struct EntryFilter<'a> {
     model: &'a str,
     /// How many numbers a vector has that counts.
     numbers: Vec<i32>,
@@ -105,7 +105,7 @@ struct Wanted<'a> {
 
 async fn without_vector(
     conn: &mut PgConnection,
-    wanted: &Wanted<'_>,
+    wanted: &EntryFilter<'_>,
     most: i64,
 ) -> sqlx::Result<Vec<Unembedded>> {
     sqlx::query_as!(

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use crate::domain::budget::{Pot, Purse, Usual};
 use crate::domain::run::microusd;
-use crate::domain::scheduling::capability::Offer;
+use crate::domain::scheduling::capability::Capability;
 
 /// A running feature that has something whose time has come in some pools.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub struct Claimable {
 }
 
 /// Which features could be served by who offers this.
-pub async fn claimable(conn: &mut PgConnection, offer: &Offer) -> sqlx::Result<Vec<Claimable>> {
+pub async fn claimable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<Vec<Claimable>> {
     let rows = sqlx::query!(
         r#"with live as (
              select feature_id, run_id, count(*) filter (where kind not in ('integrate', 'check'))::int as running,

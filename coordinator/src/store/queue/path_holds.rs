@@ -5,10 +5,10 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::scheduling::capability::Offer;
+use crate::domain::scheduling::capability::Capability;
 use crate::domain::scheduling::paths::{Busy, Candidate, Footprint, MAX_WAITING, Waiting};
 
-use super::ready::Taken;
+use super::ready::Dequeued;
 
 /// Files that are known of a task at most, those of its newest attempts first.
 const MAX_FILES: i64 = 1_000;
@@ -105,7 +105,7 @@ pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resul
 /// The best `n` ready tasks of a feature, left where they are.
 pub async fn candidates(
     conn: &mut PgConnection,
-    offer: &Offer,
+    offer: &Capability,
     feature: FeatureId,
     n: i64,
 ) -> sqlx::Result<Vec<Candidate>> {
@@ -148,7 +148,7 @@ pub async fn candidates(
 }
 
 /// Takes admitted tasks out of the queue, best first; what somebody withdrew meanwhile is left out. They are held no more.
-pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Taken>> {
+pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Dequeued>> {
     let rows = sqlx::query!(
         r#"with gone as (
              delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, key, due, since
@@ -165,7 +165,7 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<T
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Taken {
+        .map(|row| Dequeued {
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             kind: row.kind,

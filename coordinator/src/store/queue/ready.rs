@@ -7,7 +7,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::scheduling::capability::Offer;
+use crate::domain::scheduling::capability::Capability;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
 // of branches without an agent (-2^31 + 1), and a check of the gate where it is to go first. A task's own priority never reaches
@@ -170,7 +170,7 @@ pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sq
 /// A task taken out of the queue.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
-pub struct Taken {
+pub struct Dequeued {
     pub task: TaskId,
     pub feature: FeatureId,
     pub kind: SessionKind,
@@ -183,10 +183,10 @@ pub struct Taken {
 /// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
 pub async fn take(
     conn: &mut PgConnection,
-    offer: &Offer,
+    offer: &Capability,
     shares: &[(FeatureId, u32)],
     only_follow_ups: bool,
-) -> sqlx::Result<Vec<Taken>> {
+) -> sqlx::Result<Vec<Dequeued>> {
     let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
     let rows = sqlx::query!(
@@ -233,7 +233,7 @@ pub async fn take(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Taken {
+        .map(|row| Dequeued {
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             kind: row.kind,
@@ -244,7 +244,11 @@ pub async fn take(
 }
 
 /// How many tasks of these features are ready for who offers this, counted no further than each one's number; the sum.
-pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, u32)]) -> sqlx::Result<i64> {
+pub async fn usable(
+    conn: &mut PgConnection,
+    offer: &Capability,
+    most: &[(FeatureId, u32)],
+) -> sqlx::Result<i64> {
     let features: Vec<Uuid> = most.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = most.iter().map(|(_, n)| i64::from(*n)).collect();
     sqlx::query_scalar!(
@@ -278,7 +282,7 @@ pub async fn usable(conn: &mut PgConnection, offer: &Offer, most: &[(FeatureId, 
 
 /// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`. Who takes one out of the queue for
 /// good holds its row and waits for the claim's: a deadlock then, after which the claim begins anew and doesn't see it.
-pub async fn put_back(conn: &mut PgConnection, tasks: &[Taken], pause_ms: i64) -> sqlx::Result<()> {
+pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64) -> sqlx::Result<()> {
     sqlx::query!(
         r#"with held as materialized (
              select id

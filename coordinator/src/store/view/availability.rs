@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::machine::is_dir_pool;
-use ralph_shared::wire::Door;
+use ralph_shared::wire::Unavailable;
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};
 
-use crate::domain::scheduling::availability::{Closed, Lack, NO_AGENT, Site, Standing, lack};
+use crate::domain::scheduling::availability::{BreakerState, Closed, Lack, NO_AGENT, Site, lack};
 use crate::store;
 use crate::store::availability::Account;
 use crate::store::queue::ready::Queued;
@@ -29,7 +29,7 @@ pub struct DoorView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
     /// What failed.
-    pub door: Door,
+    pub door: Unavailable,
     /// What it said.
     pub reason: String,
     /// Failures in a row.
@@ -162,7 +162,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
     for (agent, account) in &worker.accounts {
         let mut waits = accounts
             .iter()
-            .filter(|one| !matches!(one.standing, Standing::Free(_)));
+            .filter(|one| !matches!(one.standing, BreakerState::Free(_)));
         if let Some(account) = waits.find(|one| one.account == *account) {
             let why = Closed {
                 account: Some(account.account.clone()),
@@ -170,7 +170,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
                 reason: account.reason.clone(),
                 failures: account.failures.unsigned_abs(),
                 until: account.until,
-                tried: account.standing == Standing::Tried,
+                tried: account.standing == BreakerState::Tried,
                 width: account.width.unsigned_abs(),
             };
             closed.insert(agent.clone(), why);
@@ -221,7 +221,7 @@ pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
             continue;
         };
         let agent = match &lack {
-            Lack::Door { agent, .. } => agent,
+            Lack::Unavailable { agent, .. } => agent,
             Lack::Worker | Lack::Agent(_) => &queued.agent,
         };
         let one = WaitingView {
@@ -230,7 +230,7 @@ pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
             tasks: queued.tasks,
             why: in_words(&lack, &queued.pool, agent),
             door: match &lack {
-                Lack::Door { agent, closed, .. } => Some(DoorView::new(agent, closed)),
+                Lack::Unavailable { agent, closed, .. } => Some(DoorView::new(agent, closed)),
                 Lack::Worker | Lack::Agent(_) => None,
             },
         };
@@ -264,7 +264,7 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
                 known.join(", ")
             )
         }
-        Lack::Door { worker, closed, .. } => {
+        Lack::Unavailable { worker, closed, .. } => {
             let door = DoorView::new(agent, closed);
             match closed.account {
                 Some(_) => door.to_string(),
@@ -307,7 +307,7 @@ pub async fn lack_of(
 pub(super) fn lack_in_words(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<String> {
     let lack = lack(pool, agent, kind, sites)?;
     Some(match &lack {
-        Lack::Door { agent, .. } => in_words(&lack, pool, agent),
+        Lack::Unavailable { agent, .. } => in_words(&lack, pool, agent),
         Lack::Worker | Lack::Agent(_) => in_words(&lack, pool, agent),
     })
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// What a prefix stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<Id> {
+pub enum Match<Id> {
     /// One row.
     One(Id),
     /// No row.
@@ -18,12 +18,12 @@ pub enum Found<Id> {
 /// Rows that an ambiguous prefix names at most in its error.
 const SHOWN: i64 = 5;
 
-fn found<Id>(rows: Vec<(Uuid, String)>, id: impl Fn(Uuid) -> Id, short: impl Fn(&Id) -> String) -> Found<Id> {
+fn found<Id>(rows: Vec<(Uuid, String)>, id: impl Fn(Uuid) -> Id, short: impl Fn(&Id) -> String) -> Match<Id> {
     let mut rows: Vec<(Id, String)> = rows.into_iter().map(|(key, text)| (id(key), text)).collect();
     match rows.len() {
-        0 => Found::Nothing,
-        1 => Found::One(rows.remove(0).0),
-        _ => Found::Several(
+        0 => Match::Nothing,
+        1 => Match::One(rows.remove(0).0),
+        _ => Match::Several(
             rows.iter()
                 .map(|(id, text)| format!("{} {text}", short(id)).trim_end().to_owned())
                 .collect(),
@@ -32,7 +32,7 @@ fn found<Id>(rows: Vec<(Uuid, String)>, id: impl Fn(Uuid) -> Id, short: impl Fn(
 }
 
 /// A task by the beginning of its short form.
-pub async fn find_task(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Found<TaskId>> {
+pub async fn find_task(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Match<TaskId>> {
     let rows = sqlx::query!(
         "select t.id, x.title
          from tasks t
@@ -53,7 +53,7 @@ pub async fn find_task_by_key(
     conn: &mut PgConnection,
     feature: FeatureId,
     key: &str,
-) -> sqlx::Result<Found<TaskId>> {
+) -> sqlx::Result<Match<TaskId>> {
     let rows = sqlx::query!(
         "select t.id, x.title
          from tasks t
@@ -72,7 +72,7 @@ pub async fn find_task_by_key(
 }
 
 /// A run by the beginning of its short form.
-pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Found<RunId>> {
+pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Result<Match<RunId>> {
     let rows = sqlx::query_scalar!(
         "select id
          from runs
@@ -93,7 +93,7 @@ pub async fn find_feature(
     conn: &mut PgConnection,
     text: &str,
     repo_id: Option<&str>,
-) -> sqlx::Result<Found<FeatureId>> {
+) -> sqlx::Result<Match<FeatureId>> {
     let by_name = sqlx::query!(
         "select id, repo_id
          from features
@@ -109,11 +109,11 @@ pub async fn find_feature(
     if let Some(row) = by_name.first()
         && repo_id == Some(row.repo_id.as_str())
     {
-        return Ok(Found::One(FeatureId(row.id)));
+        return Ok(Match::One(FeatureId(row.id)));
     }
     let rows: Vec<(Uuid, String)> = if by_name.is_empty() {
         let Ok(prefix) = FeatureId::parse_prefix(text) else {
-            return Ok(Found::Nothing);
+            return Ok(Match::Nothing);
         };
         let by_id = sqlx::query!(
             "select id, name

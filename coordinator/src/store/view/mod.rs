@@ -35,7 +35,7 @@ pub use event::{EventView, Happened, events};
 pub use examined::{ChangedLines, Examined, examined_page};
 pub use feature::{FeatureView, TaskCounts, features, features_page};
 pub use find::{
-    Found, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features, newest_runs,
+    Match, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features, newest_runs,
 };
 pub use gate::{GateState, GateView};
 pub use inbox::{ConditionCount, InboxItem, InboxKind, InboxView, inbox};

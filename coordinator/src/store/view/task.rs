@@ -11,7 +11,7 @@ use super::dispatch::{DispatchView, dispatches_of_task};
 use super::page::{Cursor, Page, cut};
 use super::waiting::{self, Waited};
 use crate::domain::states::{TaskState, Verification};
-use crate::domain::status::why_waiting::Place;
+use crate::domain::status::why_waiting::QueuePosition;
 use crate::store::view::availability::lack_of;
 
 /// A task as lists show it.
@@ -65,7 +65,7 @@ pub struct TaskView {
     pub waits_until: Option<OffsetDateTime>,
     /// Its place in the queue, where it waits for a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Place>,
+    pub queue: Option<QueuePosition>,
     /// What it is declared to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

@@ -11,7 +11,7 @@ use super::feature::{FeatureView, features};
 use crate::domain::budget::levels::Hold;
 use crate::domain::scheduling::availability::Site;
 use crate::domain::states::{FeatureState, Outcome, TaskState};
-use crate::domain::status::why_waiting::{Facts, Place, Why, why_waiting};
+use crate::domain::status::why_waiting::{Facts, QueuePosition, Why, why_waiting};
 use crate::store;
 use crate::store::view::availability::{lack_in_words, sites};
 use crate::store::worker::Worker;
@@ -27,7 +27,7 @@ pub struct Waited {
     /// Why; `None` when it is over or worked on.
     pub why: Option<Why>,
     /// Its place in the queue, if it is that which it waits for.
-    pub place: Option<Place>,
+    pub place: Option<QueuePosition>,
 }
 
 /// Looks at these tasks. A worker that was not heard within `lease_ms` starts nothing.
@@ -148,7 +148,7 @@ pub async fn of(
 }
 
 /// Where those of these tasks stand that could begin now, without the slots.
-async fn places(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<HashMap<Uuid, Place>> {
+async fn places(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<HashMap<Uuid, QueuePosition>> {
     let rows = sqlx::query!(
         r#"with running as materialized (select id from features where state = 'running'), counted as (
              select q.task_id, p.pool, row_number() over (partition by p.pool order by q.due, q.task_id) as position,
@@ -170,7 +170,7 @@ async fn places(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<HashMap
     .fetch_all(conn)
     .await?;
     let places = rows.into_iter().map(|row| {
-        let place = Place {
+        let place = QueuePosition {
             pool: row.pool,
             position: row.position,
             of: row.n,
@@ -182,7 +182,7 @@ async fn places(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<HashMap
     Ok(places.collect())
 }
 
-fn with_slots(place: Place, workers: &[Worker]) -> Place {
+fn with_slots(place: QueuePosition, workers: &[Worker]) -> QueuePosition {
     let serving = workers
         .iter()
         .filter(|worker| worker.alive && worker.pools.contains(&place.pool));
@@ -192,7 +192,7 @@ fn with_slots(place: Place, workers: &[Worker]) -> Place {
             free + i64::from(worker.free_slots),
         )
     });
-    Place {
+    QueuePosition {
         slots,
         busy: (slots - free).max(0),
         ..place

@@ -7,7 +7,7 @@ mod victim;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ralph_shared::wire::{Access, Door, Ended};
+use ralph_shared::wire::{Access, Ended, Unavailable};
 use ralph_worker::sandbox::{REQUIRED_ABI, Sandbox, SandboxMode, bubblewrap, own_root, support};
 
 use self::victim::Victim;
@@ -357,7 +357,7 @@ async fn a_missing_agent_is_not_found_in_bubblewrap_either() {
     stage.spec.agent.argv = vec!["no-such-agent".to_owned()];
     stage.spec.sandbox.mode = SandboxMode::Bubblewrap;
     match (stage.play().await.end.ended, bubblewrap()) {
-        (Ended::Door { door, .. }, Some(_)) => assert_eq!(door, Door::NotFound),
+        (Ended::Unavailable { door, .. }, Some(_)) => assert_eq!(door, Unavailable::NotFound),
         (Ended::Workspace { message, .. }, None) => assert!(message.contains("bwrap"), "{message}"),
         (other, _) => panic!("{other:?}"),
     }
@@ -461,7 +461,7 @@ async fn an_agent_outside_of_what_may_be_read_does_not_start() {
         format!(". {}", script.display()),
     ];
     stage.spec.sandbox.mode = SandboxMode::Landlock;
-    assert!(matches!(stage.play().await.end.ended, Ended::Door { .. }));
+    assert!(matches!(stage.play().await.end.ended, Ended::Unavailable { .. }));
 }
 
 /// Opens a terminal, has a shell run in it, and reads there what it printed; by path as well, as musl and Go open theirs.

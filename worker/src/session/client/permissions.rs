@@ -37,7 +37,7 @@ pub struct Policy {
 
 /// What was decided, and in words for the transcript.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct Decision {
     /// What the agent gets.
     pub outcome: RequestPermissionOutcome,
     /// The words.
@@ -82,7 +82,7 @@ impl Policy {
 
     /// Answers a request, choosing the narrowest option of the decided side. Without an option of that side it is
     /// answered as cancelled, never with the other side.
-    pub fn answer(&self, kind: ToolKind, files: &[&Path], options: &[PermissionOption]) -> Answer {
+    pub fn answer(&self, kind: ToolKind, files: &[&Path], options: &[PermissionOption]) -> Decision {
         choose(self.allows(kind, files), options)
     }
 
@@ -117,7 +117,7 @@ pub fn read_request(params: &str) -> serde_json::Result<RequestPermissionRequest
 }
 
 /// The narrowest option of one side.
-pub fn choose(allow: bool, options: &[PermissionOption]) -> Answer {
+pub fn choose(allow: bool, options: &[PermissionOption]) -> Decision {
     let wanted = if allow {
         [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]
     } else {
@@ -130,13 +130,13 @@ pub fn choose(allow: bool, options: &[PermissionOption]) -> Answer {
         .iter()
         .find_map(|kind| options.iter().find(|option| option.kind == *kind));
     match chosen {
-        Some(option) => Answer {
+        Some(option) => Decision {
             outcome: RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
                 option.option_id.clone(),
             )),
             words: format!("{}: {}", if allow { "allowed" } else { "rejected" }, option.name),
         },
-        None => Answer {
+        None => Decision {
             outcome: RequestPermissionOutcome::Cancelled,
             words: format!(
                 "cancelled: no option to {} it was offered",

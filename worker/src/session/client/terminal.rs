@@ -52,7 +52,7 @@ struct Terminal {
 }
 
 /// A terminal that was made.
-pub struct Made {
+pub struct CreatedTerminal {
     /// Its id.
     pub id: String,
     /// Its process group.
@@ -85,7 +85,7 @@ impl Terminals {
         cwd: &Path,
         environment: &BTreeMap<OsString, OsString>,
         confinement: &Confinement,
-    ) -> Result<Made, RpcError> {
+    ) -> Result<CreatedTerminal, RpcError> {
         if self.live.len() >= MOST_TERMINALS {
             return Err(refused(format!(
                 "there are {MOST_TERMINALS} terminals already: release one first"
@@ -138,7 +138,7 @@ impl Terminals {
                 watcher,
             },
         );
-        Ok(Made { id, group })
+        Ok(CreatedTerminal { id, group })
     }
 
     /// What tells its output when it is asked.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use ralph_shared::plain::plain;
-use ralph_shared::wire::{Door, EndReason, Ended};
+use ralph_shared::wire::{EndReason, Ended, Unavailable};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout};
@@ -214,8 +214,8 @@ async fn keep_tail(mut source: tokio::process::ChildStderr, tail: Arc<Mutex<Reda
 
 fn not_found(spec: &SessionSpec, cause: &str) -> Ended {
     let command = spec.agent.argv.first().map_or("", String::as_str);
-    Ended::Door {
-        door: Door::NotFound,
+    Ended::Unavailable {
+        door: Unavailable::NotFound,
         message: format!(
             "failed to start the agent `{}` as `{command}`: {cause}; is it installed on this worker, and on its PATH?",
             spec.agent.name

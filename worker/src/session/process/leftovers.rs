@@ -1,6 +1,6 @@
 //! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's process
 //! group, its session and its tree are found by it in `/proc`, and those that shed it too by their control group, where this
-//! machine has them for us, and by the [`Brand`], which nobody in a sandbox sheds. A restarted worker ends what its earlier life
+//! machine has them for us, and by the [`Brand`], which nobody in a sandbox sheds. A restarted worker ends what its earlier instance
 //! left in the same way (DESIGN 2).
 
 use std::collections::HashSet;

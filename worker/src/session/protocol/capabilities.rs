@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// What an agent offers of one sort in its answer to `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Offer {
+pub struct Options {
     way: Way,
     choices: Vec<Choice>,
     current: Option<String>,
@@ -58,7 +58,7 @@ pub enum Chosen {
     NotOffered,
 }
 
-impl Offer {
+impl Options {
     /// Reads the models that an agent offers. Anything that it left out or wrote differently is no offer.
     pub fn models(answer: &Value) -> Self {
         let older = |models: &Value| {
@@ -199,8 +199,8 @@ fn choices(available: &Value, id: &str) -> Option<Vec<Choice>> {
 mod tests {
     use super::*;
 
-    fn config() -> Offer {
-        Offer::models(&json!({
+    fn config() -> Options {
+        Options::models(&json!({
             "sessionId": "s",
             "configOptions": [
                 { "id": "mode", "name": "Mode", "category": "mode", "type": "select", "currentValue": "a",
@@ -214,18 +214,18 @@ mod tests {
         }))
     }
 
-    fn older(place: &str) -> Offer {
+    fn older(place: &str) -> Options {
         let models = json!({
             "availableModels": [{ "modelId": "gemini-pro", "name": "Pro" }, { "modelId": "flash" }],
             "currentModelId": "gemini-pro",
         });
-        Offer::models(&match place {
+        Options::models(&match place {
             "meta" => json!({ "sessionId": "s", "_meta": { "models": models } }),
             _ => json!({ "sessionId": "s", "models": models }),
         })
     }
 
-    fn check(offer: &Offer, tier: &str, names: &[&str], expected: &str) {
+    fn check(offer: &Options, tier: &str, names: &[&str], expected: &str) {
         let got = match offer.choose("s", names.iter().copied().chain([tier])) {
             Chosen::InUse(model) => format!("in use {model}"),
             Chosen::Set(request) => format!("{} {}", request.method, request.params),
@@ -280,7 +280,7 @@ mod tests {
             json!({ "configOptions": 5, "models": { "availableModels": {} } }),
             json!({ "configOptions": [{ "id": "m", "category": "model" }] }),
         ] {
-            check(&Offer::models(&answer), "opus", &[], "none");
+            check(&Options::models(&answer), "opus", &[], "none");
         }
     }
 
@@ -295,7 +295,7 @@ mod tests {
               "options": [{ "value": "plan", "name": "Plan" }, { "value": "build", "name": "Build" }] },
         ] });
         let check = |answer: &Value, name: &str, expected: &str| {
-            let got = match Offer::modes(answer).choose("s", std::iter::once(name)) {
+            let got = match Options::modes(answer).choose("s", std::iter::once(name)) {
                 Chosen::InUse(mode) => format!("in use {mode}"),
                 Chosen::Set(request) => format!("{} {}", request.method, request.params),
                 Chosen::NotOffered => "none".to_owned(),

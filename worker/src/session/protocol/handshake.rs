@@ -5,14 +5,14 @@ use agent_client_protocol::v1::schema::{
     ClientCapabilities, Error as RpcError, FileSystemCapabilities, Implementation, InitializeRequest,
     McpServer, NewSessionRequest, ResumeSessionRequest,
 };
-use ralph_shared::wire::{Access, Door, Ended};
+use ralph_shared::wire::{Access, Ended, Unavailable};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::introduction::Capabilities;
 use crate::session::conversation::{Answer, Bounds, Conversation, Stop};
 use crate::session::limits::start_time::Start;
-use crate::session::protocol::capabilities::{Chosen, Offer};
+use crate::session::protocol::capabilities::{Chosen, Options};
 use crate::session::spec::{Resume, SessionSpec};
 use crate::session::transcript::bounded;
 use crate::session::unavailable;
@@ -68,7 +68,7 @@ async fn ready(
     initialize(spec, conversation, start).await?;
     let (session, answer) = open(spec, conversation, start).await?;
     let record = conversation.record();
-    let (models, modes) = record.offered(Offer::models(&answer), Offer::modes(&answer));
+    let (models, modes) = record.offered(Options::models(&answer), Options::modes(&answer));
     record.session_began(&session);
     set_mode(spec, conversation, start, &session, &modes).await?;
     let model = set_model(spec, conversation, start, &session, &models).await?;
@@ -98,8 +98,8 @@ async fn initialize(
             Ended::Protocol { message }
                 if i32::from(error.code) == i32::from(RpcError::method_not_found().code) =>
             {
-                Ended::Door {
-                    door: Door::Version,
+                Ended::Unavailable {
+                    door: Unavailable::Version,
                     message,
                 }
             }
@@ -114,8 +114,8 @@ async fn initialize(
         let version = answer.get("protocolVersion").cloned().unwrap_or_default();
         let message =
             format!("the agent speaks protocol version {version}, this worker version 1: update either");
-        return Err(Break::Ended(Ended::Door {
-            door: Door::Version,
+        return Err(Break::Ended(Ended::Unavailable {
+            door: Unavailable::Version,
             message: conversation.record().transcript.kept(&message, MESSAGE_BYTES),
         }));
     }
@@ -152,8 +152,8 @@ async fn open(
         .meta(spec.meta());
     let mut answer = ask(conversation, "session/new", &request, start).await?;
     if let Err(error) = &answer
-        && let Ended::Door {
-            door: Door::Authentication,
+        && let Ended::Unavailable {
+            door: Unavailable::Authentication,
             ..
         } = refused("`session/new`", error)
         && log_in(spec, conversation, start).await?
@@ -250,7 +250,7 @@ async fn set_mode(
     conversation: &mut Conversation<'_>,
     start: &Start<'_>,
     session: &str,
-    offer: &Offer,
+    offer: &Options,
 ) -> Result<(), Break> {
     let Some(mode) = &spec.agent.mode else {
         return Ok(());
@@ -266,7 +266,7 @@ async fn set_mode(
     };
     match ask(conversation, request.method, &request.params, start).await? {
         Ok(answer) => {
-            let set = Offer::modes(&answer).current().map(str::to_owned);
+            let set = Options::modes(&answer).current().map(str::to_owned);
             let set = really_set(conversation, "mode", set, request.choice);
             conversation.record().mode_is(set);
         }
@@ -285,7 +285,7 @@ async fn set_model(
     conversation: &mut Conversation<'_>,
     start: &Start<'_>,
     session: &str,
-    offer: &Offer,
+    offer: &Options,
 ) -> Result<Option<String>, Break> {
     let current = offer.current().map(str::to_owned);
     let Some(choice) = &spec.model else {
@@ -309,7 +309,7 @@ async fn set_model(
         Ok(answer) => {
             // What an update said meanwhile, where the answer says nothing.
             let updated = conversation.record().agent.model.take();
-            let told = Offer::models(&answer).current().map(str::to_owned).or(updated);
+            let told = Options::models(&answer).current().map(str::to_owned).or(updated);
             Ok(Some(really_set(conversation, "model", told, request.choice)))
         }
         Err(error) => {
@@ -345,8 +345,8 @@ async fn ask(
 ) -> Result<Answer, Break> {
     let bounds = Bounds::Session(Some(start.until));
     match conversation.call(method, params, bounds).await {
-        Err(Stop::Due) => Err(Break::Ended(Ended::Door {
-            door: Door::Silent,
+        Err(Stop::Due) => Err(Break::Ended(Ended::Unavailable {
+            door: Unavailable::Silent,
             message: start.too_slow(method, &conversation.record().introduction),
         })),
         other => Ok(other?),
@@ -356,8 +356,8 @@ async fn ask(
 /// Before it was given a prompt, whatever an agent refuses is no task's fault: its configuration, or what it needs, is amiss.
 fn at_door(ended: Ended) -> Ended {
     match ended {
-        Ended::Protocol { message } => Ended::Door {
-            door: Door::ExitsAtOnce,
+        Ended::Protocol { message } => Ended::Unavailable {
+            door: Unavailable::ExitsAtOnce,
             message,
         },
         ended => ended,
@@ -372,7 +372,7 @@ pub(in crate::session) fn refused(what: &str, error: &RpcError) -> Ended {
         MESSAGE_BYTES,
     );
     match unavailable::of_error(Some(i64::from(code)), &error.to_string()) {
-        Some(door) => Ended::Door { door, message },
+        Some(door) => Ended::Unavailable { door, message },
         None => Ended::Protocol { message },
     }
 }

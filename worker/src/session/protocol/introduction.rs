@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::session::protocol::capabilities::{Choice, Offer};
+use crate::session::protocol::capabilities::{Choice, Options};
 use crate::session::transcript::bounded;
 
 /// Longest name, id or version that is kept. Bytes.
@@ -87,8 +87,8 @@ impl Introduction {
     }
 
     /// Takes what the agent offered with its session.
-    pub fn opened(&mut self, models: &Offer, modes: &Offer) {
-        let kept = |offer: &Offer| offer.choices().iter().take(MOST_CHOICES).cloned().collect();
+    pub fn opened(&mut self, models: &Options, modes: &Options) {
+        let kept = |offer: &Options| offer.choices().iter().take(MOST_CHOICES).cloned().collect();
         self.session = Some(SessionOffer {
             models: kept(models),
             model: models.current().map(str::to_owned),

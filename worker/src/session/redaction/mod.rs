@@ -164,7 +164,7 @@ pub struct RedactedStream {
 }
 
 /// What stands at a place.
-enum Found {
+enum Hit {
     Nothing,
     /// More has to come before that can be told.
     Perhaps,
@@ -220,9 +220,9 @@ impl RedactedStream {
                 State::Plain => {
                     let before = if at > 0 { Some(bytes[at - 1]) } else { self.before };
                     match self.rules.find(&bytes[at..], before, whole) {
-                        Found::Nothing => at += 1,
-                        Found::Perhaps => break,
-                        Found::Secret { len, then } => {
+                        Hit::Nothing => at += 1,
+                        Hit::Perhaps => break,
+                        Hit::Secret { len, then } => {
                             out.push_str(&text[plain..at]);
                             out.push_str(REDACTED);
                             at += len;
@@ -245,40 +245,40 @@ impl RedactedStream {
 impl Rules {
     /// What stands at the start of `rest`. Only looks at what decides: the answer for a longer `rest` is the same
     /// unless this one is `Perhaps`.
-    fn find(&self, rest: &[u8], before: Option<u8>, whole: bool) -> Found {
+    fn find(&self, rest: &[u8], before: Option<u8>, whole: bool) -> Hit {
         for secret in self.secrets.iter().map(String::as_bytes) {
             if rest.starts_with(secret) {
-                return Found::Secret {
+                return Hit::Secret {
                     len: secret.len(),
                     then: State::Plain,
                 };
             }
             if !whole && secret.starts_with(rest) {
-                return Found::Perhaps;
+                return Hit::Perhaps;
             }
         }
         let pem = find_pem(rest, whole);
-        if !matches!(pem, Found::Nothing) {
+        if !matches!(pem, Hit::Nothing) {
             return pem;
         }
         if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Found::Nothing;
+            return Hit::Nothing;
         }
         for shape in SHAPES {
             match find_shape(shape, rest, whole) {
-                Found::Nothing => {}
+                Hit::Nothing => {}
                 found => return found,
             }
         }
-        Found::Nothing
+        Hit::Nothing
     }
 }
 
-fn find_shape(shape: &Shape, rest: &[u8], whole: bool) -> Found {
+fn find_shape(shape: &Shape, rest: &[u8], whole: bool) -> Hit {
     let prefix = shape.prefix.as_bytes();
     let Some(body) = rest.strip_prefix(prefix) else {
         let perhaps = !whole && prefix.starts_with(rest);
-        return if perhaps { Found::Perhaps } else { Found::Nothing };
+        return if perhaps { Hit::Perhaps } else { Hit::Nothing };
     };
     let run = body
         .iter()
@@ -286,24 +286,24 @@ fn find_shape(shape: &Shape, rest: &[u8], whole: bool) -> Found {
         .take_while(|byte| shape.class.holds(**byte))
         .count();
     if run == shape.least {
-        Found::Secret {
+        Hit::Secret {
             len: prefix.len() + run,
             then: State::Key(shape.class),
         }
     } else if run == body.len() && !whole {
-        Found::Perhaps
+        Hit::Perhaps
     } else {
-        Found::Nothing
+        Hit::Nothing
     }
 }
 
-fn find_pem(rest: &[u8], whole: bool) -> Found {
-    let perhaps = || if whole { Found::Nothing } else { Found::Perhaps };
+fn find_pem(rest: &[u8], whole: bool) -> Hit {
+    let perhaps = || if whole { Hit::Nothing } else { Hit::Perhaps };
     let Some(body) = rest.strip_prefix(PEM_BEGIN) else {
         return if PEM_BEGIN.starts_with(rest) {
             perhaps()
         } else {
-            Found::Nothing
+            Hit::Nothing
         };
     };
     let label = body
@@ -315,9 +315,9 @@ fn find_pem(rest: &[u8], whole: bool) -> Found {
     if after.starts_with(PEM_DASHES) {
         let private = label.windows(11).any(|words| words == b"PRIVATE KEY");
         if !private {
-            return Found::Nothing;
+            return Hit::Nothing;
         }
-        Found::Secret {
+        Hit::Secret {
             len: PEM_BEGIN.len() + label.len() + PEM_DASHES.len(),
             then: State::Pem(PemEnd {
                 marker: 0,
@@ -328,7 +328,7 @@ fn find_pem(rest: &[u8], whole: bool) -> Found {
     } else if PEM_DASHES.starts_with(after) {
         perhaps()
     } else {
-        Found::Nothing
+        Hit::Nothing
     }
 }
 

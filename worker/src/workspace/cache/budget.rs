@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::disk::{held_bytes, taken_bytes};
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::held::Held;
+use crate::workspace::held::LockedWorkspace;
 use crate::workspace::record::{self, Folders, Record, State};
 use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{
@@ -172,7 +172,7 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
     match kind {
         Kind::Workspace => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let Some(held) = Held::take(Folders::new(data, &name)?)? else {
+            let Some(held) = LockedWorkspace::take(Folders::new(data, &name)?)? else {
                 return Ok(false);
             };
             // Nobody could change it since: it is locked now.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::gitdir::{self, SHALLOW};
-use super::mirror::{Fetched, Mirror, Wanted};
+use super::mirror::{FetchRequest, Fetched, Mirror};
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::publish::rebase;
 
@@ -63,7 +63,7 @@ impl Mirror {
     /// As [`Self::fetch`].
     pub(in crate::workspace) async fn fetch_whole(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &FetchRequest<'_>,
         borrower: &Path,
     ) -> Result<Fetched, WorkspaceError> {
         let fetched = self.fetch_all_between(wanted).await?;
@@ -75,14 +75,14 @@ impl Mirror {
     /// As [`Self::fetch_whole`], before anybody borrows.
     pub(in crate::workspace) async fn fetch_all_between(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &FetchRequest<'_>,
     ) -> Result<Fetched, WorkspaceError> {
         let fetched = self.fetch(wanted).await?;
         self.make_whole(wanted, &fetched).await?;
         Ok(fetched)
     }
 
-    async fn make_whole(&self, wanted: &Wanted<'_>, fetched: &Fetched) -> Result<(), WorkspaceError> {
+    async fn make_whole(&self, wanted: &FetchRequest<'_>, fetched: &Fetched) -> Result<(), WorkspaceError> {
         let ends_early = || self.git.dir().join(SHALLOW).exists();
         if !ends_early() {
             return Ok(());

@@ -33,7 +33,7 @@ pub(in crate::workspace) struct Mirror {
 
 /// What a caller needs from the remote.
 #[derive(Debug)]
-pub(in crate::workspace) struct Wanted<'a> {
+pub(in crate::workspace) struct FetchRequest<'a> {
     /// Refs (whole names) to fetch as they are now; each may be missing.
     pub refs: Vec<&'a str>,
     /// A commit that is needed only if the first of the refs is missing.
@@ -52,7 +52,7 @@ pub(in crate::workspace) struct Fetched {
 }
 
 impl Fetched {
-    fn missing<'a>(&self, wanted: &Wanted<'a>) -> Vec<&'a str> {
+    fn missing<'a>(&self, wanted: &FetchRequest<'a>) -> Vec<&'a str> {
         let needs_base = self.base.is_none() && self.refs.first().is_none_or(Option::is_none);
         let base = needs_base.then_some(wanted.base);
         let commit = wanted.commit.filter(|_| self.commit.is_none());
@@ -91,7 +91,10 @@ impl Mirror {
     ///
     /// # Errors
     /// When the remote can't be reached or refuses; when the mirror can't be used even after it was made anew.
-    pub(in crate::workspace) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+    pub(in crate::workspace) async fn fetch(
+        &self,
+        wanted: &FetchRequest<'_>,
+    ) -> Result<Fetched, WorkspaceError> {
         let _lock = self.lock().await?;
         self.make_if_missing()?;
         match self.fetch_locked(wanted).await {
@@ -104,7 +107,10 @@ impl Mirror {
     }
 
     /// Makes the mirror anew because its use showed that objects in it are broken.
-    pub(in crate::workspace) async fn rebuild(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+    pub(in crate::workspace) async fn rebuild(
+        &self,
+        wanted: &FetchRequest<'_>,
+    ) -> Result<Fetched, WorkspaceError> {
         let _lock = self.lock().await?;
         self.make_anew(wanted).await
     }
@@ -121,7 +127,7 @@ impl Mirror {
         heads.await.is_ok_and(|output| output.stdout.is_empty())
     }
 
-    async fn fetch_locked(&self, wanted: &Wanted<'_>) -> Result<Fetched, GitError> {
+    async fn fetch_locked(&self, wanted: &FetchRequest<'_>) -> Result<Fetched, GitError> {
         self.fetch_refs(&wanted.refs).await?;
         let mut fetched = self.look_up(wanted).await?;
         let missing = fetched.missing(wanted);
@@ -220,7 +226,7 @@ impl Mirror {
         Ok(())
     }
 
-    async fn look_up(&self, wanted: &Wanted<'_>) -> Result<Fetched, GitError> {
+    async fn look_up(&self, wanted: &FetchRequest<'_>) -> Result<Fetched, GitError> {
         let names = wanted
             .refs
             .iter()
@@ -276,7 +282,7 @@ impl Mirror {
         if dir.join("HEAD").exists() {
             return clean(dir);
         }
-        // A life that died while it replaced the mirror had the new one ready, with the old one lent to it.
+        // An instance that died while it replaced the mirror had the new one ready, with the old one lent to it.
         let new = dir.with_extension("new");
         if gitdir::lender(&new).is_some() {
             return fs::rename(&new, dir).map_err(WorkspaceError::io("replace the mirror", dir));
@@ -294,7 +300,7 @@ impl Mirror {
 
     /// Fetches into a new mirror, which then takes the old one's place. The old one stays beside it, and what is still
     /// in it can be found from the new one: clones that borrow here lose nothing.
-    async fn make_anew(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+    async fn make_anew(&self, wanted: &FetchRequest<'_>) -> Result<Fetched, WorkspaceError> {
         let dir = self.git.dir();
         let new = Self {
             git: self.git.at(dir.with_extension("new")),

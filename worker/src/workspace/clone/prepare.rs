@@ -2,12 +2,12 @@
 
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
-use super::mirror::{Fetched, Mirror, Wanted};
+use super::mirror::{FetchRequest, Fetched, Mirror};
 use super::submodules;
 use crate::faults;
 use crate::workspace::clone::{self, AgentClone, Start};
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::folder::{Begun, Workspace};
+use crate::workspace::folder::{StartPoint, Workspace};
 use crate::workspace::record::{Folders, Purpose, Record, State};
 use crate::workspace::workspaces::{self, Workspaces};
 use crate::workspace::{
@@ -77,13 +77,13 @@ impl Workspaces {
         folders: &Folders,
         mut record: Record,
         order: &GitOrder,
-    ) -> Result<(Record, Begun), WorkspaceError> {
+    ) -> Result<(Record, StartPoint), WorkspaceError> {
         workspaces::check(order)?;
         let feature_ref = workspaces::feature_ref(order);
         let refs = [feature_ref.as_str()]
             .into_iter()
             .chain(order.start_ref.as_deref());
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs: refs.collect(),
             base: &order.base,
             commit: order.start.as_deref(),
@@ -98,7 +98,7 @@ impl Workspaces {
         };
         if fetched.base.is_none() {
             // Beyond what was fetched of the history; it says how the repository is used with Git LFS.
-            let alone = Wanted {
+            let alone = FetchRequest {
                 refs: Vec::new(),
                 base: &order.base,
                 commit: None,
@@ -145,7 +145,7 @@ impl Workspaces {
         faults::point("prepare.ready");
         let branch = fetched.refs.first().cloned().flatten();
         let branch = branch.or(landed).or(fetched.base);
-        Ok((record, Begun { start, branch, git }))
+        Ok((record, StartPoint { start, branch, git }))
     }
 }
 
@@ -190,7 +190,7 @@ async fn landed_of(
     if fetched.refs.first().is_some_and(Option::is_some) {
         return Ok(None);
     }
-    let wanted = Wanted {
+    let wanted = FetchRequest {
         refs: Vec::new(),
         base: &order.base,
         commit: Some(&landed.commit),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gitdir::{self, Head, ObjectFormat};
 use super::gitmodules;
-use super::mirror::Wanted;
+use super::mirror::FetchRequest;
 use crate::faults;
 use crate::workspace::clone::{self, Start};
 use crate::workspace::error::{GitError, WorkspaceError};
@@ -198,7 +198,7 @@ impl Submodule {
     ) -> Result<Git, WorkspaceError> {
         let mut mirror = workspaces.mirror_of(&self.address, ObjectFormat::of(&self.commit));
         mirror.git = self.named(mirror.git);
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs: Vec::new(),
             base: &self.commit,
             commit: None,

@@ -73,8 +73,8 @@ pub(in crate::workspace) async fn run(
         group.goes_last();
     }
     let stdin = child.stdin.take();
-    let mut stdout = Kept::head(bounds.stdout_bytes);
-    let mut stderr = Kept::tail(bounds.stderr_bytes);
+    let mut stdout = CappedOutput::head(bounds.stdout_bytes);
+    let mut stderr = CappedOutput::tail(bounds.stderr_bytes);
     let pipes = (child.stdout.take(), child.stderr.take());
     let transfer = async {
         let write = async {
@@ -221,14 +221,14 @@ impl Drop for Group {
 }
 
 /// A bounded part of a stream; the rest is read and forgotten.
-struct Kept {
+struct CappedOutput {
     bytes: Vec<u8>,
     limit: usize,
     end: bool,
     is_cut: bool,
 }
 
-impl Kept {
+impl CappedOutput {
     fn head(limit: usize) -> Self {
         Self {
             bytes: Vec::new(),

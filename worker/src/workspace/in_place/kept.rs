@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ralph_shared::wire::{CONTEXT_DIR, Left, LeftFile};
+use ralph_shared::wire::{CONTEXT_DIR, LeftFile, LeftoverFiles};
 
 use crate::disk::each_below;
 use crate::workspace::workspaces::Workspaces;
@@ -30,7 +30,12 @@ impl Workspaces {
 }
 
 /// Moves a session's folder to where it stays, if there is anything in it. Nothing of the session may run any more. Safe to repeat.
-pub(in crate::workspace) fn keep(data: &Path, dispatch: &str, tree: &Path, days: u32) -> Option<Left> {
+pub(in crate::workspace) fn keep(
+    data: &Path,
+    dispatch: &str,
+    tree: &Path,
+    days: u32,
+) -> Option<LeftoverFiles> {
     let place = record::kept(data).join(dispatch);
     let was_kept = place.is_dir();
     let folder: &Path = if was_kept { &place } else { tree };
@@ -46,9 +51,9 @@ pub(in crate::workspace) fn keep(data: &Path, dispatch: &str, tree: &Path, days:
 }
 
 /// What lies in a folder, but for what the worker itself laid there.
-fn look(folder: &Path) -> Option<Left> {
+fn look(folder: &Path) -> Option<LeftoverFiles> {
     let context = folder.join(CONTEXT_DIR);
-    let mut left = Left::default();
+    let mut left = LeftoverFiles::default();
     each_below(folder, |path, metadata| {
         if metadata.is_dir() || path.starts_with(&context) {
             return;

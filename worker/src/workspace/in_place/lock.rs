@@ -44,7 +44,7 @@ impl std::fmt::Display for DirHolder {
 
 /// What came of an attempt to take a folder.
 #[derive(Debug)]
-pub(in crate::workspace) enum Taken {
+pub(in crate::workspace) enum LockResult {
     /// It is ours until the value goes.
     Ours(DirLock),
     /// A session works in it.
@@ -64,21 +64,21 @@ impl DirLock {
         path: &Path,
         data: &Path,
         dispatch: &str,
-    ) -> Result<Taken, WorkspaceError> {
+    ) -> Result<LockResult, WorkspaceError> {
         let failed = || WorkspaceError::io("lock the folder", path);
         // One at a time looks who else there is, so that two don't take folders of which one lies in the other.
         let turn = Turn::wait().map_err(failed())?;
         let Some(mut file) = lock(path).map_err(failed())? else {
-            return Ok(Taken::Busy);
+            return Ok(LockResult::Busy);
         };
         if let Some(other) = overlapping(path, data).map_err(failed())? {
             let _ = file.unlock();
             return Ok(other);
         }
-        // What this worker's own earlier life left, it has ended before it took new work.
+        // What this worker's own earlier instance left, it has ended before it took new work.
         if let Some(holder) = holder(&mut file).filter(|holder| holder.data != data) {
             let _ = file.unlock();
-            return Ok(Taken::Left(holder));
+            return Ok(LockResult::Left(holder));
         }
         let holder = DirHolder {
             path: path.to_owned(),
@@ -90,7 +90,7 @@ impl DirLock {
         let written = rewrite(&mut file, &text);
         written.map_err(failed())?;
         drop(turn);
-        Ok(Taken::Ours(Self { file }))
+        Ok(LockResult::Ours(Self { file }))
     }
 }
 
@@ -118,7 +118,7 @@ pub fn free_dir(path: &Path) -> Result<Option<DirHolder>, WorkspaceError> {
     Ok(held)
 }
 
-/// Frees the folders that sessions of an earlier life of the worker with this data folder held. Nothing of them runs any more.
+/// Frees the folders that sessions of an earlier instance of the worker with this data folder held. Nothing of them runs any more.
 pub(in crate::workspace) fn free_own(data: &Path) {
     let entries = locks().and_then(fs::read_dir).into_iter().flatten().flatten();
     for entry in entries {
@@ -156,7 +156,7 @@ impl Drop for Turn {
 }
 
 /// Who has a folder that lies in this one, or that this one lies in.
-fn overlapping(path: &Path, data: &Path) -> io::Result<Option<Taken>> {
+fn overlapping(path: &Path, data: &Path) -> io::Result<Option<LockResult>> {
     for entry in fs::read_dir(locks()?)?.flatten() {
         if entry.file_name() == TURN {
             continue;
@@ -171,12 +171,12 @@ fn overlapping(path: &Path, data: &Path) -> io::Result<Option<Taken>> {
         }
         match seen.try_lock_shared() {
             Err(fs::TryLockError::Error(error)) => return Err(error),
-            Err(fs::TryLockError::WouldBlock) => return Ok(Some(Taken::Busy)),
+            Err(fs::TryLockError::WouldBlock) => return Ok(Some(LockResult::Busy)),
             Ok(()) => {
                 seen.unlock()?;
-                // What this worker's own earlier life left, it has ended before it took new work.
+                // What this worker's own earlier instance left, it has ended before it took new work.
                 if holder.data != data {
-                    return Ok(Some(Taken::Left(holder)));
+                    return Ok(Some(LockResult::Left(holder)));
                 }
             }
         }
@@ -250,7 +250,7 @@ fn give_back(file: &mut File) {
 mod tests {
     use super::*;
 
-    fn take(path: &Path, data: &str) -> Taken {
+    fn take(path: &Path, data: &str) -> LockResult {
         DirLock::take(path, Path::new(data), "d-1").unwrap()
     }
 
@@ -258,11 +258,11 @@ mod tests {
     fn one_session_at_a_time_works_in_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = fs::canonicalize(folder.path()).unwrap();
-        let Taken::Ours(lock) = take(&path, "/one") else {
+        let LockResult::Ours(lock) = take(&path, "/one") else {
             panic!("it is free")
         };
-        assert!(matches!(take(&path, "/one"), Taken::Busy));
-        assert!(matches!(take(&path, "/two"), Taken::Busy));
+        assert!(matches!(take(&path, "/one"), LockResult::Busy));
+        assert!(matches!(take(&path, "/two"), LockResult::Busy));
         assert!(
             free_dir(&path)
                 .unwrap_err()
@@ -270,7 +270,7 @@ mod tests {
                 .contains("task interrupt")
         );
         drop(lock);
-        assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
+        assert!(matches!(take(&path, "/two"), LockResult::Ours(_)));
         assert_eq!(free_dir(&path).unwrap(), None);
     }
 
@@ -280,24 +280,27 @@ mod tests {
         let outer = fs::canonicalize(folder.path()).unwrap();
         let inner = outer.join("a/b");
         let beside = outer.with_extension("beside");
-        let Taken::Ours(lock) = take(&outer, "/one") else {
+        let LockResult::Ours(lock) = take(&outer, "/one") else {
             panic!("it is free")
         };
-        assert!(matches!(take(&inner, "/two"), Taken::Busy));
-        let Taken::Ours(other) = take(&beside, "/two") else {
+        assert!(matches!(take(&inner, "/two"), LockResult::Busy));
+        let LockResult::Ours(other) = take(&beside, "/two") else {
             panic!("it is another one")
         };
         drop(other);
         drop(lock);
-        let Taken::Ours(lock) = take(&inner, "/one") else {
+        let LockResult::Ours(lock) = take(&inner, "/one") else {
             panic!("it is free")
         };
-        assert!(matches!(take(&outer, "/two"), Taken::Busy));
+        assert!(matches!(take(&outer, "/two"), LockResult::Busy));
         // As the kernel does for a process that is killed.
         lock.file.unlock().unwrap();
         std::mem::forget(lock);
-        assert!(matches!(take(&outer, "/two"), Taken::Left(holder) if holder.path == inner));
-        assert!(matches!(take(&outer, "/one"), Taken::Ours(_)), "it came back");
+        assert!(matches!(take(&outer, "/two"), LockResult::Left(holder) if holder.path == inner));
+        assert!(
+            matches!(take(&outer, "/one"), LockResult::Ours(_)),
+            "it came back"
+        );
         free_own(Path::new("/one"));
     }
 
@@ -306,7 +309,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = fs::canonicalize(folder.path()).unwrap();
         let die = || {
-            let Taken::Ours(lock) = take(&path, "/one") else {
+            let LockResult::Ours(lock) = take(&path, "/one") else {
                 panic!("it is free")
             };
             // As the kernel does for a process that is killed.
@@ -314,21 +317,21 @@ mod tests {
             std::mem::forget(lock);
         };
         die();
-        let Taken::Left(holder) = take(&path, "/two") else {
+        let LockResult::Left(holder) = take(&path, "/two") else {
             panic!("the agent may still run")
         };
         assert_eq!(
             (holder.dispatch.as_str(), holder.data.as_path()),
             ("d-1", Path::new("/one"))
         );
-        assert!(matches!(take(&path, "/one"), Taken::Ours(_)), "it came back");
+        assert!(matches!(take(&path, "/one"), LockResult::Ours(_)), "it came back");
         die();
         assert_eq!(free_dir(&path).unwrap().unwrap().data, Path::new("/one"));
-        assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
+        assert!(matches!(take(&path, "/two"), LockResult::Ours(_)));
         die();
         free_own(Path::new("/two"));
-        assert!(matches!(take(&path, "/two"), Taken::Left(_)));
+        assert!(matches!(take(&path, "/two"), LockResult::Left(_)));
         free_own(Path::new("/one"));
-        assert!(matches!(take(&path, "/two"), Taken::Ours(_)));
+        assert!(matches!(take(&path, "/two"), LockResult::Ours(_)));
     }
 }

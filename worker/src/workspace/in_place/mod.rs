@@ -22,7 +22,7 @@ use ralph_shared::wire::{CONTEXT_DIR, DirOrder, Snapshot};
 
 use super::error::WorkspaceError;
 use super::workspaces::Workspaces;
-use crate::workspace::in_place::lock::{DirLock, Taken};
+use crate::workspace::in_place::lock::{DirLock, LockResult};
 
 /// How often a folder is looked at that another session works in.
 const LOOK: Duration = Duration::from_millis(500);
@@ -52,9 +52,9 @@ impl Workspaces {
         let mut told = false;
         let lock = loop {
             match at_length(|| DirLock::take(&path, self.data(), dispatch))? {
-                Taken::Ours(lock) => break lock,
-                Taken::Left(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
-                Taken::Busy => {
+                LockResult::Ours(lock) => break lock,
+                LockResult::Left(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
+                LockResult::Busy => {
                     if !std::mem::replace(&mut told, true) {
                         tracing::info!(%dispatch, path = %path.display(), "waits for a folder that another session works in");
                     }

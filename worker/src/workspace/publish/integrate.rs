@@ -19,7 +19,7 @@ use super::site::Site;
 use super::{branch, land, patch, push};
 use crate::faults;
 use crate::workspace::clone::gitdir::ObjectFormat;
-use crate::workspace::clone::mirror::{Fetched, Wanted};
+use crate::workspace::clone::mirror::{FetchRequest, Fetched};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::record::Purpose;
 use crate::workspace::snapshot::commit::TASK_TRAILER;
@@ -226,7 +226,7 @@ impl Integration<'_> {
             .chain(self.site.git_order.start_ref.as_deref())
             .chain(self.order.brings_ref.as_deref())
             .collect();
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs,
             base: &self.site.git_order.base,
             commit: Some(&self.order.commit),
@@ -334,7 +334,7 @@ impl Integration<'_> {
                 "the integration to resume is not readable".to_owned(),
             ));
         }
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs: vec![&self.site.feature_ref, new_ref],
             base: &self.site.git_order.base,
             commit: Some(new),

@@ -7,7 +7,7 @@ use super::push::{self, PUSH_TRIES};
 use super::rebase;
 use super::site::Site;
 use crate::faults;
-use crate::workspace::clone::mirror::Wanted;
+use crate::workspace::clone::mirror::FetchRequest;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
 
@@ -93,7 +93,7 @@ async fn elsewhere(
         git_order,
         ..
     } = site;
-    let wanted = Wanted {
+    let wanted = FetchRequest {
         refs: vec![target],
         base: &git_order.base,
         commit: None,

@@ -15,7 +15,7 @@ use super::site::Site;
 use super::{branch, land, push};
 use crate::faults;
 use crate::workspace::clone::gitdir::ObjectFormat;
-use crate::workspace::clone::mirror::Wanted;
+use crate::workspace::clone::mirror::FetchRequest;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::address;
 use crate::workspace::record::Purpose;
@@ -219,7 +219,7 @@ impl Operation<'_> {
         commit: &str,
         end: &mut watch::Receiver<Option<EndReason>>,
     ) -> Result<IntegrationEnd, WorkspaceError> {
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs: Vec::new(),
             base: &self.site.git_order.base,
             commit: Some(commit),
@@ -250,7 +250,7 @@ impl Operation<'_> {
         branch: &str,
     ) -> Result<[Option<String>; 3], WorkspaceError> {
         let branch = format!("refs/heads/{branch}");
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs: vec![&self.site.feature_ref, &branch],
             base: &self.site.git_order.base,
             commit: None,
@@ -261,7 +261,7 @@ impl Operation<'_> {
             &self.site.git_order.landed,
         ) {
             // What it was at last tells whether it went elsewhere.
-            let wanted = Wanted {
+            let wanted = FetchRequest {
                 refs: Vec::new(),
                 commit: Some(&landed.commit),
                 ..wanted
@@ -340,7 +340,7 @@ impl Operation<'_> {
 
     async fn revert(&self, reverted: &str, commit: &str) -> Result<Planned, WorkspaceError> {
         let site = &self.site;
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             refs: vec![&site.feature_ref],
             base: &site.git_order.base,
             commit: Some(commit),

@@ -1,4 +1,4 @@
-//! Work that an earlier life of a worker didn't push.
+//! Work that an earlier instance of a worker didn't push.
 
 use std::fs;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use ralph_shared::wire::Snapshot;
 
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::folder::{Begun, Workspace};
-use crate::workspace::held::Held;
+use crate::workspace::folder::{StartPoint, Workspace};
+use crate::workspace::held::LockedWorkspace;
 use crate::workspace::record::Record;
 use crate::workspace::snapshot::commit::CommitMessage;
 use crate::workspace::workspaces::Workspaces;
@@ -17,7 +17,7 @@ use crate::workspace::{cache, clone::mirror, record};
 const UNRECORDED: Duration = Duration::from_secs(60);
 
 impl Workspaces {
-    /// Workspaces with work that no living process holds: of an earlier life that was killed before it deleted them, or
+    /// Workspaces with work that no living process holds: of an earlier instance that was killed before it deleted them, or
     /// whose push failed; and those without a repository whose files nobody has kept yet. What else lies in the data folder without an owner is deleted.
     pub async fn unpushed(&self) -> Vec<Workspace> {
         let mut found = Vec::new();
@@ -41,7 +41,7 @@ impl Workspaces {
         if folders.read()?.is_none() && folders.age().is_none_or(|age| age < UNRECORDED) {
             return Ok(None);
         }
-        let Some(held) = Held::take(folders)? else {
+        let Some(held) = LockedWorkspace::take(folders)? else {
             return Ok(None);
         };
         // Whatever can't be understood stays.
@@ -59,7 +59,7 @@ impl Workspaces {
             return Ok(None);
         };
         let git = self.git(held.folders(), order).with_tree(held.folders().tree());
-        let begun = Begun {
+        let begun = StartPoint {
             start: start.to_owned(),
             branch: None,
             git,

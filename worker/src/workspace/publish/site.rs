@@ -6,7 +6,7 @@ use ralph_shared::wire::{GitOrder, IntegrationEnd};
 
 use crate::workspace::cache::{Origin, Shelf};
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
-use crate::workspace::clone::mirror::{Fetched, Mirror, Wanted};
+use crate::workspace::clone::mirror::{FetchRequest, Fetched, Mirror};
 use crate::workspace::clone::{self, AgentClone};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::Git;
@@ -62,7 +62,10 @@ impl<'a> Site<'a> {
     }
 
     /// Brings what is wanted, with the history that merging and searching need.
-    pub(in crate::workspace) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, WorkspaceError> {
+    pub(in crate::workspace) async fn fetch(
+        &self,
+        wanted: &FetchRequest<'_>,
+    ) -> Result<Fetched, WorkspaceError> {
         self.mirror.fetch_whole(wanted, self.git.dir()).await
     }
 

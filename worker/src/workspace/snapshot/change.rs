@@ -4,7 +4,7 @@ use ralph_shared::at_length::at_length;
 use ralph_shared::wire::Change;
 
 use super::bulk;
-use super::weakened::{Found, weakened};
+use super::weakened::{WeakenedTests, weakened};
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
@@ -45,7 +45,7 @@ pub(in crate::workspace) async fn change(
         .output()
         .await?
         .stdout;
-    let Found {
+    let WeakenedTests {
         mut tests,
         more,
         unread,

@@ -22,7 +22,7 @@ use crate::workspace::git::address;
 use crate::workspace::publish::push;
 use crate::workspace::publish::rebase;
 use crate::workspace::record::Folders;
-use crate::workspace::snapshot::orphan_refs::{Named, Place, named};
+use crate::workspace::snapshot::orphan_refs::{Named, RefSource, named};
 use crate::workspace::snapshot::worktrees::{self, Linked};
 
 /// Strays of one attempt that are pushed.
@@ -38,7 +38,7 @@ const FILES: usize = 200_000;
 /// Longest name of an agent's that becomes part of a ref's. Bytes.
 const NAME_BYTES: usize = 120;
 
-impl Place {
+impl RefSource {
     fn what(&self) -> String {
         match self {
             Self::Branch(name) => format!("branch {name}"),
@@ -90,7 +90,7 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
             || attempt.known.contains(&commit)
             || named.head.as_deref() == Some(commit)
     };
-    let mut looked_at: Vec<&(Place, String)> =
+    let mut looked_at: Vec<&(RefSource, String)> =
         named.all.iter().filter(|(_, commit)| !is_known(commit)).collect();
     looked_at.truncate(LOOKED_AT);
     let linked = linked(attempt, folders, &named);
@@ -107,7 +107,7 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
                 .map(|(linked, parent)| place(linked, parent))
                 .collect();
             let all = looked_at.into_iter().chain(&trees).take(MOST);
-            let kept = |(place, commit): &(Place, String)| Stray {
+            let kept = |(place, commit): &(RefSource, String)| Stray {
                 waits,
                 ..stray(place, commit, Some(error.to_string()))
             };
@@ -119,8 +119,7 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
 /// The work trees beside the tree, and the commits that they stand on, as far as those are known.
 fn linked(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(Linked, String)> {
     let parent = |linked: &Linked| {
-        let is_branch =
-            |place: &Place| matches!(place, Place::Branch(name) if Some(name.as_str()) == linked.branch());
+        let is_branch = |place: &RefSource| matches!(place, RefSource::Branch(name) if Some(name.as_str()) == linked.branch());
         let branch = named.all.iter().find(|(place, _)| is_branch(place));
         let commit = branch.map(|(_, commit)| commit.as_str()).or(linked.detached());
         commit.unwrap_or(attempt.start).to_owned()
@@ -133,8 +132,8 @@ fn linked(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(Linke
     .collect()
 }
 
-fn place(linked: &Linked, commit: &str) -> (Place, String) {
-    (Place::WorkTree(linked.path.clone()), commit.to_owned())
+fn place(linked: &Linked, commit: &str) -> (RefSource, String) {
+    (RefSource::WorkTree(linked.path.clone()), commit.to_owned())
 }
 
 /// Whether what could not even be looked at is tried again.
@@ -142,7 +141,7 @@ fn waits(error: &WorkspaceError) -> bool {
     error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. })
 }
 
-fn stray(place: &Place, commit: &str, error: Option<String>) -> Stray {
+fn stray(place: &RefSource, commit: &str, error: Option<String>) -> Stray {
     Stray {
         what: place.what(),
         commit: commit.to_owned(),
@@ -154,7 +153,7 @@ fn stray(place: &Place, commit: &str, error: Option<String>) -> Stray {
 
 /// What was found, and what of it is to be pushed.
 #[derive(Default)]
-struct Found {
+struct OrphanSet {
     strays: Vec<Stray>,
     /// Commits and the refs (whole names) that they get.
     going: Vec<(String, String)>,
@@ -167,7 +166,7 @@ async fn push_found(
     attempt: &Attempt<'_>,
     folders: &Folders,
     named: &Named,
-    looked_at: &[&(Place, String)],
+    looked_at: &[&(RefSource, String)],
     linked: &[(Linked, String)],
 ) -> Result<Vec<Stray>, WorkspaceError> {
     let dir = folders.strays();
@@ -190,10 +189,10 @@ async fn push_found(
             }
         }
     }
-    let looked_at: Vec<&(Place, String)> = looked_at.iter().copied().chain(&trees).collect();
+    let looked_at: Vec<&(RefSource, String)> = looked_at.iter().copied().chain(&trees).collect();
     let named = looked_at.as_slice();
     let sorted = tokio::time::timeout(TIME, sort(&aside, attempt, &whole, head, named));
-    let Found {
+    let OrphanSet {
         mut strays,
         going,
         of,
@@ -231,8 +230,8 @@ async fn sort(
     attempt: &Attempt<'_>,
     whole: &str,
     head: Option<&str>,
-    named: &[&(Place, String)],
-) -> Result<Found, WorkspaceError> {
+    named: &[&(RefSource, String)],
+) -> Result<OrphanSet, WorkspaceError> {
     let ids = named.iter().map(|(_, commit)| commit.as_str());
     let compared = [attempt.start]
         .into_iter()
@@ -243,14 +242,14 @@ async fn sort(
         .filter_map(|id| commits.get(id))
         .map(|at| at.id.clone())
         .collect();
-    let mut found = Found::default();
+    let mut found = OrphanSet::default();
     let mut bytes = 0;
     for (index, (place, commit)) in named.iter().enumerate() {
         let Some(at) = commits.get(commit.as_str()) else {
             continue;
         };
         // All of it is in the attempt's files; a stash has further commits for what was not tracked.
-        if at.tree == whole && !matches!(place, Place::Stash(_)) {
+        if at.tree == whole && !matches!(place, RefSource::Stash(_)) {
             continue;
         }
         let size = match size_bytes(git, &at.id, &others).await {
@@ -292,7 +291,7 @@ async fn sort(
 }
 
 /// A commit that is there.
-struct Known {
+struct OrphanCommit {
     id: String,
     tree: String,
 }
@@ -301,7 +300,7 @@ struct Known {
 async fn commits<'a>(
     git: &Git,
     ids: impl Iterator<Item = &'a str>,
-) -> Result<BTreeMap<String, Known>, GitError> {
+) -> Result<BTreeMap<String, OrphanCommit>, GitError> {
     let ids: Vec<&str> = ids.collect();
     let input: String = ids
         .iter()
@@ -322,7 +321,7 @@ async fn commits<'a>(
         if let [commit, tree] = pair
             && let (Some(commit), Some(tree)) = (commit.strip_suffix(" commit"), tree.strip_suffix(" tree"))
         {
-            let at = Known {
+            let at = OrphanCommit {
                 id: commit.to_owned(),
                 tree: tree.to_owned(),
             };
@@ -389,14 +388,17 @@ mod tests {
     fn refs_are_beside_the_attempts_own() {
         let attempt = "refs/ralph/attempts/f/t-1/1-d-2";
         let rows = [
-            (Place::Branch("a/b".to_owned()), "branches/a/b"),
-            (Place::Tag("v1".to_owned()), "tags/v1"),
-            (Place::Stash(2), "stashes/2"),
-            (Place::Detached(0), "detached/0"),
-            (Place::WorkTree(".claude/worktrees/x".to_owned()), "worktrees/x"),
-            (Place::Branch("a:b".to_owned()), "branches-unnamed/7"),
-            (Place::Branch("\u{fffd}".to_owned()), "branches-unnamed/7"),
-            (Place::Tag("x".repeat(200)), "tags-unnamed/7"),
+            (RefSource::Branch("a/b".to_owned()), "branches/a/b"),
+            (RefSource::Tag("v1".to_owned()), "tags/v1"),
+            (RefSource::Stash(2), "stashes/2"),
+            (RefSource::Detached(0), "detached/0"),
+            (
+                RefSource::WorkTree(".claude/worktrees/x".to_owned()),
+                "worktrees/x",
+            ),
+            (RefSource::Branch("a:b".to_owned()), "branches-unnamed/7"),
+            (RefSource::Branch("\u{fffd}".to_owned()), "branches-unnamed/7"),
+            (RefSource::Tag("x".repeat(200)), "tags-unnamed/7"),
         ];
         for (place, name) in rows {
             assert_eq!(place.name(attempt, 7), format!("{attempt}-strays/{name}"));

@@ -19,7 +19,7 @@ const LEFT: &str = "checkout: moving from ";
 
 /// Where a commit is named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::workspace) enum Place {
+pub(in crate::workspace) enum RefSource {
     /// A branch, by its name lossily as UTF-8.
     Branch(String),
     /// A tag, the same.
@@ -37,7 +37,7 @@ pub(in crate::workspace) enum Place {
 pub(in crate::workspace) struct Named {
     /// The commit that the files stand on. Hex object id, as all.
     pub head: Option<String>,
-    pub all: Vec<(Place, String)>,
+    pub all: Vec<(RefSource, String)>,
 }
 
 /// Reads the git directory in `tree`; nothing of what isn't there, or isn't as git makes it.
@@ -54,16 +54,16 @@ pub(in crate::workspace) fn named(tree: &Path) -> Named {
     let mut all = Vec::new();
     for (name, commit) in refs {
         let place = match (name.strip_prefix("refs/heads/"), name.strip_prefix("refs/tags/")) {
-            (Some(branch), _) => Place::Branch(branch.to_owned()),
-            (_, Some(tag)) => Place::Tag(tag.to_owned()),
+            (Some(branch), _) => RefSource::Branch(branch.to_owned()),
+            (_, Some(tag)) => RefSource::Tag(tag.to_owned()),
             _ => continue,
         };
         all.push((place, commit));
     }
     let stash = stash(&dir).into_iter().enumerate();
-    all.extend(stash.map(|(number, commit)| (Place::Stash(number), commit)));
+    all.extend(stash.map(|(number, commit)| (RefSource::Stash(number), commit)));
     let detached = detached(&dir).into_iter().enumerate();
-    all.extend(detached.map(|(number, commit)| (Place::Detached(number), commit)));
+    all.extend(detached.map(|(number, commit)| (RefSource::Detached(number), commit)));
     all.truncate(REFS);
     Named {
         head: head_in(tree, ""),
@@ -212,16 +212,16 @@ mod tests {
         for (name, text) in files {
             fs::write(git.join(name), text).unwrap();
         }
-        let branch = |name: &str| Place::Branch(name.to_owned());
+        let branch = |name: &str| RefSource::Branch(name.to_owned());
         let expected = vec![
             (branch("a/b"), d.clone()),
             (branch("main"), c.clone()),
-            (Place::Tag("v1".to_owned()), a.clone()),
-            (Place::Stash(0), b.clone()),
-            (Place::Stash(1), a),
-            (Place::Detached(0), b),
-            (Place::Detached(1), d),
-            (Place::Detached(2), e),
+            (RefSource::Tag("v1".to_owned()), a.clone()),
+            (RefSource::Stash(0), b.clone()),
+            (RefSource::Stash(1), a),
+            (RefSource::Detached(0), b),
+            (RefSource::Detached(1), d),
+            (RefSource::Detached(2), e),
         ];
         let found = named(&tree);
         assert_eq!(found.all, expected);

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::steps::{Steps, tell};
-use crate::embedded::{DataDir, Nats, Phase, Places, Postgres, Role, Tuning};
+use crate::embedded::{DataDir, Nats, Phase, Postgres, Role, SearchPaths, Tuning};
 use crate::store;
 
 /// What the environment names, else private servers that run as long as this value is kept.
@@ -29,7 +29,7 @@ impl Servers {
     /// When a server isn't found or doesn't start; the message says what to do.
     pub async fn start(data: &DataDir, steps: &Steps) -> anyhow::Result<Self> {
         let (database_url, nats_url) = (value("DATABASE_URL")?, value("NATS_URL")?);
-        let places = Places::from_env();
+        let places = SearchPaths::from_env();
         let postgres = match &database_url {
             Some(_) => None,
             None => {

@@ -184,7 +184,7 @@ impl Used {
 /// Where a session belongs.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
-pub struct Place<'a> {
+pub struct SessionScope<'a> {
     pub task: TaskId,
     pub feature: FeatureId,
     pub account: Option<&'a str>,
@@ -262,7 +262,7 @@ impl Levels {
 
     /// The same for a session there, with its account.
     #[must_use]
-    pub fn shared(&self, run: Purse, place: &Place<'_>) -> Purse {
+    pub fn shared(&self, run: Purse, place: &SessionScope<'_>) -> Purse {
         let purse = self.least_of_feature(run, place.feature);
         match place.account {
             Some(account) => purse.least(self.purse(Level::Account, account)),
@@ -272,14 +272,14 @@ impl Levels {
 
     /// What is left of what no other session shares: of its own limit, of which it may use `share` already, and of its task's.
     #[must_use]
-    pub fn own(&self, place: &Place<'_>, share: Share) -> Purse {
+    pub fn own(&self, place: &SessionScope<'_>, share: Share) -> Purse {
         let mut session = self.purse(Level::Session, "");
         session.give(share);
         session.least(self.purse(Level::Task, &place.task.0.to_string()))
     }
 
     /// The same once a session there was given this.
-    pub fn give(&mut self, share: Share, place: &Place<'_>) {
+    pub fn give(&mut self, share: Share, place: &SessionScope<'_>) {
         let account = place.account.map(|account| (Level::Account, account.to_owned()));
         let keys = [
             (Level::Task, place.task.0.to_string()),
@@ -371,7 +371,7 @@ impl Levels {
     }
 
     /// What people are to be told: the limit, its unit, how much it is, and the greatest part of [`TOLD_AT`] that is reached.
-    pub fn told(&self) -> Vec<Told> {
+    pub fn told(&self) -> Vec<Notice> {
         let mut told = Vec::new();
         for (key, used) in &self.used {
             let limit = self.limit(key.0, &key.1);
@@ -390,7 +390,7 @@ impl Levels {
                     .into_iter()
                     .rev()
                     .find(|part| used * 100.0 >= most * f64::from(*part));
-                told.extend(reached.map(|percent| Told {
+                told.extend(reached.map(|percent| Notice {
                     key: key.clone(),
                     unit,
                     most,
@@ -425,7 +425,7 @@ impl Unit {
 /// A part of a limit that was reached.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
-pub struct Told {
+pub struct Notice {
     pub key: Key,
     pub unit: Unit,
     pub most: f64,
@@ -433,7 +433,7 @@ pub struct Told {
     pub percent: i32,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             key: (level, name),

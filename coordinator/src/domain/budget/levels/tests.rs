@@ -9,8 +9,8 @@ fn usd(cost_usd: f64) -> Limit {
     }
 }
 
-fn place() -> Place<'static> {
-    Place {
+fn place() -> SessionScope<'static> {
+    SessionScope {
         task: TaskId(Uuid::from_u128(1)),
         feature: FeatureId(Uuid::from_u128(2)),
         account: Some("team"),

@@ -18,7 +18,7 @@ use crate::session::check;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
 use crate::session::limits::usage::{self, Meter};
-use crate::session::protocol::capabilities::Offer;
+use crate::session::protocol::capabilities::Options;
 use crate::session::protocol::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
 use crate::session::protocol::introduction::Introduction;
 use crate::session::transcript::{TranscriptSender, bounded};
@@ -93,7 +93,7 @@ pub struct Record {
     /// Where the text of the agent's last message begins: after the last tool call at least.
     message_from: usize,
     /// What the agent offered last: models and modes.
-    offers: (Offer, Offer),
+    offers: (Options, Options),
     /// What the agent asked of a person.
     questions: Vec<String>,
 }
@@ -175,7 +175,7 @@ impl Record {
 
     /// Takes the models and modes that the agent offers. A session that an earlier process began is offered what was, where
     /// the agent does not say it again.
-    pub fn offered(&mut self, models: Offer, modes: Offer) -> (Offer, Offer) {
+    pub fn offered(&mut self, models: Options, modes: Options) -> (Options, Options) {
         self.offers = if self.resumed {
             (models.or_again(&self.offers.0), modes.or_again(&self.offers.1))
         } else {
@@ -500,10 +500,10 @@ impl Record {
     fn settings(&mut self, params: &str) {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let update = &params["update"];
-        if let Some(model) = Offer::models(update).current() {
+        if let Some(model) = Options::models(update).current() {
             self.agent.model = Some(bounded(model, TITLE_BYTES));
         }
-        let modes = Offer::modes(update);
+        let modes = Options::modes(update);
         if let Some(mode) = modes.current().or(update["currentModeId"].as_str()) {
             self.mode_is(bounded(mode, TITLE_BYTES));
         }

@@ -17,7 +17,7 @@ pub(in crate::workspace::snapshot::weakened) struct FileDiff {
 
 /// Lines of a hunk that are still to come, by side.
 #[derive(Default)]
-struct Left {
+struct RemainingLines {
     old: usize,
     new: usize,
 }
@@ -25,7 +25,7 @@ struct Left {
 /// The files of a diff, whose end may be missing, as far as its first `most` lines tell of them; whether there are more.
 pub(in crate::workspace::snapshot::weakened) fn files(diff: &[u8], most: usize) -> (Vec<FileDiff>, bool) {
     let mut files: Vec<FileDiff> = Vec::new();
-    let mut left = Left::default();
+    let mut left = RemainingLines::default();
     for (number, line) in diff.split(|byte| *byte == b'\n').enumerate() {
         if number == most {
             return (files, true);
@@ -50,7 +50,7 @@ pub(in crate::workspace::snapshot::weakened) fn files(diff: &[u8], most: usize) 
     (files, false)
 }
 
-fn take(file: &mut FileDiff, left: &mut Left, line: &str) {
+fn take(file: &mut FileDiff, left: &mut RemainingLines, line: &str) {
     let text = |line: &str| line.get(1..).unwrap_or_default().to_owned();
     match line.as_bytes().first() {
         Some(b'-') => {
@@ -71,7 +71,7 @@ fn take(file: &mut FileDiff, left: &mut Left, line: &str) {
     }
 }
 
-fn head(file: &mut FileDiff, left: &mut Left, line: &str) {
+fn head(file: &mut FileDiff, left: &mut RemainingLines, line: &str) {
     if let Some(path) = line.strip_prefix("rename from ") {
         file.old = Some(name(path));
     } else if let Some(path) = line.strip_prefix("rename to ") {

@@ -19,7 +19,7 @@ const LOOKED_THROUGH_LINES: usize = 500_000;
 
 /// What became weaker.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::workspace) struct Found {
+pub(in crate::workspace) struct WeakenedTests {
     /// The gravest first, of each kind in the order of the diff.
     pub tests: Vec<TestChange>,
     /// How many more there are.
@@ -30,7 +30,7 @@ pub(in crate::workspace) struct Found {
 
 /// Looks through what `git diff-tree -p` prints. A line that only moved, to wherever tests are, is not told of. `gate` are
 /// the commands of the gate.
-pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> Found {
+pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> WeakenedTests {
     let (files, unread) = files(diff, LOOKED_THROUGH_LINES);
     let mut moved = Moved::of(&files);
     let mut found: Vec<TestChange> = files
@@ -40,7 +40,7 @@ pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> Found {
     found.sort_by_key(|change| change.kind);
     let more = found.len().saturating_sub(FINDINGS);
     found.truncate(FINDINGS);
-    Found {
+    WeakenedTests {
         tests: found,
         more: u32::try_from(more).unwrap_or(u32::MAX),
         unread,

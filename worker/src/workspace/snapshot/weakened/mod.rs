@@ -12,4 +12,4 @@ mod diff;
 mod find;
 mod marks;
 
-pub(in crate::workspace) use find::{Found, weakened};
+pub(in crate::workspace) use find::{WeakenedTests, weakened};
