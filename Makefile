@@ -62,7 +62,9 @@ compose-test: setup ## Run docker-compose.yml in containers, from submit to Comp
 check-deploy: ## Check Compose files, Kubernetes manifests, rules and dashboards, with tools from PyPI, npm and Debian (no cluster)
 	@scripts/check-deploy.sh
 
-lint: setup ## Check format, lints, documentation, licences and the query cache
+lint: setup ## Check format, lints, links, migrations, documentation, licences and the query cache
+	scripts/measure.py --check
+	scripts/migrations.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --workspace --no-deps --document-private-items --quiet

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Print the figures by which the house is judged: size, folders, circles of modules, long functions, links.
 
-Usage: scripts/measure.py [--circles] [--functions]
+Usage: scripts/measure.py [--circles] [--functions] [--check]
+--check prints dead links and dead section references only, and fails when there are any.
 Tests are tests/, benches/, fuzz/, files named tests.rs, and what stands below #[cfg(test)].
 """
 import collections
@@ -122,27 +123,53 @@ def circles(graph):
     return sorted(found, key=len, reverse=True)
 
 
+def plain(page):
+    """The text of a page without its code blocks."""
+    return re.sub(r"^```.*?^```", "", open(page).read(), flags=re.S | re.M)
+
+
+def anchors(page):
+    """Anchors of a page's headings, as GitHub makes them."""
+    for heading in re.findall(r"^#+ (.+)$", plain(page), flags=re.M):
+        yield re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
+
+
 def dead_links():
     for page in tracked("*.md"):
-        text = re.sub(r"```.*?```", "", open(page).read(), flags=re.S)
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-            if "://" not in target and not target.startswith("mailto:"):
-                if not os.path.exists(os.path.join(os.path.dirname(page), target)):
-                    yield f"{page}: {target}"
+        for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", plain(page)):
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            path, _, anchor = target.partition("#")
+            path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+            if not os.path.exists(path) or (anchor and path.endswith(".md") and anchor not in anchors(path)):
+                yield f"{page}: {target}"
 
 
 def dead_sections(rust):
+    """References such as `SPEC 2.4, 6.7` whose section is no heading of docs/spec.md or docs/design.md."""
     headings = {}
     for name, page in (("SPEC", "docs/spec.md"), ("DESIGN", "docs/design.md")):
-        text = open(page).read() if os.path.exists(page) else ""
-        headings[name] = set(re.findall(r"^#+ (\d+(?:\.\d+)*)", text, flags=re.M))
+        headings[name] = set(re.findall(r"^#+ (\d+(?:\.\d+)*)", open(page).read(), flags=re.M))
+    number = r"\d+(?:\.\d+)*"
     for path in rust + tracked("*.md", "*.sql", "*.toml"):
-        for name, section in re.findall(r"\b(SPEC|DESIGN) (\d+(?:\.\d+)*)", open(path).read()):
-            if section not in headings[name]:
-                yield f"{path}: {name} {section}"
+        text = re.sub(r"\n\s*(?://[/!]?|--|#)?\s*", " ", open(path).read())
+        for name, sections in re.findall(rf"\b(SPEC|DESIGN) ({number}(?:(?:,| and) {number})*)", text):
+            for section in re.findall(number, sections):
+                if section not in headings[name]:
+                    yield f"{path}: {name} {section}"
+
+
+def check():
+    """Fails, and says why, when a link or a section reference leads nowhere."""
+    dead = [f"dead link: {one}" for one in dead_links()]
+    dead += [f"dead section: {one}" for one in dead_sections(tracked("*.rs"))]
+    print(*dead, sep="\n", end="\n" if dead else "")
+    sys.exit(1 if dead else 0)
 
 
 def main():
+    if "--check" in sys.argv:
+        check()
     rust = tracked("*.rs")
     code, tests, long, largest = 0, 0, [], (0, "")
     graphs = {crate: collections.defaultdict(set) for crate in CRATES}

@@ -1,5 +1,5 @@
-//! The coordinator's side of NATS: streams, tickets, signals. Nothing here decides, and nothing depends on a message
-//! arriving (DESIGN 1.1, 1.5).
+//! The coordinator's side of NATS: streams, tickets, signals. Nothing here decides, and nothing depends on
+//! the arrival of a message.
 
 mod streams;
 
@@ -22,18 +22,18 @@ use crate::store::dispatch::transcript::Holder;
 use crate::tracer::Tracer;
 use crate::waiting::Waiting;
 
-/// Tickets of one pool that may wait at once; what is more is topped up as they go.
+/// Most waiting tickets of a pool; further ones follow as these go.
 pub const TICKET_WINDOW: i64 = 1024;
-/// A ticket that a worker didn't answer for goes to another. DESIGN 3.
+/// An unacknowledged ticket goes to another worker after this.
 const TICKET_ACK_WAIT: Duration = Duration::from_secs(3);
-/// A report that a coordinator didn't settle goes to another.
+/// An unsettled report goes to another coordinator after this.
 const REPORT_ACK_WAIT: Duration = Duration::from_secs(30);
-/// Messages that a reader of a transcript takes at once.
+/// Messages per read of a transcript.
 const READER_BATCH: usize = 500;
-/// The server forgets a reader that was not heard for this long.
+/// The server deletes the consumer of a silent reader after this.
 const READER_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 
-/// A connection to NATS with the names in use.
+/// A connection to NATS, and the names in use.
 #[derive(Debug, Clone)]
 pub struct Bus {
     /// The connection.
@@ -48,34 +48,34 @@ pub struct Bus {
     tracer: Option<Tracer>,
 }
 
-/// What waits in the stream of tickets.
+/// Waiting tickets in the stream.
 #[derive(Debug, Clone)]
 pub struct WaitingTickets {
-    /// How many tickets wait in each pool.
+    /// Number of waiting tickets by pool.
     pub by_pool: BTreeMap<String, i64>,
     /// How many pools have a consumer.
     pub consumers: usize,
 }
 
-/// What a committed transaction wants others to know sooner than they would find out.
+/// News of a committed transaction, for those who would find out later.
 #[derive(Debug, Default, Clone)]
 pub struct Signals {
-    /// Pools that got work, with how many tasks.
+    /// Pools with new work, and the number of tasks.
     pub work: BTreeMap<String, i64>,
     /// Features whose state changed.
     pub features: BTreeSet<FeatureId>,
-    /// Workers that should ask for news, and what to end there.
+    /// Workers, and the sessions that they must end.
     pub control: Vec<(String, Control)>,
     /// Dispatches that ended.
     pub ended: Vec<DispatchId>,
     /// Runs that ended.
     pub ended_runs: Vec<RunId>,
-    /// Runs that go on, and had ended.
+    /// Runs that had ended and continue.
     pub resumed: Vec<RunId>,
 }
 
 impl Signals {
-    /// Notes that tasks became ready in these pools, one entry a task.
+    /// Adds pools with new ready tasks, one entry per task.
     pub fn got_work(&mut self, pools: Vec<String>) {
         for pool in pools {
             *self.work.entry(pool).or_default() += 1;
@@ -107,14 +107,14 @@ pub struct TranscriptReader {
     consumer: PullConsumer,
 }
 
-/// How long one look at a transcript may take.
+/// Time limit of one read of a transcript.
 const READ: Duration = Duration::from_secs(10);
 
 impl TranscriptReader {
-    /// What came since the last call, some hundred messages at most; empty when there is nothing now.
+    /// Messages since the last call, some hundred at most; empty when there are none now.
     ///
     /// # Errors
-    /// When JetStream can't be asked; a new reader begins from the start.
+    /// When JetStream is away; a new reader starts over.
     pub async fn more(&self) -> anyhow::Result<Vec<Bytes>> {
         use futures::TryStreamExt as _;
         let fetch = async {
@@ -123,7 +123,7 @@ impl TranscriptReader {
             let messages: Vec<_> = batch.try_collect().await.map_err(anyhow::Error::from_boxed)?;
             anyhow::Ok(messages)
         };
-        // A request that was lost with its connection is never answered.
+        // A request that was lost with its connection gets no answer.
         let messages = tokio::time::timeout(READ, fetch)
             .await
             .context("JetStream gave no answer in time")??;
@@ -142,13 +142,13 @@ impl TranscriptReader {
     }
 }
 
-/// What screens are told; details they ask for.
+/// The message for screens, which ask for details.
 #[derive(Debug, serde::Serialize)]
 struct FeatureChanged {
     feature: FeatureId,
 }
 
-/// Why the streams can't be made, and what to do.
+/// Why the streams cannot be created, and a remedy.
 async fn unusable(url: &str) -> String {
     let at = broker::addresses(url);
     match broker::refusal(url, "ralph-coordinator").await {
@@ -164,10 +164,10 @@ async fn unusable(url: &str) -> String {
 }
 
 impl Bus {
-    /// Connects and makes sure that the streams are there.
+    /// Connects, and makes sure that the streams exist.
     ///
     /// # Errors
-    /// When the server can't be reached or doesn't offer JetStream.
+    /// When the server is away or does not offer JetStream.
     pub async fn connect(url: &str, subjects: Subjects) -> anyhow::Result<Self> {
         let client = broker::connect(url, "ralph-coordinator").await?;
         let jetstream = jetstream::new(client.clone());
@@ -184,15 +184,15 @@ impl Bus {
         Ok(bus)
     }
 
-    /// The same, with somebody who hears what ended.
+    /// The same, with a tracer that hears of ended dispatches and runs.
     #[must_use]
     pub fn traced(mut self, tracer: Option<Tracer>) -> Self {
         self.tracer = tracer;
         self
     }
 
-    /// Creates the streams that are missing, and brings those forward that an earlier release made. A wiped store comes back this way
-    /// (DESIGN 1.1); what a later release made stays as it is.
+    /// Creates missing streams, and updates those of an earlier configuration. A wiped store is recreated
+    /// this way; a stream of a later release stays as it is.
     ///
     /// # Errors
     /// When JetStream refuses to create one.
@@ -216,7 +216,7 @@ impl Bus {
         Ok(())
     }
 
-    /// The consumer that all coordinators share to take reports.
+    /// The consumer of reports that all coordinators share.
     ///
     /// # Errors
     /// When JetStream refuses.
@@ -233,7 +233,7 @@ impl Bus {
         Ok(stream.get_or_create_consumer(&name, config).await?)
     }
 
-    /// Makes sure that a pool's tickets have their consumer; workers only use it (DESIGN 3).
+    /// Makes sure that a pool's tickets have a consumer, which workers only use (DESIGN 3).
     ///
     /// # Errors
     /// When JetStream refuses.
@@ -252,8 +252,8 @@ impl Bus {
         Ok(())
     }
 
-    /// Publishes `n` tickets of a pool without waiting for each; a lost one is replaced by the issuer, and one too many
-    /// is harmless.
+    /// Publishes `n` tickets of a pool without waiting for each. The issuer replaces a lost one, and a spare
+    /// one is harmless.
     pub async fn issue_tickets(&self, pool: &str, n: i64) {
         let Ok(body) = serde_json::to_vec(&Ticket {
             v: WRITES,
@@ -275,10 +275,10 @@ impl Bus {
         }
     }
 
-    /// What waits in the stream of tickets.
+    /// Waiting tickets in the stream.
     ///
     /// # Errors
-    /// When JetStream can't be asked.
+    /// When JetStream is away.
     pub async fn waiting_tickets(&self) -> anyhow::Result<WaitingTickets> {
         use futures::TryStreamExt as _;
         let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;
@@ -296,7 +296,7 @@ impl Bus {
         Ok(waiting)
     }
 
-    /// Tells what a transaction changed, after its commit. Losing it costs time only.
+    /// Announces the changes of a transaction after its commit. A lost message costs time only.
     pub async fn emit(&self, signals: Signals) {
         let ended = signals.ended.len() as u64;
         if let Some(tracer) = &self.tracer {
@@ -326,10 +326,10 @@ impl Bus {
         }
     }
 
-    /// Dispatches that have transcript messages in the stream, at most `limit`.
+    /// Dispatches with transcript messages in the stream, at most `limit`.
     ///
     /// # Errors
-    /// When JetStream can't be asked.
+    /// When JetStream is away.
     pub async fn transcripts_in_stream(&self, limit: usize) -> anyhow::Result<Vec<DispatchId>> {
         use futures::TryStreamExt as _;
         let stream = self
@@ -350,10 +350,10 @@ impl Bus {
         Ok(dispatches)
     }
 
-    /// Takes a dispatch's transcript from the stream.
+    /// Deletes a dispatch's transcript from the stream.
     ///
     /// # Errors
-    /// When JetStream can't be asked.
+    /// When JetStream is away.
     pub async fn forget_transcript(&self, dispatch: DispatchId) -> anyhow::Result<()> {
         let stream = self
             .jetstream
@@ -363,11 +363,11 @@ impl Bus {
         Ok(())
     }
 
-    /// What the stream still has of a dispatch's transcript, as far as `excerpt` keeps it. A message that can't be read, or that doesn't
-    /// come from its `holder`, is left out.
+    /// A dispatch's transcript in the stream, as far as `excerpt` keeps it, without messages that are
+    /// unreadable or not from the `holder`.
     ///
     /// # Errors
-    /// When JetStream can't be asked.
+    /// When JetStream is away.
     pub async fn transcript(
         &self,
         dispatch: DispatchId,
@@ -396,10 +396,10 @@ impl Bus {
         }
     }
 
-    /// Begins to read a dispatch's transcript, from the first message that the stream still has.
+    /// Starts a read of a dispatch's transcript, from the first message in the stream.
     ///
     /// # Errors
-    /// When JetStream can't be asked.
+    /// When JetStream is away.
     pub async fn read_transcript(&self, dispatch: DispatchId) -> anyhow::Result<TranscriptReader> {
         let stream = self
             .jetstream

@@ -1,9 +1,9 @@
-//! Points of a coordinator at which a test may kill or stop it; how, says [`ralph_shared::faults`].
+//! Points at which a test may kill or stop a coordinator; [`ralph_shared::faults`] says how.
 
 pub use ralph_shared::faults::point;
 
-/// All of them, in the order in which a task's way passes them. Before a commit nothing has happened; after it
-/// everything has, and nobody knows yet.
+/// All points, in the order of a task's life. Before a commit nothing has happened; after it everything has,
+/// and nobody knows yet.
 pub const POINTS: &[&str] = &[
     "hello.before_commit",
     "hello.after_commit",
@@ -23,5 +23,5 @@ pub const POINTS: &[&str] = &[
     "rescue.after_commit",
 ];
 
-/// Those that a request with an `Idempotency-Key` passes: what it asked for is done, and its answer isn't kept yet.
+/// Points of a request with an `Idempotency-Key`: it took effect, and its answer is not stored yet.
 pub const REQUEST_POINTS: &[&str] = &["answer.before_keep"];

@@ -1,14 +1,14 @@
-//! How every HTTP client of the coordinator and its commands is set up.
+//! Common setup of all HTTP clients.
 
 use anyhow::Context as _;
 use ralph_shared::file;
 use ralph_shared::tls::{self, CA_VARIABLE};
 use reqwest::{Certificate, ClientBuilder};
 
-/// A client that trusts the system's certificates, and those of the file that RALPH_CA_FILE names.
+/// A client that trusts the system's certificates, and those of the file in RALPH_CA_FILE.
 ///
 /// # Errors
-/// When that file can't be used.
+/// When that file is unusable.
 pub fn builder() -> anyhow::Result<ClientBuilder> {
     tls::install();
     let builder = reqwest::Client::builder();

@@ -1,7 +1,8 @@
 //! Ralph's coordinator.
 //!
-//! `domain` decides, `store` reads and writes, `prompt` words, `flow` is the way of a task step by step, `services`
-//! keep the steps going, `api` and `cli` are what people touch. A newcomer reads [`flow`] from top to bottom.
+//! `domain` decides, `store` reads and writes, `prompt` words prompts, `flow` holds the steps of a task's
+//! life, `services` keep the steps going, and `api` and `cli` are the interfaces. Read [`flow`] from top to
+//! bottom first.
 
 pub mod api;
 pub mod bus;

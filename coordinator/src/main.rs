@@ -1,8 +1,9 @@
-//! The coordinator's program: everything of it is in the library, so that tests can reach it.
+//! The coordinator's program. All code is in the library, so that tests can reach it.
 
 use std::process::ExitCode;
 
-/// Serving claims and reports is to a seventh the allocator's work; this one takes half as long for it as the system's.
+/// A seventh of the work on claims and reports is allocation; this allocator takes half as long for it as the
+/// system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
         }
     };
     let code = runtime.block_on(ralph_coordinator::cli::main());
-    // A thread that waits for the terminal must not hold the process.
+    // A thread that waits for the terminal must not delay the exit.
     runtime.shutdown_background();
     code
 }

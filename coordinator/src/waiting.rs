@@ -1,6 +1,6 @@
-//! Claims that found nothing and wait for a moment: what becomes ready meanwhile, or finds room, is handed to them, which saves it the
-//! way over a ticket. Nothing depends on them: what nobody is handed gets its ticket, and what a claim can't use another one finds
-//! (DESIGN 1.5).
+//! Claims that found nothing and wait for a moment. Tasks that become ready meanwhile, or find room, are
+//! handed to them, which saves the way over a ticket. Nothing depends on them: tasks that nobody gets have
+//! tickets, and another claim finds what this one cannot use.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use tokio::sync::Notify;
 
 use crate::domain::scheduling::fairness::Unserved;
 
-/// The longest that a claim waits, whatever it asks for: a worker that went away meanwhile may be given work yet.
+/// Longest wait of a claim, whatever it asks for: a worker that is gone meanwhile could still be given work.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Claims that may wait at once; further ones are answered.
+/// Most waiting claims; further ones are answered.
 const MAX_WAITING: usize = 4096;
-/// A claim on its way to an answer.
+/// A claim before its answer.
 #[derive(Debug)]
 pub struct Asked {
     /// The claim.
     pub claim: ClaimRequest,
     /// The request that it came with.
     pub message: Message,
-    /// How long it may wait for work.
+    /// When it stops waiting.
     until: Instant,
-    /// What there was for it when it was looked last.
+    /// The result of its last query.
     left: Unserved,
 }
 
@@ -42,7 +42,7 @@ impl Asked {
     }
 }
 
-/// What had been told by then that no waiting claim was handed.
+/// News so far that no waiting claim was handed.
 #[derive(Debug, Clone, Default)]
 pub struct MissedTickets {
     /// How many tasks pools had got.
@@ -64,7 +64,8 @@ impl MissedTickets {
         }
     }
 
-    /// Takes one of a pool's tasks, or of the ended dispatches for a claim that there is no room for. Whether there was one.
+    /// Takes one of a pool's new tasks, or of the ended dispatches for a claim without room. Returns whether
+    /// there was one.
     fn take(&mut self, claim: &ClaimRequest, left: Unserved) -> bool {
         if let Some(pool) = claim.pools.iter().find(|pool| self.tasks.contains_key(*pool)) {
             match self.tasks.get_mut(pool) {
@@ -81,7 +82,7 @@ impl MissedTickets {
     }
 }
 
-/// The claims that wait with one coordinator.
+/// The waiting claims of one coordinator.
 #[derive(Debug, Default)]
 pub struct Waiting {
     held: Mutex<WaitingClaim>,
@@ -98,12 +99,12 @@ struct WaitingClaim {
 }
 
 impl WaitingClaim {
-    /// Whether a claim may wait that would be kept until `until`.
+    /// Whether a claim may wait until `until`.
     fn may_wait(&self, until: Instant) -> bool {
         self.is_served && until > Instant::now() && self.waiting.len() < MAX_WAITING
     }
 
-    /// Has waiting claims look for which this holds, those first that wait longest. Returns how many.
+    /// Wakes matching claims for a query, those first that wait longest. Returns their number.
     fn wake(&mut self, most: u64, which: impl Fn(&Asked) -> bool) -> u64 {
         let mut woken = 0;
         let mut at = 0;
@@ -124,7 +125,7 @@ impl Waiting {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on claims may wait here.
+    /// Lets claims wait here.
     pub fn open(&self) {
         self.held().is_served = true;
     }
@@ -138,12 +139,12 @@ impl Waiting {
         left
     }
 
-    /// What was told so far. To be asked for before it is looked what there is for a claim.
+    /// News so far; to be read before the query for a claim.
     pub fn told(&self) -> MissedTickets {
         self.held().told.clone()
     }
 
-    /// A pool got so many tasks. Returns how many claims look for them now.
+    /// Announces new tasks of a pool. Returns the number of claims that query for them now.
     pub fn tell(&self, pool: &str, tasks: i64) -> i64 {
         let tasks = u64::try_from(tasks).unwrap_or(0);
         let mut held = self.held();
@@ -162,7 +163,7 @@ impl Waiting {
         i64::try_from(woken).unwrap_or(0)
     }
 
-    /// So many dispatches ended. Claims look again for whose tasks there was no room.
+    /// Announces ended dispatches. Claims that lacked room query again.
     pub fn ended(&self, dispatches: u64) {
         let mut held = self.held();
         let woken = held.wake(dispatches, |asked| asked.left == Unserved::NoRoom);
@@ -173,8 +174,8 @@ impl Waiting {
         }
     }
 
-    /// Keeps claims that got nothing, with what there was left. Those look again at once whose pools got work since `before`, or room.
-    /// Returns those that may not wait.
+    /// Keeps claims that got nothing, with the reason. Those whose pools got work or room since `before`
+    /// query again at once. Returns those that may not wait.
     pub fn keep(&self, asked: Vec<(Asked, Unserved)>, before: &MissedTickets) -> Vec<Asked> {
         let mut held = self.held();
         let mut since = held.told.since(before);
@@ -197,7 +198,7 @@ impl Waiting {
         over
     }
 
-    /// Waits until there are claims that are to look again.
+    /// Resolves when claims are due for a query.
     pub async fn due(&self) {
         loop {
             if !self.held().due.is_empty() {
@@ -207,7 +208,7 @@ impl Waiting {
         }
     }
 
-    /// Takes those that are to look again, at most so many.
+    /// Takes due claims, at most so many.
     pub fn take_due(&self, most: usize) -> Vec<Asked> {
         let mut held = self.held();
         let taken = held.due.len().min(most);
@@ -272,7 +273,7 @@ mod tests {
         waiting
     }
 
-    /// Claims for which there was nothing, whatever was told before.
+    /// Keeps claims without work, whatever the news.
     fn keep(waiting: &Waiting, asked: Vec<Asked>, left: Unserved) -> Vec<Asked> {
         keep_since(waiting, asked, left, &waiting.told())
     }
@@ -328,7 +329,7 @@ mod tests {
         assert_eq!(ids(&waiting.take_due(9)), id[..2]);
         waiting.ended(4);
         assert_eq!(ids(&waiting.take_due(9)), id[2..]);
-        // Three of these ended while the next ones looked.
+        // Three of these ended during the next queries.
         let late: Vec<_> = [(); 4].map(|()| asked(&["a"], 1_000)).into();
         let id = ids(&late);
         assert!(keep_since(&waiting, late, Unserved::NoRoom, &before).is_empty());

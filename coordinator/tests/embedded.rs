@@ -14,7 +14,7 @@ use async_nats::jetstream;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ralph_coordinator::embedded::{
-    DataDir, DataDirError, Nats, Phase, SearchPaths, Postgres, Role, ServerError, Tuning,
+    DataDir, DataDirError, Nats, Phase, Postgres, Role, SearchPaths, ServerError, Tuning,
 };
 use sqlx::{Connection, PgConnection};
 

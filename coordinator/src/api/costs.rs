@@ -1,4 +1,4 @@
-//! What was spent, and how much of what limits is left.
+//! Spending, and the rest of each limit.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,7 +1,8 @@
-//! Features that somebody watches.
+//! Event streams of features.
 //!
-//! However many watch a feature, one task reads it: when a signal says that it changed, and every second. Each event carries
-//! the whole small state and replaces the one before, so a slow or a returning reader misses nothing that counts.
+//! However many clients watch a feature, one task reads it: after a signal, and every second. Each event
+//! contains the whole small state and replaces the one before, so a slow or a returning client misses
+//! nothing.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,16 +18,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::services::Deps;
 use crate::store::view::{self, Progress};
 
-/// How often a watched feature is read when nothing signals.
+/// How often a watched feature is read without a signal.
 const POLL: Duration = Duration::from_secs(1);
-/// Shortest pause between two reads, whatever signals come.
+/// Shortest pause between two reads, despite signals.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The features that are watched now.
 #[derive(Debug, Clone, Default)]
 pub struct Feeds(Arc<Mutex<HashMap<FeatureId, Weak<Feed>>>>);
 
-/// One watched feature; its reader ends when nobody holds it any more.
+/// One watched feature. Its reader ends when nobody watches it any more.
 #[derive(Debug)]
 struct Feed {
     latest: watch::Receiver<Option<Arc<Snapshot>>>,
@@ -62,7 +63,7 @@ pub fn events(
     })
 }
 
-/// The state that was not seen yet; the first call gives the present one.
+/// The next unseen state; the first call returns the present one.
 async fn next(latest: &mut watch::Receiver<Option<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
     loop {
         latest.changed().await.ok()?;
@@ -117,7 +118,7 @@ async fn read(
                 }
                 shown = Some(progress);
             }
-            // Deleted meanwhile: the streams end with the sender.
+            // The feature was deleted, so the streams end with the sender.
             Ok(None) => return,
             Err(error) => tracing::debug!(%error, feature = %id, "a watched feature could not be read"),
         }

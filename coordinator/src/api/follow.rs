@@ -1,4 +1,4 @@
-//! Sessions as they happen: one task followed from session to session, until nothing more will come.
+//! Live sessions: follows one task from session to session, until nothing more will come.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use crate::bus::TranscriptReader;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
 
-/// How often a transcript that is followed is looked at.
+/// How often a followed transcript is read.
 const POLL: Duration = Duration::from_millis(500);
-/// Events that wait for a slow reader.
+/// Events that wait for a slow client.
 const WAITING_EVENTS: usize = 256;
 
 /// The sessions of a task as they happen, from the one of `attempt`, else the last one, until nothing more will come. Each
@@ -90,7 +90,7 @@ pub async fn events(
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-/// Where a reader is: `DISPATCH:NUMBER` of the last entry, as an event's id.
+/// A client's position: `DISPATCH:NUMBER` of the last entry, as an event's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Position {
     dispatch: DispatchId,
@@ -111,7 +111,7 @@ impl Position {
     }
 }
 
-/// One reader's sessions, read until it leaves.
+/// The sessions of one client, read until it leaves.
 struct Follower {
     app: App,
     task: TaskId,
@@ -154,7 +154,7 @@ impl Follower {
         let mut announced = false;
         let mut reader = None;
         loop {
-            // Asked before the entries are: when it had ended by then, they are all.
+            // Read before the entries: if the session had ended by then, they are complete.
             match self.describe(position.dispatch).await {
                 Ok(Some(of)) => {
                     let live = of.live;
@@ -173,7 +173,7 @@ impl Follower {
         }
     }
 
-    /// Tells what came; all of it when the session has ended.
+    /// Sends new entries; all of them when the session has ended.
     async fn tell(
         &self,
         position: &mut Position,
@@ -191,7 +191,7 @@ impl Follower {
                 Some(open) => open,
                 None => bus.read_transcript(position.dispatch).await?,
             };
-            // After an error the next reader begins from the start, and the numbers tell what is new.
+            // After an error the next reader starts over, and the numbers tell new entries apart.
             let more = open.more().await?;
             *reader = Some(open);
             if more.is_empty() {
@@ -243,7 +243,7 @@ impl Follower {
 
     async fn say(&self, event: Event, what: &Following) {
         if let Ok(json) = serde_json::to_string(what) {
-            // A reader that left ends the follower.
+            // A client that left ends the follower.
             let _ = self.sender.send(event.data(json)).await;
         }
     }

@@ -1,5 +1,6 @@
-//! `/healthz` lives, `/readyz` can do its work (DESIGN 8). Neither wants a token, and neither tells more than that. Both are answered by
-//! the API as well as on a listener of their own, which answers from the first moment on and however busy the API is.
+//! `/healthz` says that the process lives, `/readyz` that it can work (DESIGN 8). Neither needs a token, and
+//! neither says more. The API serves both, as does a listener of their own, which answers from the start and
+//! however busy the API is.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,9 +22,9 @@ use crate::store;
 
 /// How long the database may take.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
-/// Connections of the listener of its own, at once.
+/// Most connections of the separate listener.
 const CONNECTIONS: usize = 128;
-/// Whoever asks there sends a request at once.
+/// Clients of this listener send their request at once.
 const HEAD: Duration = Duration::from_secs(2);
 
 /// A coordinator that answers.
@@ -71,7 +72,7 @@ impl Health {
     }
 }
 
-/// Answers `/healthz` and `/readyz`, and nothing else, until `shutdown`.
+/// Serves only `/healthz` and `/readyz`, until `shutdown`.
 pub async fn serve_health(health: Health, listener: TcpListener, shutdown: CancellationToken) {
     let stopping = shutdown.clone();
     let ready = move || async move {

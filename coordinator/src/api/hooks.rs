@@ -1,7 +1,7 @@
-//! Hooks: made, listed, taken away; and the address that others send requests to.
+//! Webhooks: create, list, remove; and the address that receives deliveries.
 //!
-//! A request proves itself by a signature of its body, as GitHub sends it, or by the secret as a bearer token. What doesn't, and what
-//! names no hook, gets the same answer.
+//! A request proves itself by a signature of its body, as GitHub sends it, or by the secret as a bearer
+//! token. A request without a proof gets the same answer as one to an unknown hook.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -25,9 +25,9 @@ use crate::store::view::Page;
 
 /// 256 bits.
 const SECRET_BYTES: usize = 32;
-/// The largest body of a request to a hook.
+/// Largest body of a delivery.
 const MAX_HOOK_BYTES: usize = 1024 * 1024;
-/// A delivery's id is no longer. Characters.
+/// Longest id of a delivery. Characters.
 const MAX_DELIVERY: usize = 200;
 /// Headers that name a delivery.
 const DELIVERY: [&str; 3] = ["x-github-delivery", "ralph-delivery", "idempotency-key"];
@@ -112,7 +112,7 @@ pub async fn fire(
     let (parts, body) = request.into_parts();
     let body = whole(&parts.extensions, body, MAX_HOOK_BYTES).await?;
     let secret = store::feature::hook::secret(&mut *app.db().await?, &name).await?;
-    // What names no hook takes as long.
+    // An unknown hook takes the same time.
     let key = secret.as_deref().unwrap_or("none");
     if !proves(&parts.headers, &body, key) || secret.is_none() {
         return Err(Problem::unproven());
@@ -135,7 +135,8 @@ pub async fn fire(
     }
 }
 
-/// What tells this delivery from others: its id, or else its signature. A bearer's request without an id is always another one.
+/// The identity of a delivery: its id, else its signature. A request with a bearer token and without an id is
+/// always new.
 fn delivery_of(headers: &HeaderMap) -> Result<String, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match DELIVERY.iter().find_map(|name| text(name)) {
@@ -147,7 +148,7 @@ fn delivery_of(headers: &HeaderMap) -> Result<String, Problem> {
     }
 }
 
-/// Whether a request was made by somebody who has the secret. Compared by hash or by HMAC, so that the time it takes tells nothing.
+/// Whether the sender knows the secret. Compares hashes or HMACs, so that the time says nothing.
 fn proves(headers: &HeaderMap, body: &[u8], secret: &str) -> bool {
     if let Some(token) = bearer(headers) {
         return sha256_hex(token.as_bytes()) == sha256_hex(secret.as_bytes());

@@ -1,4 +1,4 @@
-//! What waits for a person, and what happened, over all features.
+//! Everything that waits for a person, and past events, over all features.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use crate::api::http::problem::Problem;
 use crate::api::http::request::Asked;
 use crate::store::view::{self, EventView, InboxView, Page};
 
-/// Events of an answer, where nobody chose, and at most.
+/// Default and largest number of events in an answer.
 const EVENTS: i64 = 1_000;
 const MOST_EVENTS: i64 = 10_000;
 

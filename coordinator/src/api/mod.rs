@@ -1,9 +1,9 @@
-//! The HTTP API: everything that people and programs can ask (SPEC 9.1).
+//! The HTTP API for people and programs (SPEC 9.1).
 //!
-//! `/api/v1/…` speaks JSON in the words of SPEC 1 and wants a bearer token; a list is `{"items": […], "next": cursor or
-//! null}`; an error is a problem document (RFC 9457) that says what to do next. [`body`] has what requests and answers are
-//! made of, shared with the command line. Nothing here decides: a handler reads the request, calls a step of [`crate::flow`]
-//! or a query of [`crate::store::view`], and tells the result.
+//! `/api/v1/…` speaks JSON in the words of SPEC 1 and needs a bearer token. A list is `{"items": […], "next":
+//! cursor or null}`; an error is a problem document (RFC 9457) that says what to do next. [`body`] holds
+//! request and answer types, shared with the command line. Nothing here decides: a handler reads the request,
+//! calls a step of [`crate::flow`] or a query of [`crate::store::view`], and returns the result.
 
 pub mod body;
 mod changes;

@@ -1,4 +1,4 @@
-//! Changes of a feature's branches: its base taken in, a landing taken back, the whole merged.
+//! Branch operations on a feature: update, revert, merge.
 
 use axum::Json;
 use axum::extract::State;
@@ -118,7 +118,7 @@ pub async fn revert(
     begun(&app, feature, wanted).await
 }
 
-/// What an earlier try with the same key made before its coordinator died.
+/// The tasks of an earlier try with the same key, whose coordinator died.
 async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, Signals)>> {
     if !new.again {
         return Ok(None);
@@ -129,8 +129,8 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
 
 type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
 
-/// Starts a run where none is under way, with the settings of the last one: nobody wants these tasks to wait. But not when other
-/// tasks are open, which a person may hold back: then a revert goes along with the next run.
+/// Starts a run with the settings of the last one when none is under way, since nobody wants these tasks to
+/// wait. When other tasks are open, which a person may hold back, a revert waits for the next run.
 async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> Answer {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,

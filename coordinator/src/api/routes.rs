@@ -1,5 +1,5 @@
-//! Every route, in groups by what its token must be allowed to do. The description of the API grows out of the same lines,
-//! so that it can't name a route that isn't there, nor leave one out.
+//! All routes, grouped by the role that they need. The OpenAPI document comes from the same lines, so it
+//! neither names a missing route nor omits one.
 
 use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa::openapi::path::{Operation, PathItem};
@@ -42,7 +42,7 @@ pub fn all(app: &App) -> axum::Router<App> {
     assemble(reads, submits, administers, figures).split_for_parts().0
 }
 
-/// What the routes say of themselves; [`super::openapi`] completes it.
+/// The routes' own descriptions; [`super::openapi`] completes them.
 pub fn description() -> OpenApi {
     assemble(reads(), submits(), administers(), figures()).into_openapi()
 }
@@ -159,7 +159,7 @@ fn open() -> OpenApiRouter<App> {
         .routes(routes!(hooks::fire))
 }
 
-/// Notes the role of each route of a group.
+/// Records the role of each route of a group.
 fn needs(role: Role, mut group: OpenApiRouter<App>) -> OpenApiRouter<App> {
     for operation in group
         .get_openapi_mut()
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// The router tells its routes only in its debug form, as `RouteId(1): "/api/v1/status"`.
+    /// The router lists its routes only in its debug output, as `RouteId(1): "/api/v1/status"`.
     fn routed() -> BTreeSet<String> {
         let router = assemble(reads(), submits(), administers(), figures())
             .split_for_parts()

@@ -1,4 +1,4 @@
-//! Schedules of features: set, listed, paused, taken away.
+//! Schedules of features: set, list, pause, remove.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! The system as a whole, its workers, its runs.
+//! The whole system, its workers, its runs.
 
 use axum::Json;
 use axum::extract::State;

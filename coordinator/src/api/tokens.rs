@@ -1,4 +1,4 @@
-//! Tokens: made, listed, revoked. A token is told once, when it is made.
+//! Tokens: create, list, revoke. Only the answer to the creation contains the token.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::store::view::Page;
 
 /// 256 bits.
 const TOKEN_BYTES: usize = 32;
-/// The latest end that a token may have: 10 × 365 × 24 × 60 × 60 × 1000.
+/// Latest expiry of a token: 10 × 365 × 24 × 60 × 60 × 1000.
 const LONGEST_MS: i64 = 315_360_000_000;
 
 /// Every token, without itself.

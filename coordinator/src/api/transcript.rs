@@ -1,5 +1,4 @@
-//! What sessions show: their transcripts, as far as they are known or as they grow, and the prompts that they got.
-//!
+//! Sessions as people see them: their transcripts, complete or growing, and their prompts.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +21,7 @@ use crate::store;
 use crate::store::dispatch::transcript::Holder;
 use crate::store::view::{self, TranscriptOf};
 
-/// What is read of the beginning of a transcript that isn't kept yet, and as much of its end. Bytes.
+/// Bytes that are read from the beginning of a transcript in the stream, and as many from its end.
 const HALF_BYTES: usize = 32 * 1024 * 1024;
 
 /// Which attempt.
@@ -107,7 +106,7 @@ pub(super) async fn find(
     told(&mut conn, dispatch).await
 }
 
-/// What was asked for hasn't been, or not yet.
+/// The requested session does not exist, or not yet.
 pub(super) fn no_such_session(task: TaskId, attempt: Option<i32>, kind: Option<SessionKind>) -> Problem {
     let what = match (attempt, kind) {
         (None, None) => return Problem::not_found(format!("no session of {task} has started yet")),
@@ -120,7 +119,7 @@ pub(super) fn no_such_session(task: TaskId, attempt: Option<i32>, kind: Option<S
     ))
 }
 
-/// The session that an attempt began with, or the last one that began one.
+/// The first session of an attempt, or the last first session.
 pub(super) async fn find_beginning(
     app: &App,
     task: &str,
@@ -144,7 +143,7 @@ async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>
     Ok(transcripts::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
 }
 
-/// The entries of some messages, by number; a message that can't be read, or that doesn't come from its holder, is left out.
+/// The entries of these messages, by number. Omits messages that are unreadable or not from the holder.
 pub(super) fn numbered(bodies: Vec<Bytes>, holder: &Holder) -> BTreeMap<u64, TranscriptEntry> {
     bodies
         .iter()
@@ -155,7 +154,7 @@ pub(super) fn numbered(bodies: Vec<Bytes>, holder: &Holder) -> BTreeMap<u64, Tra
         .collect()
 }
 
-/// The entries that Postgres keeps, by number.
+/// The entries in Postgres, by number.
 pub(super) async fn kept(app: &App, dispatch: DispatchId) -> Result<BTreeMap<u64, TranscriptEntry>, Problem> {
     Ok(transcripts::kept(&mut *app.db().await?, dispatch).await?)
 }

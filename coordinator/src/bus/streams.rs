@@ -1,4 +1,4 @@
-//! What the streams are like, and how those of an earlier release come to it (DESIGN 3).
+//! Configurations of the streams, and their updates (DESIGN 3).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,18 +8,19 @@ use ralph_shared::subjects::Subjects;
 
 use super::TICKET_WINDOW;
 
-/// Bounds of the streams; their sum stays below what the shipped server configuration gives. Bytes.
+/// Bounds of the streams; their sum stays below the limit of the shipped server configuration. Bytes.
 const TICKETS_BYTES: i64 = 64 * 1024 * 1024;
 const REPORTS_BYTES: i64 = 512 * 1024 * 1024;
 const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
-/// Transcripts are kept in the stream for this long; once a dispatch is settled a copy goes to Postgres (`services/archive.rs`).
+/// Retention of transcripts in the stream; once a dispatch is settled, Postgres has a copy
+/// (`services/archive.rs`).
 const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
-/// Number of what is said here; it grows by one with each change of it.
+/// Version of this configuration; it grows with each change.
 const NUMBER: u32 = 1;
-/// Under this name a stream tells the number by which it was made.
+/// The stream's metadata key of that version.
 const NUMBER_KEY: &str = "ralph-configuration";
 
-/// The streams as this release wants them.
+/// The streams of this release.
 pub(super) fn configurations(subjects: &Subjects) -> [Config; 3] {
     [
         Config {
@@ -63,8 +64,8 @@ fn metadata() -> HashMap<String, String> {
     HashMap::from([(NUMBER_KEY.to_owned(), NUMBER.to_string())])
 }
 
-/// What a stream that stands is to become; `None` when it is no older than `wanted`. How and where it is stored stays as it is: that may
-/// be an operator's choice.
+/// The new configuration of an existing stream; `None` when it is no older than `wanted`. Keeps storage and
+/// placement, which an operator may have chosen.
 pub(super) fn forward(stands: &Config, wanted: Config) -> Option<Config> {
     if number(stands) >= number(&wanted) {
         return None;

@@ -1,7 +1,7 @@
-//! The gate, and what its failure says: something about an attempt, or about the environment that it ran in.
+//! The gate, and the meaning of its failure: it concerns an attempt, or the environment.
 //!
-//! It is tried on a feature's base commit, and nothing lands before it passed there or a person said that it may fail. Later
-//! failures that look the same on several tasks make that doubtful again.
+//! It is tried on a feature's base commit. Nothing lands before it passes there, or a person allows it to
+//! fail. Later failures that look the same on several tasks cast doubt on that pass.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,29 @@ use ralph_shared::ids::TaskId;
 
 use crate::domain::failure::signature::signature;
 
-/// So many tasks in a row whose gate fails the same way: the base is tried again before the last of them counts.
+/// Tasks in a row with the same gate failure, after which the base is tried again before the last failure
+/// counts.
 pub const SAME_FAILURES: usize = 3;
-/// What a person is shown of a gate's output, its end. Bytes.
+/// Shown end of a gate's output. Bytes.
 const SHOWN_BYTES: usize = 3 * 1024;
 
-/// What is known when it is asked whether the gate has to be tried on the base.
+/// Facts for the decision whether to try the gate on the base.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
-    /// There is a gate, and nobody said that it may fail on the base.
+    /// Whether there is a gate that must pass on the base.
     pub wanted: bool,
     /// It is known to pass there.
     pub passes: bool,
-    /// The check that is not over, if there is one.
+    /// The unfinished check, if any.
     pub open: Option<Open>,
-    /// A person wants it to be tried again where it failed.
+    /// Whether a person wants to retry a failed check.
     pub again: bool,
 }
 
 /// A check that is not over.
 #[derive(Debug, Clone, Copy)]
 pub struct Open {
-    /// It tries these commands on this commit.
+    /// Whether it tries these commands on this commit.
     pub same: bool,
     /// A worker has it.
     pub runs: bool,
@@ -38,16 +39,16 @@ pub struct Open {
     pub waits: bool,
 }
 
-/// What has to be done for the gate to be known on the base.
+/// The next step towards a known gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// Nothing.
     Leave,
-    /// A check, in the place of one of other commands or another commit, if there is one.
+    /// Create a check, in place of one with other commands or another commit.
     Make,
-    /// The check that waits for a person is queued again.
+    /// Queue the check again that waits for a person.
     Again,
-    /// The open check is over: somebody else's passed.
+    /// End the open check: another feature's passed.
     Pass,
     /// The open check is not needed.
     Skip,
@@ -66,25 +67,26 @@ pub fn plan(facts: &Facts) -> Plan {
     }
 }
 
-/// What is known when a gate refuses an attempt.
+/// Facts for a refused attempt.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// The gate's check on the base is not over.
+    /// Whether the gate's check on the base is unfinished.
     pub checking: bool,
     /// Files that the task's attempts changed.
     pub changed: Vec<String>,
-    /// Other failures of the feature's gate since something landed or the base was checked: the task, and the failure's signature.
+    /// Other failures of the feature's gate since the last landing or check: the task, and the failure's
+    /// signature.
     pub before: Vec<(TaskId, String)>,
 }
 
 /// What a gate's failure says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The attempt failed; the signature is for those that come later.
+    /// The attempt failed; the signature is for later ones.
     Counts(Option<String>),
-    /// Nothing while it isn't known whether the gate passes on the base.
+    /// Nothing, until it is known whether the gate passes on the base.
     Waits,
-    /// The environment may have failed: these tasks, this one last, were refused in the same way.
+    /// The environment may have failed: it refused these tasks, this one last, in the same way.
     Environment(Vec<TaskId>),
 }
 
@@ -108,7 +110,7 @@ pub fn judge(task: TaskId, command: &str, output: &str, history: &History) -> Fa
     Failure::Environment(others.into_iter().chain([task]).collect())
 }
 
-/// In words for people: the gate failed on these tasks in the same way.
+/// Says that the gate failed on these tasks in the same way.
 pub fn same_way(tasks: &[TaskId], command: &str) -> String {
     let names: Vec<String> = tasks.iter().map(TaskId::short).collect();
     format!(
@@ -118,7 +120,7 @@ pub fn same_way(tasks: &[TaskId], command: &str) -> String {
     )
 }
 
-/// The beginning of a commit's id, for people.
+/// A commit's short id, for people.
 pub fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
@@ -142,7 +144,7 @@ pub fn fails_on_base(
     )
 }
 
-/// The end of an output, as much as a person is shown.
+/// The shown end of an output.
 pub fn end_of(output: &str) -> &str {
     let from = output.len().saturating_sub(SHOWN_BYTES);
     output
@@ -151,7 +153,7 @@ pub fn end_of(output: &str) -> &str {
         .trim()
 }
 
-/// Whether a text names any of these paths: as a whole, from some folder on, or by the end of it.
+/// Whether a text names any of these paths: as a whole, from some folder on, or by its end.
 fn names_any(text: &str, paths: &[String]) -> bool {
     let is_of_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
     let words: BTreeSet<&str> = text
@@ -195,14 +197,14 @@ mod tests {
         for state in ["queued", "runs"] {
             check(true, false, Some((true, state)), true, Plan::Leave);
         }
-        // What failed is tried again where a person wants it to be, and not by itself.
+        // A failed check is retried only when a person wants it.
         check(true, false, Some((true, "waits")), false, Plan::Leave);
         check(true, false, Some((true, "waits")), true, Plan::Again);
         // Another feature's check passed.
         check(true, true, Some((true, "queued")), false, Plan::Pass);
         check(true, true, Some((true, "waits")), false, Plan::Pass);
         check(true, true, Some((true, "runs")), false, Plan::Leave);
-        // The gate or the base is another one by now, or may fail.
+        // The gate or the base has changed, or may fail.
         for state in ["queued", "runs", "waits"] {
             check(true, false, Some((false, state)), false, Plan::Make);
             check(true, true, Some((false, state)), false, Plan::Skip);

@@ -1,10 +1,11 @@
-//! Ids of several things that one request makes, the same ones when it comes again; and which id a wrong one may have meant.
+//! Ids of several things that one request creates, the same when it is repeated; and suggestions for wrong
+//! ids.
 
 use ralph_shared::wire::sha256_hex;
 use uuid::Uuid;
 
-/// The `n`-th id after `first`, which is the one with number 0. Nobody can tell it from any other: what people see of an id,
-/// its end, is as random.
+/// The `n`-th id after `first`, which has number 0. It looks like any other: the visible end of an id is as
+/// random.
 pub fn further(first: Uuid, n: usize) -> Uuid {
     if n == 0 {
         return first;
@@ -16,14 +17,15 @@ pub fn further(first: Uuid, n: usize) -> Uuid {
 
 /// Hex digits at the end of an id that people see (SPEC 1).
 const SHOWN: usize = 12;
-/// Of so many digits one may be wrong. Ids are random: two wrong ones of twelve are still no other id by chance.
+/// One wrong digit is allowed in so many. Ids are random: with two wrong digits of twelve, another id is
+/// still no match by chance.
 const DIGITS_A_SLIP: usize = 6;
 
-/// The id, in the form that people see, that one which nothing has may have meant. Of a beginning, the beginnings are compared.
+/// The existing id, in its short form, that a wrong one may mean. A prefix is compared with prefixes.
 pub fn nearest<'i>(typed: &str, ids: impl IntoIterator<Item = &'i str>) -> Option<&'i str> {
     let typed = digits(typed).to_lowercase();
     let slips = typed.len().min(SHOWN) / DIGITS_A_SLIP;
-    // Longer than any id with as many slips: to compare it with a thousand of them would take seconds.
+    // Longer than any id with as many errors: comparing it with a thousand of them would take seconds.
     if slips == 0 || typed.len() > SHOWN + slips {
         return None;
     }
@@ -39,7 +41,7 @@ fn digits(id: &str) -> &str {
     id.split_once('-').map_or(id, |(_, digits)| digits)
 }
 
-/// To as many digits of the id, or to one more or less: one may have been left out, or typed twice.
+/// Compares with as many digits of the id, and with one more or less: one may be missing, or typed twice.
 fn distance(typed: &str, id: &str) -> usize {
     let lengths = typed.len().saturating_sub(1)..=typed.len() + 1;
     lengths

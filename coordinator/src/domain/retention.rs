@@ -1,14 +1,14 @@
-//! Which attempt refs may go from the remote once their time is over (DESIGN 6): those whose work landed, or that nobody
-//! will go on from.
+//! Which attempt refs may be removed from the remote after their retention (DESIGN 6): landed ones, and those
+//! that nobody will continue from.
 
 use super::states::TaskState;
 
-/// What is known of the task whose attempt a ref holds.
+/// Facts on the task of an attempt ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// Its state.
     pub task: TaskState,
-    /// It landed, taken back later or not.
+    /// Whether it landed, reverted later or not.
     pub landed: bool,
 }
 
@@ -24,9 +24,9 @@ pub enum Fate {
 /// Why a ref stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Its task is not over: another attempt may go on from it, a person may approve it.
+    /// Its task is unfinished: another attempt may continue from it, a person may approve it.
     TaskIsOpen,
-    /// A person said that the task is done without its landing: nothing else holds the work.
+    /// A person marked the task as done without a landing: nothing else holds the work.
     OnlyCopy,
 }
 

@@ -1,4 +1,4 @@
-//! The states of features, tasks and runs, and which moves between them are legal (SPEC 2).
+//! The states of features, tasks and runs, and their legal moves (SPEC 2).
 
 use serde::{Deserialize, Serialize};
 

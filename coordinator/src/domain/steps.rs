@@ -1,4 +1,4 @@
-//! The steps that lead from an idea to a graph, and the review at the end (SPEC 2.1, 5).
+//! The steps from an idea to a graph, and the review at the end (SPEC 2.1, 5).
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
@@ -13,12 +13,12 @@ pub struct Provided {
     pub tasks: bool,
 }
 
-/// What to do about a submission without anything in it.
+/// Advice on an empty submission.
 pub const NOTHING_TO_START_WITH: &str = "there is nothing to start with: say what the feature is about (--description TEXT), \
      give its specification (--spec FILE), plan (--plan FILE) or tasks (--tasks FILE), or only create it (--draft)";
 
 impl Provided {
-    /// What these texts and so many tasks give; a blank text gives nothing.
+    /// The given results; a blank text gives nothing.
     pub fn new(description: &str, spec: Option<&str>, plan: Option<&str>, tasks: usize) -> Self {
         let filled = |text: &str| !text.trim().is_empty();
         Self {
@@ -30,8 +30,8 @@ impl Provided {
     }
 }
 
-/// The steps that are left, in their order: none once there are tasks, else from the first text that is missing. `None`
-/// when there is nothing to start with (SPEC 2.1).
+/// The missing steps in order: none once there are tasks, else from the first missing text. `None` without
+/// anything to start with (SPEC 2.1).
 pub fn left(given: Provided) -> Option<&'static [SessionKind]> {
     const ALL: [SessionKind; 3] = [SessionKind::Spec, SessionKind::Plan, SessionKind::Build];
     match given {
@@ -62,7 +62,7 @@ pub fn name(step: SessionKind, round: i64) -> (String, String) {
     }
 }
 
-/// What a step's result is called where people approve it, on the command line and in messages.
+/// The name of a step's result, for approvals on the command line and in messages.
 pub fn result(step: SessionKind) -> &'static str {
     match step {
         SessionKind::Spec => "spec",
@@ -83,12 +83,12 @@ pub fn waits_for_approval(step: SessionKind, feature: &str, task: TaskId) -> Str
     )
 }
 
-/// The step that a result makes needless which a person gives, beside its own: a specification is written for the plan alone.
+/// The further step that a person's result makes needless: a specification only feeds the plan.
 pub fn needless_with(step: SessionKind) -> Option<SessionKind> {
     (step == SessionKind::Plan).then_some(SessionKind::Spec)
 }
 
-/// The names of all results that people may want to approve.
+/// Names of all results that people may approve.
 pub const RESULTS: [&str; 3] = ["spec", "plan", "tasks"];
 
 /// The step whose result has this name.

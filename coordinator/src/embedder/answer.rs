@@ -1,4 +1,4 @@
-//! What a model's answer is worth: vectors of length 1, or why not.
+//! Validates a model's answer: vectors of length 1, or an error.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use serde::Deserialize;
 
 /// Numbers that a vector may have.
 pub(super) const MOST_DIMENSIONS: usize = 8_192;
-/// Longest part of an answer that is told in a message. Characters.
+/// Longest quoted part of an answer. Characters.
 const TOLD_CHARS: usize = 200;
 
 /// Why there are no vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It doesn't take one of these texts; others it may.
+    /// It refuses one of these texts; it may accept others.
     Refused(String),
-    /// It is of no use now, whatever the texts.
+    /// It does not work now, whatever the texts.
     Away {
         /// What happened.
         why: String,
-        /// How long it wants to be left alone.
+        /// The pause that it asks for.
         pause: Option<Duration>,
     },
 }
@@ -43,7 +43,7 @@ struct Item {
     embedding: Vec<f32>,
 }
 
-/// What an answer that is no success means. `body` is told as far as it is short, without the key, which some servers repeat.
+/// The error of an unsuccessful answer. Quotes a short `body`, without the key, which some servers repeat.
 pub(super) fn refusal(status: u16, retry_after: Option<&str>, body: &[u8], key: Option<&str>) -> Failure {
     let mut words: String = String::from_utf8_lossy(body).into_owned();
     if let Some(key) = key.filter(|key| !key.is_empty()) {
@@ -55,7 +55,7 @@ pub(super) fn refusal(status: u16, retry_after: Option<&str>, body: &[u8], key: 
         .take(TOLD_CHARS)
         .collect();
     let why = match status {
-        // Parts of keys are repeated as well.
+        // Some servers also repeat parts of keys.
         401 | 403 => format!("it answered {status}: memory.embeddings.key is not accepted"),
         404 => format!("it answered {status}: there is nothing at memory.embeddings.url"),
         _ => format!("it answered {status}: {words}"),

@@ -11,11 +11,11 @@ use super::answer::{self, Failure};
 use super::lane::Lane;
 use crate::http;
 
-/// How long it may take for a batch of entries.
+/// Time limit of a batch of entries.
 const ENTRIES_WITHIN: Duration = Duration::from_secs(60);
-/// What is sent of a text. Characters; models of this kind read a few hundred words.
+/// Longest sent text. Characters; models of this kind read a few hundred words.
 const TEXT_CHARS: usize = 2_000;
-/// Longest answer that is read: a batch of vectors of many dimensions, as text. Bytes.
+/// Longest answer: a batch of vectors of many dimensions, as text. Bytes.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// Where the model is.
@@ -27,7 +27,7 @@ pub struct Endpoint {
     pub model: String,
     /// Sent as bearer.
     pub key: Option<String>,
-    /// Numbers of each vector, asked for and expected; without it, as many as the first answer has.
+    /// Numbers per vector, requested and expected; by default those of the first answer.
     pub dimensions: Option<usize>,
     /// How long a claim waits for its question's vector.
     pub timeout: Duration,
@@ -35,14 +35,14 @@ pub struct Endpoint {
 
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // An address may hold a token, as a key is one.
+        // An address may contain a token.
         f.debug_struct("Endpoint")
             .field("model", &self.model)
             .finish_non_exhaustive()
     }
 }
 
-/// The model as one coordinator sees it.
+/// The model, shared by all parts of a coordinator.
 #[derive(Debug, Clone)]
 pub struct Embedder(Arc<Inner>);
 
@@ -60,12 +60,12 @@ struct State {
     entries: Lane,
 }
 
-/// What came of a batch of entries.
+/// The result of a batch of entries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entries {
-    /// A vector for each text in its order; none for those that the model doesn't take.
+    /// A vector for each text in its order; none for a refused text.
     Vectors(Vec<Option<Vec<f32>>>),
-    /// It failed, or is left alone because it did.
+    /// The model failed, or is paused after a failure.
     NotNow,
 }
 
@@ -106,22 +106,22 @@ impl Embedder {
         &self.0.endpoint.model
     }
 
-    /// How long a claim waits for it.
+    /// How long a claim waits for the model.
     pub fn timeout(&self) -> Duration {
         self.0.endpoint.timeout
     }
 
-    /// Numbers of each vector: as configured, or as the first answer had them.
+    /// Numbers per vector: the configured ones, or those of the first answer.
     pub fn dimensions(&self) -> Option<usize> {
         self.state(|state| state.dimensions)
     }
 
-    /// Why it failed last, of questions or of entries; nothing once both are answered again.
+    /// The last error of questions or of entries; none once both succeed again.
     pub fn trouble(&self) -> Option<String> {
         self.state(|state| state.questions.trouble.clone().or(state.entries.trouble.clone()))
     }
 
-    /// The vectors of questions in their order; `None` while it is left alone, and when it fails or isn't done within that time.
+    /// The vectors of questions in their order; `None` while the model is paused, fails or exceeds the time.
     pub async fn questions(&self, texts: &[String], within: Duration) -> Option<Vec<Vec<f32>>> {
         if texts.is_empty() || !self.is_open(QUESTIONS) {
             return None;
@@ -131,12 +131,13 @@ impl Embedder {
         answered.ok()
     }
 
-    /// Whether entries may be asked for now.
+    /// Whether entries may be sent now.
     pub fn takes_entries(&self) -> bool {
         self.is_open(ENTRIES)
     }
 
-    /// The vectors of entries. When it refuses them, they are asked one by one, so that one that it doesn't take keeps no other.
+    /// The vectors of entries. After a refusal, sends them one by one, so that a refused one does not block
+    /// the others.
     pub async fn entries(&self, texts: &[String]) -> Entries {
         if !self.is_open(ENTRIES) {
             return Entries::NotNow;
@@ -172,10 +173,10 @@ impl Embedder {
         self.state(|state| lane(state).is_open(Instant::now()))
     }
 
-    /// Keeps in mind how it went, and says so when that changed.
+    /// Records the result, and logs a change.
     fn note(&self, lane: LaneOf, answered: &Result<Vec<Vec<f32>>, Failure>) {
         match answered {
-            // It is there, and says no to a text.
+            // The model is there, and refuses a text.
             Ok(_) | Err(Failure::Refused(_)) => {
                 if self.state(|state| lane(state).answered()) {
                     tracing::info!(model = self.model(), "the embeddings' model answers again");
@@ -248,7 +249,7 @@ impl Embedder {
     }
 }
 
-/// What is sent of a text; some models refuse an empty one.
+/// The sent part of a text; some models refuse an empty one.
 fn shortened(text: &str) -> &str {
     match text.char_indices().nth(TEXT_CHARS) {
         Some((end, _)) => &text[..end],

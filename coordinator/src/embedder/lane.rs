@@ -1,4 +1,4 @@
-//! Leaving a model alone after it failed: for twice as long each time.
+//! Pauses a failing model, twice as long each time.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const MOST_DOUBLINGS: u32 = 10;
 pub(super) struct Lane {
     failures: u32,
     paused_until: Option<Instant>,
-    /// Why it failed last, unless it has answered since.
+    /// The last error, unless the model has answered since.
     pub(super) trouble: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Lane {
         had_failed
     }
 
-    /// Answers whether this is the first failure of a row. `wanted` is the pause that the model asked for.
+    /// Returns whether this is the first failure in a row. `wanted` is the pause that the model asked for.
     pub(super) fn failed(&mut self, now: Instant, why: String, wanted: Option<Duration>) -> bool {
         let doubled = FIRST_PAUSE * 2_u32.pow(self.failures.min(MOST_DOUBLINGS));
         let pause = doubled.max(wanted.unwrap_or_default()).min(LONGEST_PAUSE);

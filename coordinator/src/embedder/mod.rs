@@ -1,10 +1,11 @@
-//! An outside model that turns texts into vectors, asked over HTTP in the OpenAI form (`[memory.embeddings]`, SPEC 6.5).
+//! A client of an embedding model, over HTTP in the OpenAI form (`[memory.embeddings]`, SPEC 6.5).
 //!
-//! Nothing depends on it: whoever asks gets nothing while it is away, slow, or answers what makes no sense, and goes on without.
-//! After a failure it is left alone for a while, so that no claim waits for it twice. Questions and entries are asked in lanes
-//! of their own: a model that is too slow for a claim may still be quick enough for the background, and the other way round.
+//! Nothing depends on it: a caller gets nothing while the model is away, slow or wrong, and continues
+//! without. After a failure the model is paused, so that no claim waits for it twice. Questions and entries
+//! have separate lanes: a model that is too slow for a claim may be fast enough for the background, and vice
+//! versa.
 //!
-//! [`Embedder`] asks, `answer` says what an answer is worth. What becomes of vectors is decided in `crate::domain::recall`.
+//! [`Embedder`] asks, `answer` validates. `crate::domain::recall` uses the vectors.
 
 mod answer;
 mod client;

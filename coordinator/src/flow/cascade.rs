@@ -1,5 +1,5 @@
-//! What a change of some tasks does to others: dependents, parents, siblings, counters (SPEC 2.4). The caller holds the
-//! features' rows, so nothing else changes their graphs meanwhile.
+//! Consequences of changed tasks for others: dependents, parents, siblings, counters (SPEC 2.4). The caller
+//! holds the features' rows, so nothing else changes their graphs meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::store;
 use crate::store::feature::Locked;
 use crate::store::task::{Task, Unblocked};
 
-/// Features that a step holds, by id; their counters follow every move.
+/// Locked features by id; their counters follow every move.
 pub type Features = BTreeMap<FeatureId, Locked>;
 
 /// Locks features and returns them by id.
@@ -36,7 +36,7 @@ pub async fn lock_task(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Opti
     Ok(task.map(|task| (features, task)))
 }
 
-/// Notes on the counters that a task of a held feature moved.
+/// Updates the counters for a move of a task.
 pub fn moved(features: &mut Features, feature: FeatureId, from: TaskState, to: TaskState) {
     if from != to
         && let Some(held) = features.get_mut(&feature)
@@ -45,8 +45,8 @@ pub fn moved(features: &mut Features, feature: FeatureId, from: TaskState, to: T
     }
 }
 
-/// Tasks that were just done or skipped: dependents lose a blocker, parents a child, and so on upward; what becomes ready
-/// is queued.
+/// Handles tasks that were just done or skipped: dependents lose a blocker, parents a child, and so on
+/// upward. Ready tasks are queued.
 pub async fn resolved(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -57,7 +57,7 @@ pub async fn resolved(
     freed(conn, features, tasks, parts, signals).await.map(drop)
 }
 
-/// The same where it is known which of the tasks are parts of others.
+/// The same, given which of the tasks are parts of others.
 pub async fn freed(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -84,7 +84,7 @@ pub async fn freed(
     Ok(freed)
 }
 
-/// What tasks that are done let go.
+/// Tasks that finished tasks release.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Freed {
     /// Whether any task waits for nothing more.
@@ -93,7 +93,8 @@ pub struct Freed {
     pub any_queued: bool,
 }
 
-/// Tasks that lost a blocker: those that were closed let their children go, level by level. Returns what is ready now.
+/// Handles tasks that lost a blocker: newly open parents release their children, level by level. Returns the
+/// tasks that are ready now.
 pub async fn opened(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -121,8 +122,8 @@ pub async fn opened(
     Ok(ready)
 }
 
-/// Tasks that wait for one thing more: those that waited for nothing close, and hold what is below them as one blocker, level
-/// by level. An attempt that has begun goes on and may land; what begins, or begins again, waits.
+/// Handles tasks with one more blocker: tasks that were open close, and hold the tasks below them as one
+/// blocker, level by level. A started attempt continues and may land; every new start waits.
 pub async fn closed(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -143,7 +144,7 @@ pub async fn closed(
     Ok(())
 }
 
-/// Tasks that a person cancelled: parents need not wait for them, dependents still do.
+/// Handles tasks that a person cancelled: parents no longer wait for them, but dependents do.
 pub async fn cancelled(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -160,8 +161,8 @@ pub async fn cancelled(
     .await
 }
 
-/// Closes parents that have no open child left, and theirs, as long as they were cancelled; returns those whose dependents
-/// may run now.
+/// Closes parents without an open child, and theirs, when they only wait for cancelled tasks; returns those
+/// whose dependents may run now.
 async fn close_parents(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -184,7 +185,7 @@ async fn close_parents(
     Ok(satisfied)
 }
 
-/// Tasks that failed for good: their ancestors fail, and under `stop` nothing beside them begins.
+/// Handles tasks that failed for good: their ancestors fail, and under `stop` none of their siblings starts.
 pub async fn failed(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -207,8 +208,8 @@ pub async fn failed(
     Ok(())
 }
 
-/// Tasks of a feature that had failed, or were held, and are tried again (`again`) or taken out: parents without another
-/// failed part aren't failed any more, and what only they stopped may begin.
+/// Handles failed or held tasks that are retried (`again`) or removed: parents without another failed part
+/// recover, and tasks that only they stopped may start.
 pub async fn forgiven(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -222,7 +223,7 @@ pub async fn forgiven(
     let stops = |held: &Locked| held.failure_policy == FailurePolicy::Stop;
     if features.get(&feature).is_some_and(stops) {
         let mut released = store::task::release_held(conn, feature, again).await?;
-        // What had begun was never kept from its verification and its landing.
+        // A started attempt was never kept from its verification and its landing.
         let tasks = store::task::lock(conn, &released).await?;
         let begun = |id: &Uuid| {
             tasks

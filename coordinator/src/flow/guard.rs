@@ -1,11 +1,11 @@
-//! What keeps one row that can't be worked with from stopping the others: its panic is an error, and an error of the database
-//! as a whole is told from one of that row.
+//! Isolates a row that cannot be processed from the others: a panic becomes an error, and errors of the whole
+//! database are told apart from errors of that row.
 
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
 
-/// The outcome of `step`; a panic is an error like others.
+/// The outcome of `step`; a panic becomes an error.
 pub(super) async fn guarded<T>(step: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     AssertUnwindSafe(step)
         .catch_unwind()
@@ -13,7 +13,7 @@ pub(super) async fn guarded<T>(step: impl Future<Output = sqlx::Result<T>>) -> s
         .unwrap_or_else(|_| Err(sqlx::Error::Protocol("it panicked".to_owned())))
 }
 
-/// Whether nothing can be done now, whatever it is done with: the same comes again later.
+/// Whether the error concerns the server, whatever the statement: the work will be repeated later.
 pub(super) fn is_away(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -25,12 +25,12 @@ pub(super) fn is_away(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether a code of Postgres speaks of the server or the session, not of the statement. A statement that took too long
-/// (57014) or too much memory (53200) may do so again each time.
+/// Whether a code of Postgres concerns the server or the connection, not the statement. A statement that took
+/// too long (57014) or too much memory (53200) may do so each time.
 fn says_away(code: &str) -> bool {
-    // 08: the connection broke; 57P0x: the server shuts down or starts; 53100, 53300: out of disk or connections; 40: others
-    // were at the same rows, again and again; 25P0x: this session's transaction was ended, since it stood still; 42703, 42P01, 42883:
-    // a later release has changed the schema, and its coordinators do what this one can't.
+    // 08: the connection broke; 57P0x: the server shuts down or starts; 53100, 53300: out of disk or
+    // connections; 40: repeated contention on the same rows; 25P0x: the server ended an idle transaction;
+    // 42703, 42P01, 42883: a later release has changed the schema, and only its coordinators can go on.
     [
         "08", "57P0", "53100", "53300", "40", "25P0", "42703", "42P01", "42883",
     ]

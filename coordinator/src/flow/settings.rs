@@ -23,81 +23,80 @@ use crate::store::memory::postings::Tail;
 use crate::store::notice::Event;
 use crate::tracer::Tracer;
 
-/// How long the branches of attempts of features that ended stay at the remote, where nothing else is said.
+/// Default retention of attempt refs after the end of their feature.
 const KEEP_ATTEMPTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Connections to the API at once, where nothing else is said. Of the 1,024 descriptors that a process usually may have, some are left for
-/// the database, the broker and files.
+/// Default number of connections to the API. A process usually has 1,024 descriptors; the rest is for the
+/// database, the broker and files.
 const API_CONNECTIONS: usize = 800;
 
-/// Times, limits and names that hold for the whole coordinator.
+/// Times, limits and names for the whole coordinator.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How often workers send heartbeats.
     pub heartbeat: Duration,
-    /// How long a lease lasts without one.
+    /// How long a lease lasts without a heartbeat.
     pub lease: Duration,
-    /// How long a worker out of contact lets its sessions go on.
+    /// How long a worker out of contact lets its sessions continue.
     pub dark_limit: Duration,
     /// From a session's cancel to the signal, and from there to the kill.
     pub grace: Duration,
     /// The models.
     pub tiers: Tiers,
-    /// Whether prompts hold what earlier iterations left.
+    /// Whether prompts contain memory.
     pub memory: bool,
-    /// The share of first attempts that get no memory of other tasks, so that its worth can be measured. 0 to 1.
+    /// Share of first attempts without other tasks' memory, which measures the benefit of memory. 0 to 1.
     pub hold_out: f64,
-    /// An outside model that helps to order what is remembered, if there is one.
+    /// The embedding model, if any.
     pub embedder: Option<Embedder>,
     /// How large memories may grow.
     pub bounds: Bounds,
-    /// What memory may take of a prompt.
+    /// Budgets of memory in a prompt.
     pub budgets: Budgets,
     /// The wording of prompts.
     pub templates: Arc<Templates>,
-    /// How often each token may ask the API in the long run, and four times as often at once; 0 is no limit. A second, and by
-    /// each coordinator.
+    /// Requests a second of each token at each coordinator, and four times as many at once; 0 is no limit.
     pub requests_per_second: u32,
-    /// Connections to the API at once, of which streams may have three quarters; 0 is no limit. Each coordinator has as many.
+    /// Connections to the API of each coordinator; streams may have three quarters. 0 is no limit.
     pub api_connections: usize,
-    /// What a run may have at most, whoever starts it.
+    /// Bounds of every run.
     pub ceilings: Ceilings,
-    /// What a session may use of its run's limits at first, where nothing is known of its like.
+    /// A session's first share of its run's limits, without past sessions of its kind.
     pub first_share: FirstShare,
-    /// Limits beside a run's, which no other may exceed.
+    /// Limits beside a run's, which bound those that people set.
     pub levels: BTreeMap<Level, Limit>,
-    /// Prices of models that go before the built-in ones.
+    /// Prices that override the built-in ones.
     pub prices: Prices,
-    /// Failures in a row after which an agent is told that its task is stuck (SPEC 6.7).
+    /// Failures in a row that make a task stuck (SPEC 6.7).
     pub stuck_threshold: i16,
-    /// How long the branches of attempts of features that ended stay at the remote; for ever when `None` (DESIGN 6).
+    /// Retention of attempt refs after the end of their feature; `None` is for ever (DESIGN 6).
     pub keep_attempts: Option<Duration>,
-    /// Which repositories may be named by who submits work.
+    /// Addresses that a submission may name.
     pub repositories: Repositories,
     /// Where attempts are at the remote.
     pub attempts: AttemptPlace,
-    /// How long it is kept what sessions leave beside their work.
+    /// Retention of sessions' by-products.
     pub kept: KeptDays,
-    /// Who is told what happens, if anybody.
+    /// Receivers of notices, if any.
     pub notify: Option<Notify>,
-    /// What this process has read of the newest memory.
+    /// This process's cache of the newest memory entries.
     pub tail: Arc<Tail>,
-    /// How far each feature came in taking turns for slots, with this process.
+    /// This process's turns of features for slots.
     pub turns: Arc<Mutex<Turns>>,
-    /// Where traces of what ended go, if anywhere.
+    /// Receiver of traces, if any.
     pub tracer: Option<Tracer>,
-    /// What is set, for whoever asks a running coordinator.
+    /// The settings in force, for `config`.
     pub in_force: Arc<[Setting]>,
 }
 
-/// Who is told that a run ended or that a person is needed (SPEC 9.3).
+/// Receivers of notices at a run's end or when a person is needed (SPEC 9.3).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Notify {
     /// Where it is posted.
     pub url: Option<String>,
     /// Key of the signature.
     pub secret: Option<String>,
-    /// Program and arguments that get it on standard input; empty for none.
+    /// Program and arguments that get a notice on standard input; empty for none.
     pub command: Vec<String>,
     /// Which events; empty for all.
     pub events: Vec<String>,
@@ -112,7 +111,7 @@ impl Notify {
 
 impl std::fmt::Debug for Notify {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // An address may hold a token, as a secret does.
+        // An address may contain a token.
         f.debug_struct("Notify")
             .field("events", &self.events)
             .finish_non_exhaustive()
@@ -154,11 +153,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same with the times that the environment sets: `RALPH_HEARTBEAT_MS`, `RALPH_LEASE_MS`, `RALPH_DARK_LIMIT_MS`,
+    /// Reads times from the environment: `RALPH_HEARTBEAT_MS`, `RALPH_LEASE_MS`, `RALPH_DARK_LIMIT_MS`,
     /// `RALPH_GRACE_MS`. All coordinators of a system need the same ones.
     ///
     /// # Errors
-    /// When one is no whole number of milliseconds, or the lease doesn't outlast two heartbeats.
+    /// When one is no whole number of milliseconds, or the lease does not outlast two heartbeats.
     pub fn with_environment(mut self) -> anyhow::Result<Self> {
         for (name, time) in [
             ("RALPH_HEARTBEAT_MS", &mut self.heartbeat),
@@ -184,7 +183,7 @@ impl Settings {
         Ok(self)
     }
 
-    /// The lease in milliseconds, as the store takes it.
+    /// The lease in milliseconds, for the store.
     pub fn lease_ms(&self) -> i64 {
         i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }

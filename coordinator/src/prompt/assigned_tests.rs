@@ -1,4 +1,4 @@
-//! Assignments are defused: an agent that repeats its own says nothing by that, whoever wrote it.
+//! Assignments are defused: an agent that repeats its own ends nothing, whoever wrote it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,7 +9,8 @@ use super::*;
 
 const TASK: &str = "t-9f2c41aa07be";
 
-/// An assignment all of whose words are these: agents write them too, by splitting, planning and reviewing.
+/// An assignment with these words in every field: agents write them too, by splitting, planning and
+/// reviewing.
 fn assigned(words: &str) -> TaskContext {
     let words = || words.to_owned();
     TaskContext {
@@ -109,7 +110,7 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
     check(SessionKind::Review, true, &[], &[command]);
 }
 
-/// Pieces of which a text that says something to the system could be put together.
+/// Pieces of texts that could form a sigil.
 fn sigilish() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just(format!("<task-done>{TASK}</task-done>")),

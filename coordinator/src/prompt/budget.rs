@@ -1,9 +1,9 @@
-//! How many characters of a prompt memory may take (SPEC 6.2).
+//! Budgets of memory in a prompt, in characters (SPEC 6.2).
 
-/// The sections that hold memory, in the order in which they are served when space is short.
+/// Memory sections, in the order of priority when space is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Section {
-    /// What earlier attempts at this task, and failed neighbours, left.
+    /// Earlier attempts at this task, and failures of siblings.
     PreviousAttempts,
     /// What this feature's sessions noted.
     SessionMemory,
@@ -11,14 +11,14 @@ pub enum Section {
     Learnings,
     /// Facts about the project.
     Knowledge,
-    /// What happened lately and in similar earlier work.
+    /// Recent iterations, and similar earlier ones.
     Journal,
     /// How the run goes.
     LoopStatus,
 }
 
 impl Section {
-    /// All of them, most important first (SPEC 6.2).
+    /// All sections, most important first (SPEC 6.2).
     pub const BY_PRIORITY: [Self; 6] = [
         Self::PreviousAttempts,
         Self::SessionMemory,
@@ -28,7 +28,7 @@ impl Section {
         Self::LoopStatus,
     ];
 
-    /// All of them, in the order of the prompt (SPEC 6.1).
+    /// All sections, in the order of the prompt (SPEC 6.1).
     pub const BY_PLACE: [Self; 6] = [
         Self::PreviousAttempts,
         Self::SessionMemory,
@@ -51,16 +51,16 @@ impl Section {
     }
 }
 
-/// What one section may take. Unicode characters, its heading included.
+/// The budget of one section. Unicode characters, its heading included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Never more.
     pub max: usize,
-    /// With less left, it is left out.
+    /// With less left, the section is omitted.
     pub min: usize,
 }
 
-/// What memory, and each text of reference, may take of a prompt. Unicode characters.
+/// Budgets of memory and of each reference text in a prompt. Unicode characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Budgets {
@@ -72,7 +72,7 @@ pub struct Budgets {
     pub loop_status: Share,
     /// All of them together.
     pub total: usize,
-    /// What is shown of each text that a task refers to: a specification, a plan, a description of a feature (SPEC 6.1).
+    /// The shown part of each reference text: a specification, a plan, a description of a feature (SPEC 6.1).
     pub reference: usize,
 }
 
@@ -93,7 +93,7 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// What all sections take that are as large as they may be.
+    /// The sum of all sections' maxima.
     pub fn sum(&self) -> usize {
         let max = |section: &Section| self.of(*section).max;
         Section::BY_PRIORITY.iter().map(max).sum()
@@ -111,7 +111,8 @@ impl Budgets {
         }
     }
 
-    /// What a section may take when `left` characters are left of the total; `None` when that is below its minimum.
+    /// The budget of a section when `left` characters of the total are left; `None` when that is below its
+    /// minimum.
     pub fn allow(&self, section: Section, left: usize) -> Option<usize> {
         let share = self.of(section);
         let allowed = share.max.min(left);

@@ -1,4 +1,4 @@
-//! What an agent is told that writes a text of a feature together with a person.
+//! The prompt of an agent that writes a text of a feature with a person.
 
 use minijinja::context;
 
@@ -10,7 +10,7 @@ use super::templates::Templates;
 pub struct Talked<'a> {
     pub name: &'a str,
     pub description: &'a str,
-    /// The specification, when the plan is written.
+    /// The specification, for a plan.
     pub spec: Option<&'a str>,
     /// What stands of the text itself.
     pub stored: Option<&'a str>,

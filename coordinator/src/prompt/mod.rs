@@ -1,10 +1,12 @@
-//! What agents are told: wording in templates, values from the caller, nothing else (SPEC 6.1).
+//! Prompts: wording in templates, values from the caller, nothing else (SPEC 6.1).
 //!
-//! [`render()`] is a function of plain values. A prompt is a frame (instructions, the same for all prompts of a kind, stored
-//! once) around a body (this dispatch's own). The sections that hold memory keep their [`Budgets`] to the character for
-//! any input, and what stands in them is data: sigils are defused, headings and fences can't be forged (SPEC 6.2, 6.8).
+//! [`render()`] is a function of plain values. A prompt is a frame (instructions, the same for all prompts of
+//! a kind, stored once) around a body (this dispatch's own). Memory sections keep their [`Budgets`] to the
+//! character for any input, and their content is data: sigils are defused, headings and fences cannot be
+//! forged (SPEC 6.2, 6.8).
 //!
-//! Left to others: what is worth remembering ([`crate::domain::recall`]) and reading it ([`crate::flow::assignment::context`]).
+//! Left to others: the choice of entries ([`crate::domain::recall`]) and reading them
+//! ([`crate::flow::assignment::context`]).
 
 #[cfg(test)]
 mod assigned_tests;

@@ -1,20 +1,20 @@
-//! Descriptions of the tasks that nobody submitted: an agent reads them when it comes to that.
+//! Descriptions of tasks that Ralph itself creates; an agent reads them when it is needed.
 
 use minijinja::context;
 
 use super::templates::Templates;
 
-/// To take into a feature's branch what `branch` has by now.
+/// Merges `branch` into a feature's branch.
 pub fn update(templates: &Templates, branch: &str) -> String {
     templates.part("own_tasks/update", context! { branch })
 }
 
-/// To take back what a task landed in `commit`.
+/// Reverts the landing of a task in `commit`.
 pub fn revert(templates: &Templates, task: &str, title: &str, commit: &str) -> String {
     templates.part("own_tasks/revert", context! { task, title, commit })
 }
 
-/// To do what a review asked for with a graph that can't be used any more.
+/// Makes the changes of a review whose graph is unusable by now.
 pub fn changes(templates: &Templates, problem: &str, graph: &str) -> String {
     templates.part("own_tasks/changes", context! { problem, graph })
 }

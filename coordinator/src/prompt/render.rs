@@ -10,23 +10,23 @@ use super::templates::Templates;
 use super::text::{assignment, chars, data, item, line, quote};
 use super::values::{Judged, Memory, TaskContext};
 
-/// What holds a spec, a plan or a description of a feature that is cut in the prompt, below [`CONTEXT_DIR`].
+/// The file of a text that the prompt cuts, below [`CONTEXT_DIR`].
 const SPEC_FILE: &str = "spec.md";
 const PLAN_FILE: &str = "plan.md";
 const DESCRIPTION_FILE: &str = "description.md";
 /// Longest summary of a prerequisite. Characters.
 const SUMMARY_CHARS: usize = 600;
 
-/// How many paths of a conflict are named, and how many tasks on its other side are told of.
+/// Most paths of a conflict, and most tasks on its other side, in a prompt.
 const CONFLICT_PATHS: usize = 30;
 const OTHERS: usize = 5;
-/// Changed files that a verifier without a clone is told of.
+/// Most changed files in the prompt of a verifier without a clone.
 const DIR_CHANGED: usize = 200;
 /// Longest path that is shown whole. Characters.
 const LINE_CHARS: usize = 300;
-/// What is shown of the description of such a task. Characters.
+/// Longest shown description of such a task. Characters.
 const INTENT_CHARS: usize = 1_500;
-/// How much of a diff stands in a prompt; it fits what a worker tells.
+/// Longest diff in a prompt, as long as the longest one from a worker.
 const DIFF_CHARS: usize = 24_576;
 
 /// Stands between the frame's two halves.
@@ -42,7 +42,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The text that is sent: the frame around the body.
+    /// The sent text: the frame around the body.
     pub fn whole(&self) -> String {
         Self::join(&self.frame, &self.body)
     }
@@ -56,7 +56,7 @@ impl Prompt {
     }
 }
 
-/// What people said of an attempt, as its verifier is told it.
+/// Longest feedback on an attempt in its verifier's prompt.
 const SAID_CHARS: usize = 8_000;
 
 /// A prompt with the account of its memory.
@@ -64,12 +64,12 @@ const SAID_CHARS: usize = 8_000;
 pub struct Rendered {
     /// The prompt.
     pub prompt: Prompt,
-    /// Every section that could have been, by priority.
+    /// Every possible section, by priority.
     pub account: Vec<SectionAccount>,
 }
 
 impl Rendered {
-    /// Which of the given entries a section shows, as indices.
+    /// The entries that a section shows, as indices of the given ones.
     pub fn shown(&self, section: Section) -> &[usize] {
         self.account
             .iter()
@@ -87,9 +87,9 @@ pub struct SectionAccount {
     pub fate: SectionFate,
     /// Unicode characters that it takes.
     pub chars: usize,
-    /// Unicode characters that it could have taken.
+    /// Unicode characters of its budget.
     pub allowed: usize,
-    /// Which of the given entries it shows, as indices.
+    /// The entries that it shows, as indices of the given ones.
     pub shown: Vec<usize>,
 }
 
@@ -115,7 +115,8 @@ impl SectionFate {
     }
 }
 
-/// Renders the prompt of one session. `memory` is `None` where the session has none: SPEC 5, or a feature without memory.
+/// Renders the prompt of one session. `memory` is `None` for a session without memory: SPEC 5, or a feature
+/// without memory.
 pub fn render(
     templates: &Templates,
     budgets: &Budgets,
@@ -147,7 +148,7 @@ pub fn render(
     }
 }
 
-/// The sections by priority, each with what the ones before left it.
+/// The sections by priority, each with the budget that earlier ones left.
 fn written(
     templates: &Templates,
     budgets: &Budgets,
@@ -172,7 +173,7 @@ fn written(
             }
         };
         let text = allowed.and_then(write);
-        // Whoever has nothing to say needs no room.
+        // A section without content needs no room.
         let says = text.is_some() || write(usize::MAX).is_some();
         let taken = text.as_ref().map_or(0, |written| chars(&written.text));
         left -= taken;
@@ -195,7 +196,7 @@ fn written(
     written
 }
 
-/// The texts of which a prompt shows only the beginning, with the names of the files that it says they are in.
+/// The texts that a prompt cuts, with the names of their files.
 pub fn overlong<'t>(task: &'t TaskContext, budgets: &Budgets) -> Vec<(&'static str, &'t str)> {
     let texts = [
         (DESCRIPTION_FILE, Some(task.feature_description.as_str())),
@@ -271,7 +272,7 @@ fn assigned(
     )
 }
 
-/// A path at the beginning of a list entry, which makes no heading.
+/// A path at the start of a list entry, which cannot become a heading.
 fn listed(path: &str) -> String {
     let path = line(path, LINE_CHARS);
     if path.starts_with('#') {
@@ -281,7 +282,7 @@ fn listed(path: &str) -> String {
     }
 }
 
-/// What the verifier is told of the attempt that it judges.
+/// The attempt in its verifier's prompt.
 fn attempt(judged: &Judged) -> Value {
     let change = judged.change.as_ref();
     context! {

@@ -1,4 +1,4 @@
-//! What an agent is told later in its session: that its task graph can't be used, that its process was started again.
+//! Later prompts of a session: after an unusable task graph, and after a restart of the agent's process.
 
 use minijinja::context;
 use ralph_shared::sigil::{SigilName, defuse};
@@ -6,7 +6,7 @@ use ralph_shared::sigil::{SigilName, defuse};
 use super::templates::Templates;
 use super::text::cut;
 
-/// So much of the problem is told. Characters.
+/// Longest description of the problem. Characters.
 const PROBLEM_CHARS: usize = 6_000;
 
 /// The prompt of one more turn in the same session.
@@ -16,22 +16,22 @@ pub fn again(templates: &Templates, problem: &str) -> String {
     templates.part("graph/again", context! { problem, form })
 }
 
-/// What is wrong with a text that was to hold a graph and holds no whole one.
+/// The problem of a text without a whole graph.
 pub fn unfinished(templates: &Templates) -> String {
     templates.part("graph/unfinished", context! {})
 }
 
-/// What is wrong with any graph of a task that is so many levels deep.
+/// The problem of any graph for a task so many levels deep.
 pub fn too_deep(templates: &Templates, levels: i32) -> String {
     templates.part("graph/too_deep", context! { levels })
 }
 
-/// What is wrong with any graph of a task that resolves what stands in the way of a change of branches.
+/// The problem of any graph for a task that resolves a conflict of a branch operation.
 pub fn of_a_conflict(templates: &Templates) -> String {
     templates.part("graph/of_a_conflict", context! {})
 }
 
-/// The prompt of an agent whose process ended in the middle of its turn and that resumed its session.
+/// The prompt of an agent whose process ended within its turn and that resumed its session.
 pub fn after_exit(templates: &Templates) -> String {
     templates.part("after_exit", context! {})
 }

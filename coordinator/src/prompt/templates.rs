@@ -1,4 +1,4 @@
-//! The templates: part of the program, each replaceable by a file of the same name in a folder of the user's.
+//! The templates: part of the program, each replaceable by a file of the same name in a user's folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use ralph_shared::file;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::SigilName;
 
-/// Begins a part of a template file; the part's name follows.
+/// Starts a part of a template file; the part's name follows.
 const PART: &str = "=== ";
 
-/// File name without `.md`, and what it holds.
+/// File name without `.md`, and content.
 const BUILT_IN: [(&str, &str); 19] = [
     ("spec.frame", include_str!("templates/spec.frame.md")),
     ("plan.frame", include_str!("templates/plan.frame.md")),
@@ -36,16 +36,16 @@ const BUILT_IN: [(&str, &str); 19] = [
     ("chat", include_str!("templates/chat.md")),
 ];
 
-/// Templates that are ready to be rendered.
+/// Parsed templates.
 #[derive(Debug)]
 pub struct Templates {
     env: Environment<'static>,
     frames: BTreeMap<&'static str, String>,
-    /// Parts that say the same whatever the values, such as headings.
+    /// Parts without values, such as headings.
     constant: BTreeMap<String, String>,
 }
 
-/// Why a folder of templates can't be used.
+/// Why a folder of templates is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     /// A file could not be read.
@@ -68,7 +68,7 @@ pub enum TemplateError {
         #[source]
         source: minijinja::Error,
     },
-    /// A part that the program needs is missing.
+    /// A required part is missing.
     #[error("the prompt template {name} has no part `{part}`; add a line `=== {part}` with its text below")]
     Incomplete {
         /// The template's name.
@@ -79,7 +79,7 @@ pub enum TemplateError {
 }
 
 impl Templates {
-    /// Those that are part of the program.
+    /// The built-in templates.
     pub fn built_in() -> Arc<Self> {
         static TEMPLATES: LazyLock<Arc<Templates>> = LazyLock::new(|| {
             #[allow(clippy::expect_used)]
@@ -89,10 +89,10 @@ impl Templates {
         Arc::clone(&TEMPLATES)
     }
 
-    /// Those of the program, but for the files that `folder` holds under the same names.
+    /// The built-in templates, replaced by files of the same names in `folder`.
     ///
     /// # Errors
-    /// When one of these files can't be read, doesn't parse, or lacks a part.
+    /// When one of these files is unreadable, does not parse, or lacks a part.
     pub fn load(folder: Option<&Path>) -> Result<Self, TemplateError> {
         let mut env = Environment::new();
         let mut constant = BTreeMap::new();
@@ -170,7 +170,7 @@ impl Templates {
         self.frames.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    /// One part of a template, without blank lines around it. A part that fails is logged and comes to nothing.
+    /// One part of a template, without surrounding blank lines. A part that fails is logged and empty.
     pub(super) fn part(&self, name: &str, values: Value) -> String {
         if let Some(text) = self.constant.get(name) {
             return text.clone();

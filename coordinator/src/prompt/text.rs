@@ -1,4 +1,5 @@
-//! Text that stands in prompts as data: bounded, without sigils, unable to forge a heading or to close a fence (SPEC 6.8).
+//! Untrusted text in prompts: bounded, without sigils, unable to forge a heading or to close a fence (SPEC
+//! 6.8).
 //!
 //! All counts are Unicode characters.
 
@@ -24,8 +25,8 @@ pub(super) fn line(text: &str, max: usize) -> String {
     cut(safe.trim(), max)
 }
 
-/// What is to be done, as it was written but for its sigils: agents write assignments too, and whoever repeats one says nothing by
-/// that. It is indented as code is, so that none of its lines looks like a section.
+/// An assignment, unchanged except for its sigils: agents write assignments too, and one that repeats its own
+/// must end nothing. It is indented like code, so that no line looks like a section.
 pub(super) fn assignment(text: &str) -> String {
     let text = defuse(&visible(text));
     let lines = text.lines().map(|line| {
@@ -50,7 +51,7 @@ pub(super) fn item(text: &str, max: usize) -> String {
     }
 }
 
-/// Text of somebody else at the margin: quoted, whatever it is made of.
+/// Foreign text at the margin: quoted, whatever its content.
 pub(super) fn quote(text: &str, max: usize) -> String {
     cut_closed(&prefixed(&escaped(&harmless(text)), "> "), "> ", max)
 }
@@ -62,7 +63,7 @@ fn prefixed(text: &str, prefix: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// At most `max` characters of a quoted text; a fence that is open at its end is closed.
+/// At most `max` characters of a quoted text; closes a fence that is open at its end.
 fn cut_closed(text: &str, prefix: &str, max: usize) -> String {
     if chars(text) <= max && !open_fence(text) {
         return text.to_owned();
@@ -72,17 +73,17 @@ fn cut_closed(text: &str, prefix: &str, max: usize) -> String {
     if open_fence(&text) { text + &closing } else { text }
 }
 
-/// The inside of a fenced block that is itself indented as a list entry's.
+/// The inside of a fenced block that is indented like a list entry.
 pub(super) fn fenced(text: &str, max: usize) -> String {
     cut(&indented(&harmless(text).replace("```", "'''")), max)
 }
 
-/// The inside of a fenced block at the margin, as it is but for what could end it.
+/// The inside of a fenced block at the margin, unchanged except for lines that could end it.
 pub(super) fn data(text: &str, max: usize) -> String {
     cut(&harmless(text).replace("```", "'''"), max)
 }
 
-/// Lines that would be a heading, or make one of the line above, are escaped; fences are of the usual kind.
+/// Escapes lines that would be a heading, or make one of the line above; fences become the usual kind.
 fn escaped(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut in_fence = false;
@@ -116,7 +117,7 @@ fn is_underline(line: &str) -> bool {
         .any(|mark| !line.is_empty() && line.trim_matches(|c| mark.contains(c)).is_empty())
 }
 
-/// A line that begins or ends a fence of any kind as one of the usual kind: that one is closed when a text is cut.
+/// A line that starts or ends a fence of any kind, as the usual kind: that one is closed when a text is cut.
 fn plain_fence(line: &str) -> Cow<'_, str> {
     let rest = line.trim_start();
     let mark = if rest.starts_with("~~~") { '~' } else { '`' };
@@ -124,13 +125,13 @@ fn plain_fence(line: &str) -> Cow<'_, str> {
     if rest.len() - info.len() < FENCE.len() {
         return Cow::Borrowed(line);
     }
-    // Such a line may be no fence for several reasons; as one without blanks and further marks it surely is.
+    // Such a line may be no fence for several reasons; without blanks and further marks it surely is one.
     Cow::Owned(format!("{FENCE}{}", info.replace('`', "'")))
 }
 
 const FENCE: &str = "```";
 
-/// At most `max` characters of a rendered piece, with a word that says so; a fence that the cut opened is closed.
+/// At most `max` characters of a rendered piece, with a mark of the cut; closes a fence that the cut opened.
 pub(super) fn cut_piece(text: &str, max: usize) -> String {
     if chars(text) <= max {
         return text.to_owned();
@@ -144,7 +145,7 @@ pub(super) fn cut_piece(text: &str, max: usize) -> String {
     }
 }
 
-/// At most `max` characters, cut at the end of a word or line where one is near, with a word that says so.
+/// At most `max` characters, cut at the end of a word or line where one is near, with a mark of the cut.
 pub(super) fn cut(text: &str, max: usize) -> String {
     if text.len() <= max || chars(text) <= max {
         return text.to_owned();
@@ -155,7 +156,7 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     };
     let end = text.char_indices().nth(room).map_or(text.len(), |(at, _)| at);
     let kept = &text[..end];
-    // A word of more than this is cut inside: there is no end near.
+    // A longer word is cut inside: no end is near.
     let near = kept.char_indices().rev().nth(80).map_or(0, |(at, _)| at);
     let at_word = text[end..].starts_with(char::is_whitespace);
     let kept = match kept[near..].rfind(char::is_whitespace) {
@@ -165,7 +166,7 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     format!("{}{marker}", kept.trim_end())
 }
 
-/// Sigils and comments defused, control characters other than line ends and tabs gone, outer blanks trimmed.
+/// Defuses sigils and comments, removes control characters other than line ends and tabs, trims blanks.
 fn harmless(text: &str) -> String {
     let safe: String = defuse(&visible(text))
         .replace("\r\n", "\n")
@@ -185,7 +186,7 @@ fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
 }
 
-/// Whether a fence is open at the end: one that is open is closed by a line that says nothing else.
+/// Whether a fence is open at the end. A line with only the fence closes it.
 fn open_fence(text: &str) -> bool {
     let lines = text.lines().map(|line| line.trim_matches([' ', '>']));
     let fences = lines.filter(|line| line.starts_with(FENCE));

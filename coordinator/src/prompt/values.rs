@@ -1,11 +1,11 @@
-//! What prompts are made of: plain values, as they were remembered. Rendering bounds and defuses them.
+//! Values of prompts, as they were stored. Rendering bounds and defuses them.
 
 use std::sync::{Arc, OnceLock};
 
 use ralph_shared::wire::Change;
 use uuid::Uuid;
 
-/// The assigned task with what surrounds it (SPEC 6.1).
+/// The assigned task and its context (SPEC 6.1).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct TaskContext {
@@ -17,7 +17,7 @@ pub struct TaskContext {
     pub prerequisites: Vec<Prerequisite>,
     /// Prerequisites beyond those.
     pub more_prerequisites: usize,
-    /// The task's work conflicted, and its files hold both sides now.
+    /// The conflict that the task's files contain, if any.
     pub conflict: Option<Conflict>,
     pub feature: String,
     pub feature_description: String,
@@ -25,26 +25,26 @@ pub struct TaskContext {
     pub plan: Option<String>,
     /// The commit that the feature started from.
     pub base: Option<String>,
-    /// The folder that is worked in itself.
+    /// The folder that the session works in itself.
     pub dir: Option<String>,
-    /// What the last attempt changed there, for a verifier: it gets no clone that tells.
+    /// Changes of the last attempt there, for a verifier without a clone.
     pub dir_changed: Vec<String>,
-    /// What a `distill` session is to merge.
+    /// Learnings for a `distill` session.
     pub merging: Option<Merging>,
-    /// What people said of an earlier attempt, where no memory tells it.
+    /// People's feedback on an earlier attempt, when no memory section shows it.
     pub said: Option<String>,
-    /// Commands that have to succeed on the commit that lands.
+    /// Commands that must succeed on the commit that lands.
     pub gate: Vec<String>,
-    /// They are known to fail on the commit that the feature started from.
+    /// Whether they are known to fail on the commit that the feature started from.
     pub gate_fails: bool,
 }
 
-/// Learnings that a session is to merge (SPEC 6.7).
+/// Learnings that a session merges (SPEC 6.7).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Merging {
     /// What they have in common.
     pub tag: String,
-    /// In the order in which they were learned.
+    /// In the order of their age.
     pub learnings: Vec<Mergeable>,
 }
 
@@ -75,40 +75,40 @@ pub struct Prerequisite {
     pub id: String,
     pub title: String,
     pub skipped: bool,
-    /// What its last session wrote for its successors.
+    /// Its last session's words for later sessions.
     pub summary: Option<String>,
 }
 
-/// A conflict that the session begins with.
+/// A conflict that the session starts with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conflict {
     /// Where conflict markers stand.
     pub paths: Vec<String>,
-    /// Who landed the other side, newest first.
+    /// Tasks on the other side, newest first.
     pub others: Vec<OtherSide>,
 }
 
-/// A task that landed what another conflicts with.
+/// A landed task that another one conflicts with.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct OtherSide {
     pub id: String,
     pub title: String,
     pub description: String,
-    /// What its last session wrote for its successors.
+    /// Its last session's words for later sessions.
     pub summary: Option<String>,
 }
 
-/// All that memory has for one prompt. Lists that are cut when space is short say which end matters more.
+/// All memory for one prompt. Lists that are cut when space is short say which end matters more.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
-    /// Number of the attempt that this prompt is for, from 1.
+    /// Number of this prompt's attempt, from 1.
     pub attempt: i32,
     /// Earlier attempts, oldest first; the newest matter more.
     pub attempts: Vec<Attempt>,
-    /// Attempts before those, of which nothing is told.
+    /// Number of attempts before those, which are not shown.
     pub older_attempts: usize,
-    /// Failures of neighbouring tasks, oldest first; the newest matter more.
+    /// Failures of siblings, oldest first; the newest matter more.
     pub siblings: Vec<SiblingFailure>,
     /// What this feature's sessions noted.
     pub session: SessionMemory,
@@ -131,17 +131,17 @@ pub struct Attempt {
     pub outcome: String,
     pub duration_ms: Option<i64>,
     pub report: Option<Report>,
-    /// Why it ended so, where that is not the agent's word.
+    /// The reason of the outcome, unless it is the agent's word.
     pub reason: Option<String>,
     /// Whether `reason` is the verifier's.
     pub verified: bool,
-    /// The attempt before that failed in the same way.
+    /// The earlier attempt that failed in the same way.
     pub same_as: Option<i32>,
     /// What a person said about it.
     pub feedback: Option<String>,
     /// Where its work is, without `refs/heads/`.
     pub branch: Option<String>,
-    /// Where else its agent's commits are, the same way.
+    /// Refs of its agent's stray commits.
     pub strays: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ pub struct Report {
     pub suggestion: Option<String>,
 }
 
-/// A failure of a neighbouring task (SPEC 6.3, Failure Context).
+/// A failure of a sibling (SPEC 6.3, Failure Context).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct SiblingFailure {
@@ -166,14 +166,14 @@ pub struct SiblingFailure {
     pub title: String,
     /// What kind of failure it was.
     pub category: String,
-    /// What its agent says; empty where nobody verified that.
+    /// The agent's words; empty unless they are verified.
     pub error: String,
     pub attempted: String,
     pub files: Option<String>,
     pub context: Option<String>,
 }
 
-/// What a feature's sessions noted (SPEC 6.4). Lists stand oldest first.
+/// Notes of a feature's sessions (SPEC 6.4). Lists are oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct SessionMemory {
@@ -200,7 +200,7 @@ pub struct UnresolvedError {
     pub task: String,
     /// What kind of failure it was.
     pub category: String,
-    /// What its agent says; empty where nobody verified that.
+    /// The agent's words; empty unless they are verified.
     pub text: String,
 }
 
@@ -228,7 +228,7 @@ pub struct LoopStatus {
     pub iteration: i32,
     pub limit: Option<i32>,
     pub failures: i16,
-    /// Finished iterations of this run, and how many of them were done.
+    /// Finished iterations of this run, and the number of done ones.
     pub iterations: i32,
     pub succeeded: i32,
     pub model: Option<String>,
@@ -243,9 +243,9 @@ pub struct LoopStatus {
 #[allow(missing_docs)]
 pub struct JournalEntry {
     pub dispatch: Uuid,
-    /// Number in this run; `None` for an earlier run's, and for what is no iteration.
+    /// Number in this run; `None` for an earlier run's entry, and for a step.
     pub iteration: Option<i32>,
-    /// This run's session that was no iteration: its kind.
+    /// The kind of this run's step.
     pub step: Option<String>,
     pub outcome: String,
     pub task: String,
@@ -257,21 +257,21 @@ pub struct JournalEntry {
     pub notes: String,
     /// What a person said of it.
     pub said: Option<String>,
-    /// What it tried and why that failed, where that is told nowhere else.
+    /// What it tried and why that failed, unless another section shows it.
     pub failure: Option<(String, String)>,
 }
 
-/// A journal entry that many prompts show: what one of them says of it, the others say as well.
+/// A journal entry that many prompts share, all with the same text.
 #[derive(Debug, Clone, Default)]
 pub struct SharedEntry {
     /// The entry.
     pub entry: JournalEntry,
-    /// Its text, once a prompt has written it out.
+    /// Its text, once a prompt has rendered it.
     text: OnceLock<String>,
 }
 
 impl SharedEntry {
-    /// Its text, written by the first who asks.
+    /// Its text, rendered for the first caller.
     pub(super) fn text(&self, write: impl FnOnce(&JournalEntry) -> String) -> &str {
         self.text.get_or_init(|| write(&self.entry))
     }
@@ -307,10 +307,10 @@ pub struct Knowledge {
 pub struct Judged {
     /// Number of the attempt.
     pub attempt: i32,
-    /// What the task's work changed, where its worker told it.
+    /// The task's change, if its worker reported it.
     pub change: Option<Change>,
-    /// What people said of the attempt, while it was made or judged.
+    /// People's feedback on the attempt, during work and verification.
     pub said: Option<String>,
-    /// What is odd about the attempt, though its agent takes it for done.
+    /// A suspicion about the attempt, though its agent considers it done.
     pub doubt: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Transcripts of settled dispatches go from the stream to Postgres, bounded and compressed, so that old attempts can be
-//! replayed when the stream has forgotten them (DESIGN 1.1). Of a long one the beginning and the end are kept.
+//! Moves transcripts of settled dispatches from the stream to Postgres, bounded and compressed, so that old
+//! attempts can be replayed later. Of a long one, the beginning and the end are kept.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::store;
 const ROUND: Duration = Duration::from_secs(3);
 /// Transcripts of one round.
 const MAX_ROUND: usize = 200;
-/// What is kept of a transcript's beginning before compression. Bytes.
+/// Stored bytes of a transcript's beginning before compression.
 const HEAD_BYTES: usize = 3 * 1024 * 1024;
-/// What is kept of its end. Bytes.
+/// Stored bytes of its end.
 const TAIL_BYTES: usize = 1024 * 1024;
 
 /// Archives until `shutdown`.
@@ -67,7 +67,7 @@ async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
     })?;
     let mut conn = deps.db.acquire().await?;
     let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-    // Where nothing of it comes from its worker, that may still send it.
+    // If nothing of it came from its worker, the worker may still send it.
     if seen > 0 {
         store::dispatch::transcript::keep(&mut conn, dispatch, &body, entries, seen).await?;
     }

@@ -1,4 +1,4 @@
-//! Claims that came together are served together; when idle there is no linger (DESIGN 2).
+//! Serves claims that arrive together as a batch; when idle there is no linger.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::{faults, flow};
 
 /// Claims of one transaction.
 const MAX_BATCH: usize = 256;
-/// Claims that may wait; further ones stay with the broker's client.
+/// Most queued claims; further ones stay with the broker's client.
 const QUEUE: usize = 4096;
-/// Batches under way at once: one takes tasks while others build their context.
+/// Batches in flight: one takes tasks while others build their context.
 const IN_FLIGHT: usize = 3;
-/// Batches that take tasks at once. The database lets one do so after the other; claims that come meanwhile had better form one
-/// large batch than wait there in several small ones.
+/// Batches that take tasks at once. The database allows one at a time anyway; later claims form one large
+/// batch instead of several small ones.
 const TAKING: usize = 1;
 
-/// How often it is looked whether a claim has waited long enough.
+/// How often waiting claims are checked for their time limit.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves claims until `shutdown`.
@@ -38,7 +38,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     let mut subscription = client
         .queue_subscribe(deps.bus.subjects.claim(), COORDINATORS.to_owned())
         .await?;
-    // Of other coordinators, whose claims these are as well.
+    // Tickets of other coordinators concern these claims as well.
     let mut tickets = client.subscribe(deps.bus.subjects.tickets_all()).await?;
     let (sender, mut queue) = mpsc::channel::<Asked>(QUEUE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
@@ -97,14 +97,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     }
 }
 
-/// Answers claims for which there is nothing.
+/// Answers claims without work.
 async fn nothing(bus: &Bus, asked: Vec<Asked>) {
     for one in asked {
         answer(bus, &one.message, &ClaimAnswer::Nothing).await;
     }
 }
 
-/// A place among the batches under way, and the turn to take tasks.
+/// A slot among the batches in flight, and the turn to take tasks.
 async fn both(
     in_flight: &Arc<Semaphore>,
     taking: &Arc<Semaphore>,

@@ -1,21 +1,23 @@
-//! Reports that can't be read yet are handed back until they can (DESIGN 3), and their workers publish them again meanwhile. One
-//! copy of each is enough: the broker hands out only so many at a time, and readable ones must not wait behind copies.
+//! Hands back reports that cannot be read yet (DESIGN 3), while their workers publish them again. One copy of
+//! each is enough: the broker hands out a limited number at a time, and readable reports must not wait behind
+//! copies.
 
 use std::collections::HashMap;
 
 use ralph_shared::ids::DispatchId;
 
-/// Reports that are remembered; beyond that the memory starts anew, which keeps a copy more for a while.
+/// Most remembered reports; beyond that the memory starts over, which keeps one more copy for a while.
 const MOST: usize = 10_000;
 
-/// The newest copy of each unread report, as far as this coordinator has seen them.
+/// The newest copy of each unread report that this coordinator has seen.
 #[derive(Debug, Default)]
 pub struct Unread {
     newest: HashMap<DispatchId, u64>,
 }
 
 impl Unread {
-    /// Whether this copy, by its place in the stream, is to be handed back. An older one may go: the newer one stays.
+    /// Whether to hand back this copy, by its number in the stream. An older one may go, since the newer one
+    /// stays.
     pub fn keeps(&mut self, dispatch: DispatchId, sequence: u64) -> bool {
         if self.newest.len() >= MOST && !self.newest.contains_key(&dispatch) {
             self.newest.clear();

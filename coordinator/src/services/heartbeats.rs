@@ -1,14 +1,14 @@
-//! Whether the loops move that everything waits for: a process whose database and broker answer may still stand, behind a lock, say, or
-//! because the broker keeps no streams any more.
+//! Whether the essential loops move: with a healthy database and broker a process may still be stuck, behind
+//! a lock for example, or because the broker no longer has the streams.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A loop that works once a second and hasn't for so long stands.
+/// A loop with a period of a second is stuck after this.
 const LATE: Duration = Duration::from_secs(30);
 
-/// When each loop last did its work.
+/// The last time that each loop worked.
 #[derive(Debug)]
 pub struct Pulse {
     late: Duration,
@@ -22,7 +22,7 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// One for which a loop stands that hasn't done its work for this long.
+    /// A pulse in which a loop counts as stuck after this.
     pub fn new(late: Duration) -> Self {
         Self {
             late,
@@ -30,7 +30,7 @@ impl Pulse {
         }
     }
 
-    /// This loop begins, or begins again, which alone is no work.
+    /// Registers a loop at its start or restart, which alone is no work.
     pub(super) fn begin(&self, name: &'static str) {
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         beats.entry(name).or_insert_with(Instant::now);
@@ -42,7 +42,7 @@ impl Pulse {
         beats.insert(name, Instant::now());
     }
 
-    /// The loop that stands longest at `now`, if one does, and for how long it hasn't worked. Loops that weren't begun here count not.
+    /// The loop that is stuck longest at `now`, if any, and for how long. Unregistered loops do not count.
     pub fn standing(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let (name, last) = beats.iter().min_by_key(|(_, last)| **last)?;

@@ -1,4 +1,4 @@
-//! A report as it came: made readable, or handed back, or set aside.
+//! Reads a report's message: made readable, handed back, or set aside.
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Finished, READS, Report, Text, TextError};
@@ -8,12 +8,12 @@ use sqlx::PgPool;
 use crate::flow::apply::{Incoming, Sender};
 use crate::store;
 
-/// What a message on the reports' subject is.
+/// The content of a message on the reports' subject.
 #[derive(Debug)]
 pub enum Read {
     /// A report that can be applied.
     Report(Box<Incoming>),
-    /// One for a later release, or whose text isn't there yet: back, with a delay.
+    /// A report for a later release, or one whose text is not there yet: handed back with a delay.
     Later {
         /// The dispatch that it names.
         dispatch: Option<DispatchId>,
@@ -24,14 +24,14 @@ pub enum Read {
     Never {
         /// The dispatch that it names all the same.
         dispatch: Option<DispatchId>,
-        /// Who sent it, as far as it says that.
+        /// The sender, as far as it names one.
         sender: Option<Sender>,
         /// Why.
         reason: String,
     },
 }
 
-/// Reads a message. NUL and invalid UTF-8 are replaced (DESIGN 2); `last_try` gives up waiting for a text in parts.
+/// Reads a message. Replaces NUL and invalid UTF-8; `last_try` stops waiting for a text in parts.
 pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<Read> {
     if let Some(report) = as_written(payload) {
         return with_text(db, report, last_try).await;
@@ -62,7 +62,7 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
     with_text(db, report, last_try).await
 }
 
-/// What nearly every report is: of this release and without NUL, so that one look is enough.
+/// The usual case: a report of this release without NUL, parsed directly.
 fn as_written(payload: &[u8]) -> Option<Report> {
     let text = std::str::from_utf8(payload).ok()?;
     if text.contains("\\u0000") {
@@ -111,7 +111,7 @@ fn never(dispatch: Option<DispatchId>, sender: Option<Sender>, reason: String) -
     }
 }
 
-/// Postgres takes no NUL in a text.
+/// Postgres accepts no NUL in a text.
 fn replace_nul(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),

@@ -1,18 +1,18 @@
-//! What keeps the steps of [`crate::flow`] going: loops that wait, work once, and count. No loop depends on a message for
-//! correctness; every one polls (DESIGN 1.5).
+//! Loops that keep the steps of [`crate::flow`] going: they wait, work once, and count. No loop depends on a
+//! message for correctness; every one polls.
 //!
 //! | module | loop |
 //! | --- | --- |
-//! | `claims` | claims that came together are served together |
-//! | `requests` | hello, heartbeat, decide and blob requests, each answered by itself |
-//! | `reports` | reports are taken in batches and settled |
-//! | `incoming` | a report is read, with what its text was cut into |
-//! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, what is old, memory and its bounds, embeddings |
-//! | `dead_letters` | of reports that can't be read yet, one copy is kept |
-//! | `notices` | people outside are told that a run ended or that they are needed |
-//! | `traces` | a collector is told of what ended, where there is one |
-//! | `archive` | transcripts of settled dispatches go from the stream to Postgres |
-//! | `heartbeats` | whether the loops that everything waits for move |
+//! | `claims` | serves claims that arrive together |
+//! | `requests` | answers hello, heartbeat, decide, blob, check and prune requests |
+//! | `reports` | applies and settles reports in batches |
+//! | `incoming` | reads a report and the parts of its text |
+//! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, memory, embeddings |
+//! | `dead_letters` | keeps one copy of each report that cannot be read yet |
+//! | `notices` | delivers notices |
+//! | `traces` | sends traces, where a collector is configured |
+//! | `archive` | moves transcripts of settled dispatches to Postgres |
+//! | `heartbeats` | checks that the essential loops move |
 
 mod archive;
 mod claims;
@@ -45,7 +45,7 @@ pub use crate::services::heartbeats::Pulse;
 pub struct Deps {
     /// The database.
     pub db: PgPool,
-    /// What claims and reports use of it.
+    /// Its connections for claims and reports.
     pub reserved: Reserved,
     /// The broker.
     pub bus: Bus,
@@ -55,25 +55,25 @@ pub struct Deps {
     pub pulse: Arc<Pulse>,
 }
 
-/// Connections that nothing else uses: however busy the others are, claims are answered and reports applied.
+/// Reserved connections: however busy the others are, claims are answered and reports applied.
 #[derive(Debug, Clone)]
 pub struct Reserved {
     /// For claims.
     pub claims: PgPool,
     /// For reports.
     pub reports: PgPool,
-    /// Of heartbeats, readiness and the loops that everything waits for: neither the API nor other loops can take them.
+    /// For heartbeats, readiness and the essential loops: neither the API nor other loops can take them.
     pub first: PgPool,
 }
 
-/// How the connections of a coordinator are divided.
+/// The division of a coordinator's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shares {
-    /// Of claims and reports together; 0 where they use the first ones.
+    /// For claims and reports together; 0 when they use the first ones.
     pub reserved: u32,
-    /// Of what goes first; 0 where all use the same connections.
+    /// For heartbeats and essential loops; 0 when all use the same connections.
     pub first: u32,
-    /// Of the API; 0 where all use the same connections.
+    /// For the API; 0 when all use the same connections.
     pub api: u32,
     /// Of all other loops.
     pub loops: u32,
@@ -81,11 +81,11 @@ pub struct Shares {
 
 /// One batch takes tasks at a time, while others build their assignments.
 const CLAIMS: u32 = 4;
-/// One batch of reports is applied at a time, while the next one is read and runs are looked at.
+/// One batch of reports is applied at a time, while the next one is read and runs are checked.
 const REPORTS: u32 = 3;
-/// With fewer connections than so many, claims and reports have none of their own.
+/// With fewer connections, claims and reports have none of their own.
 const LEAST: u32 = 12;
-/// With fewer than so many, all use the same ones.
+/// With fewer connections, all parts share them.
 const LEAST_DIVIDED: u32 = 4;
 
 impl Shares {
@@ -119,7 +119,7 @@ impl Reserved {
         }
     }
 
-    /// Opens the connections in the background; `first` are open. The schema has to be this release's.
+    /// Opens the connections in the background; `first` are open. The schema must be this release's.
     pub fn open(server: &store::Server, first: PgPool) -> Self {
         Self {
             claims: store::connect_lazy(server, CLAIMS),
@@ -134,16 +134,16 @@ impl Reserved {
     }
 }
 
-/// A drain that takes longer is cut off: everything is safe to cut (DESIGN 1.6).
+/// Longest drain; everything is safe to cut off.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long the last messages may take to leave.
+/// Time for the last messages to leave.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Pause before a loop that failed as a whole is started again.
+/// Pause before a failed loop restarts.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Why a loop failed; where it got no connection, why there is none.
+/// Why a loop failed; without a connection, why there is none.
 async fn because(db: &PgPool, error: &anyhow::Error) -> String {
     if let Some(sqlx::Error::PoolTimedOut) = error.downcast_ref()
         && let Some(refusal) = store::Server::refusal(db).await
@@ -153,7 +153,7 @@ async fn because(db: &PgPool, error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
-/// Runs all services until `shutdown`, then lets what is under way finish, bounded. A loop that fails is started again.
+/// Runs all services until `shutdown`, then lets running work finish, bounded. A failed loop restarts.
 pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     let mut loops = JoinSet::new();
     let first = Deps {

@@ -1,4 +1,5 @@
-//! Reports are taken from the stream in batches and settled: applied, superseded, or kept aside. Only then are they acked.
+//! Takes reports from the stream in batches and settles them: applied, superseded, or kept aside. Only then
+//! acknowledges them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,33 +24,34 @@ use crate::store;
 
 /// Reports of one transaction.
 const MAX_BATCH: usize = 128;
-/// Text of one batch, beyond which further reports wait for another: each may have as much. Bytes.
+/// Most text of one batch, since each report may have as much; further reports form another one. Bytes.
 const MAX_BATCH_BYTES: usize = MAX_TEXT_BYTES;
-/// How long a report rests that can't be read or applied now.
+/// Delay of a report that cannot be read or applied now.
 const HAND_BACK: Duration = Duration::from_secs(2);
-/// After so many deliveries a report whose text never came is applied without it.
+/// Deliveries after which a report is applied without its missing text.
 const MAX_DELIVERIES: i64 = 20;
 /// How long one request for reports stays open.
 const EXPIRES: Duration = Duration::from_secs(5);
 
-/// Batches that may be applied and not yet kept on the disk; the next one waits.
+/// Most applied batches before a flush; the next one waits.
 const MAX_UNFLUSHED: usize = 8;
 
-/// A batch on its way: what can be applied, with the messages that it came in.
+/// A batch to apply, with its messages.
 #[derive(Debug, Default)]
 struct Batch {
     reports: Vec<Incoming>,
     messages: Vec<Message>,
 }
 
-/// A batch that was applied: what it led to goes on already, its workers are told once it is kept.
+/// An applied batch: its consequences continue already, and its workers hear of it after the flush.
 #[derive(Debug)]
 struct Applied {
     taken: Batch,
     fates: Vec<Fate>,
 }
 
-/// Applies reports until `shutdown`. While one batch is applied, the next one is read, and the ones before are flushed.
+/// Applies reports until `shutdown`. While one batch is applied, the next one is read, and earlier ones are
+/// flushed.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let (sender, mut batches) = mpsc::channel(1);
     let (applied, mut unflushed) = mpsc::channel(MAX_UNFLUSHED);
@@ -76,7 +78,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         }
     });
     let read = read(deps, sender, shutdown).await;
-    // What was taken is settled before this ends.
+    // Batch reports are settled before this ends.
     while let Some(ended) = settling.join_next().await {
         ended.context("applying reports ended")?;
     }
@@ -97,7 +99,7 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationT
     let mut batches = messages.ready_chunks(MAX_BATCH);
     let mut unread = Unread::default();
     loop {
-        // With room for it, so that what comes meanwhile is one batch.
+        // With a free slot, so that reports that arrive meanwhile form one batch.
         let room = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             room = sender.reserve() => room.context("applying reports ended")?,
@@ -124,7 +126,7 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationT
     }
 }
 
-/// Reads messages. What can't be applied now is handed back, what never can is set aside.
+/// Reads messages. Hands back reports that cannot be applied now, and sets aside those that never can.
 async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch {
     let mut taken = Batch::default();
     let mut bytes = 0;
@@ -166,7 +168,7 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
     taken
 }
 
-/// Applies a batch, and has what it led to go on.
+/// Applies a batch, and announces its consequences.
 async fn apply(deps: &Deps, taken: Batch) -> Option<Applied> {
     if taken.reports.is_empty() {
         return None;
@@ -187,7 +189,8 @@ async fn apply(deps: &Deps, taken: Batch) -> Option<Applied> {
     }
 }
 
-/// Waits until batches are kept on the disk, and only then tells of them: their workers forget what they reported, and the stream does.
+/// Waits until batches are on the disk, and only then settles them: their workers delete the reports, and so
+/// does the stream.
 async fn conclude(deps: &Deps, applied: Vec<Applied>) {
     if let Err(error) = store::flush(&deps.reserved.reports).await {
         tracing::warn!(%error, "it isn't known whether reports are kept; handed back");
@@ -218,16 +221,17 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
     }
 }
 
-/// Tells workers what is settled, sooner than their heartbeats ask for it: what a worker still names is looked up with each of them.
+/// Tells workers about settlements before their heartbeats ask: every heartbeat looks up all dispatches that
+/// its worker still names.
 fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[Fate]) {
     let mut by_worker: BTreeMap<&str, Vec<Settled>> = BTreeMap::new();
     for (incoming, fate) in reports.iter().zip(fates) {
-        // What heartbeats answer too; but they don't ask after a push that is told late.
+        // Heartbeats answer this too, but never ask about a push that is reported late.
         let settlement = match fate {
             Fate::Applied | Fate::Poisoned => Settlement::Applied,
             Fate::Superseded => Settlement::Superseded,
             Fate::Unknown => Settlement::UnknownDispatch,
-            // Who holds the dispatch must not be told what became of another's report.
+            // The holder of the dispatch must not hear the fate of another worker's report.
             Fate::Stuck | Fate::Foreign => continue,
         };
         let report = &incoming.report;
@@ -254,8 +258,8 @@ async fn hand_back(message: &Message) {
     let _ = message.ack_with(AckKind::Nak(Some(HAND_BACK))).await;
 }
 
-/// Keeps a message raw that is no report of ours, ends the attempt that it names if the sender holds it, and takes it from the
-/// stream; if that fails it comes again.
+/// Keeps an unusable message raw, ends the attempt that it names if the sender holds it, and deletes it from
+/// the stream; after a failure it comes again.
 async fn set_aside(
     deps: &Deps,
     message: &Message,

@@ -23,11 +23,12 @@ use crate::{flow, store};
 
 /// Requests under way at once.
 const IN_FLIGHT: usize = 16;
-/// Heartbeats and hellos under way at once. They wait for no other request: a lease must not end because decisions or checks
-/// take long.
+/// Concurrent heartbeats and hellos. They wait for no other request: a lease must not end because decisions
+/// or checks take long.
 const BEATS_IN_FLIGHT: usize = 8;
 
-/// How long the answer to a hello waits for the consumers of its pools: claims need none, and heartbeats wait behind it.
+/// How long the answer to a hello waits for the consumers of its pools: claims need none, and heartbeats wait
+/// behind it.
 const CONSUMERS: Duration = Duration::from_secs(1);
 
 /// Parts of a text.
@@ -110,7 +111,7 @@ async fn answer_all(
     Ok(())
 }
 
-/// One that panics takes no other with it: whoever asked asks again.
+/// A panic affects no other request; the worker asks again.
 pub(super) fn note_panic(served: Result<(), JoinError>) {
     if let Err(error) = served {
         tracing::error!(%error, "serving a request panicked");
@@ -261,7 +262,7 @@ fn failed(reason: String) -> BlobAnswer {
     BlobAnswer::Failed { reason }
 }
 
-/// Reads a request; one that can't be read is logged and left without an answer, as a later coordinator may read it.
+/// Reads a request. An unreadable one is logged and gets no answer, since a later coordinator may read it.
 pub fn read<T: DeserializeOwned>(message: &Message) -> Option<T> {
     match serde_json::from_slice(&message.payload) {
         Ok(request) => Some(request),
@@ -272,7 +273,7 @@ pub fn read<T: DeserializeOwned>(message: &Message) -> Option<T> {
     }
 }
 
-/// Answers a request, where answers go and nowhere else.
+/// Answers a request, only to an inbox.
 pub async fn answer(bus: &Bus, message: &Message, answer: &impl Serialize) {
     let Some(reply) = message.reply.clone() else {
         return;

@@ -1,4 +1,4 @@
-//! What happens once a second, or less often, whatever else goes on. Each loop waits, and a tick works once.
+//! Periodic work, once a second or less often. Each loop waits, and a tick works once.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,38 +13,38 @@ use crate::flow::memory::embed_entries::Embedded;
 use crate::{flow, store};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Loops tick so far apart, so many of them.
+/// Offset between the ticks of two loops.
 const APART: Duration = Duration::from_millis(90);
 const SPREAD: u32 = 10;
-/// A gap between two good ticks that is longer means that renewals may have been missed.
+/// After a longer gap between two good ticks, renewals may have been missed.
 const GAP: Duration = Duration::from_secs(3);
 /// Notices are kept so long. Days.
 const NOTICE_DAYS: i32 = 7;
-/// Deliveries of hooks are kept so long. Days.
+/// Retention of deliveries of hooks. Days.
 const DELIVERY_DAYS: i32 = 30;
-/// Workers that weren't heard for so long are forgotten. Days.
+/// Silent workers are deleted after this. Days.
 const WORKER_DAYS: i32 = 30;
-/// Workers that were drained and went are forgotten after so long. Minutes.
+/// Drained workers are deleted after this. Minutes.
 const DRAINED_MINUTES: i32 = 10;
-/// How often old rows are removed and streams looked at.
+/// Period of deleting old rows and checking streams.
 const UPKEEP: Duration = Duration::from_secs(30);
-/// How often it is looked for workers on which everything fails.
+/// Period of the search for workers on which everything fails.
 const HEALTH: Duration = Duration::from_secs(3);
-/// How often the memory is kept in order.
+/// Period of the memory's upkeep.
 const MEMORY: Duration = Duration::from_secs(3);
-/// How often it is looked for what done tasks left in quarantine: what lands by itself leaves it at once.
+/// Period of the search for quarantined entries of done tasks: entries of landed tasks leave at once.
 const QUARANTINE: Duration = Duration::from_secs(30);
-/// How often it is kept within its bounds.
+/// Period of keeping the memory within its bounds.
 const BOUNDS: Duration = Duration::from_secs(60);
-/// How often what is old is removed.
+/// Period of deleting old by-products.
 const AGED: Duration = Duration::from_secs(10 * 60);
-/// How often counters are compared with the tasks that they count.
+/// Period of comparing counters with a recount.
 const RECOUNT: Duration = Duration::from_secs(10 * 60);
-/// How often it is looked for attempt refs whose retention is over.
+/// Period of the search for attempt refs whose retention is over.
 const RETENTION: Duration = Duration::from_secs(60 * 60);
-/// Texts in parts are kept so long. Hours.
+/// Retention of texts in parts. Hours.
 const BLOB_HOURS: i32 = 48;
-/// The loops that have a pulse, as `/readyz` names them.
+/// Loops with a pulse, by their names in `/readyz`.
 const TICKETS: &str = "tickets";
 const RESCUE: &str = "rescue";
 const RUNS: &str = "runs";
@@ -52,7 +52,7 @@ const RUNS: &str = "runs";
 /// Ticks of one loop.
 struct Every {
     interval: Interval,
-    /// How much later than a period its second tick comes.
+    /// Delay of its second tick beyond the period.
     apart: Option<Duration>,
 }
 
@@ -67,7 +67,8 @@ async fn tick(every: &mut Every, shutdown: &CancellationToken) -> bool {
     true
 }
 
-/// The first tick comes at once, the others apart from those of other loops: together they would hold up what comes in between.
+/// The first tick comes at once, the others at an offset from other loops: together they would delay other
+/// work.
 fn every(period: Duration) -> Every {
     static LOOPS: AtomicU32 = AtomicU32::new(0);
     let mut interval = interval(period);
@@ -79,7 +80,7 @@ fn every(period: Duration) -> Every {
     }
 }
 
-/// Tops tickets up. It fails when the streams are gone, and brings them back when it is started again.
+/// Tops tickets up. It fails when the streams are gone, and its restart recreates them.
 pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.pulse.begin(TICKETS);
     deps.bus.ensure_streams().await?;
@@ -92,8 +93,8 @@ pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Resul
     Ok(())
 }
 
-/// Gives back what was lost. After a gap in which no renewal could be committed it waits one whole lease (DESIGN 2); only
-/// leases that were ended on purpose are taken back at once.
+/// Takes back lost dispatches. After a gap in which no renewal could be committed it waits one whole lease;
+/// only leases that their workers gave up are taken back at once.
 pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.pulse.begin(RESCUE);
     let mut seconds = every(SECOND);
@@ -115,7 +116,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
                 if connected {
                     last_good = Instant::now();
                 }
-                // This clock stands still while the machine sleeps, and doesn't know when the database stood still.
+                // This clock stands still while the machine sleeps, and does not know of a halted database.
                 if database_time.is_some_and(|before| now - before > GAP) {
                     patient_until = Instant::now() + deps.settings.lease;
                 }
@@ -129,12 +130,12 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Looks at the ends of runs, and lets go what waits for tasks that are over.
+/// Checks runs for their end, and releases tasks that finished ones held.
 pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.pulse.begin(RUNS);
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
-        // It holds a feature for which reports wait: over connections that have planned it.
+        // It locks features that reports wait for, so it uses connections with cached plans.
         let (_, signals) = flow::finish::tick(&deps.reserved.reports).await?;
         deps.bus.emit(signals).await;
         let signals = flow::finish::limits::tick(&deps.db, &deps.settings).await?;
@@ -173,7 +174,7 @@ pub async fn health(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Has plans made anew for tables that have grown.
+/// Renews plans for tables that have grown.
 pub async fn plans(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
     let mut sizes = store::database::plans::Sizes::default();
@@ -183,7 +184,7 @@ pub async fn plans(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<
     Ok(())
 }
 
-/// Removes what is old, and brings back streams that are gone.
+/// Deletes old rows, and recreates missing streams.
 pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(UPKEEP);
     while tick(&mut rounds, shutdown).await {
@@ -198,7 +199,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Gives entries their vectors, where an outside model makes them, and has memories show what these mean.
+/// Computes vectors of entries, where an embedding model is configured, and calibrates memories for them.
 pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
     let embedder = deps.settings.embedder.as_ref().filter(|_| deps.settings.memory);
@@ -219,8 +220,8 @@ pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Re
     Ok(())
 }
 
-/// Keeps the memory within its bounds, and begins sessions that merge learnings, where they are wanted. What fails waits for the next
-/// round: each look reads much.
+/// Keeps the memory within its bounds, and starts sessions that merge learnings, where enabled. A failure
+/// waits for the next round, since each round reads much.
 pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(BOUNDS);
     while deps.settings.memory && tick(&mut rounds, shutdown).await {
@@ -238,7 +239,7 @@ pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Removes what sessions left beside their work once it is old.
+/// Deletes old by-products of sessions.
 pub async fn aged(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(AGED);
     while tick(&mut rounds, shutdown).await {
@@ -250,7 +251,7 @@ pub async fn aged(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
     Ok(())
 }
 
-/// Asks workers for attempt refs whose retention is over.
+/// Asks workers to remove attempt refs whose retention is over.
 pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(RETENTION);
     while tick(&mut rounds, shutdown).await {
@@ -263,7 +264,7 @@ pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
     Ok(())
 }
 
-/// Keeps the memory in order: what was released is indexed and counted, and weighed by how attempts ended.
+/// Keeps the memory in order: indexes and counts released entries, and weighs them by the ends of attempts.
 pub async fn memory(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
     let mut looked: Option<Instant> = None;

@@ -1,5 +1,5 @@
-//! Traces of what ended are told to a collector, where one is configured (DESIGN 8). Nobody waits for this, and a collector that is
-//! away costs nothing but patience: what is told next is read once, however often it is tried.
+//! Sends traces of ended attempts and runs to a collector, where one is configured (DESIGN 8). Nobody waits
+//! for this. While the collector is away, the next batch is read once, however often it is tried.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,29 +14,29 @@ use crate::flow::maintenance::transcripts;
 use crate::store;
 use crate::tracer::{Ended, Tracer};
 
-/// What ends within this time is told together.
+/// Attempts that end within this time are sent together.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long the collector may take for one batch.
+/// Time limit of the collector for one batch.
 const WITHIN: Duration = Duration::from_secs(10);
-/// How long it may take once the coordinator ends.
+/// Its time limit once the coordinator ends.
 const AT_THE_END: Duration = Duration::from_secs(2);
 /// From try to try.
 const PAUSE: Duration = Duration::from_secs(5);
-/// A batch that isn't taken for so long is given up: it might be what the collector minds.
+/// A batch is dropped after this: the collector may object to its content.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// What is read of a transcript's beginning, and of its end. Bytes.
+/// Bytes that are read from a transcript's beginning, and from its end.
 const HALF_BYTES: usize = 4 * 1024 * 1024;
-/// Spans after which no further attempt is told with them: some megabytes, where collectors usually take 20 MiB at once.
+/// Spans after which a batch is full: some megabytes, where collectors usually accept 20 MiB.
 const ENOUGH: usize = 10_000;
 
-/// What is told at once. It is kept until it is taken: reading transcripts again with each try would cost more than the collector is
-/// worth.
+/// A batch of spans, held until the collector takes it: reading transcripts again for each try would cost too
+/// much.
 struct Batch {
     ended: Ended,
     spans: Vec<Span>,
 }
 
-/// Tells traces until `shutdown`, and then, once, of what is left.
+/// Sends traces until `shutdown`, and then, once, the rest.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let Some(tracer) = &deps.settings.tracer else {
         shutdown.cancelled().await;
@@ -98,7 +98,8 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     Ok(())
 }
 
-/// Sends what is held, else the oldest of what ended, which is held until it is taken. How many spans there were.
+/// Sends the held batch, else the oldest ended attempts, which it holds until they are taken. Returns the
+/// number of spans.
 async fn tell(
     deps: &Deps,
     tracer: &Tracer,
@@ -119,7 +120,7 @@ async fn tell(
     Ok(n)
 }
 
-/// Builds the spans of what ended, or of as much of it as is enough.
+/// Builds the spans of ended attempts and runs, up to a full batch.
 async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
     let ids: Vec<Uuid> = ended.dispatches.iter().map(|id| id.0).collect();
     let runs: Vec<Uuid> = ended.runs.iter().map(|id| id.0).collect();
@@ -148,7 +149,7 @@ async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
     Ok(Batch { ended, spans })
 }
 
-/// What a session showed, as far as it can be read now: without it a trace lacks what the agent did.
+/// A session's transcript, as far as it can be read now; without it a trace lacks the agent's actions.
 async fn transcript(deps: &Deps, dispatch: DispatchId) -> Vec<ralph_shared::wire::TranscriptEntry> {
     transcripts::entries(&deps.bus, &deps.db, dispatch, HALF_BYTES)
         .await

@@ -40,10 +40,10 @@ impl Role {
     }
 }
 
-/// How seldom a token's use is noted: not each request is a write. Seconds.
+/// Shortest time between two records of a token's use: not each request is a write. Seconds.
 const NOTED_EVERY_S: f64 = 3_600.0;
 
-/// How a token stands that was made here and not revoked.
+/// The state of a created token that was not revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenStatus {
     /// It is taken.
@@ -52,7 +52,7 @@ pub enum TokenStatus {
         name: String,
         /// What it may do.
         role: Role,
-        /// That it is used is noted already, lately.
+        /// Whether its use was recorded recently.
         is_noted: bool,
     },
     /// Its time is over.
@@ -64,7 +64,7 @@ pub enum TokenStatus {
     },
 }
 
-/// How a token stands, by the database's clock; `None` when it is unknown or revoked.
+/// A token's state, by the database's clock; `None` when it is unknown or revoked.
 pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<TokenStatus>> {
     let row = sqlx::query!(
         r#"select name, role as "role: Role", case when expires_at <= now() then expires_at end as expired_at,
@@ -86,7 +86,7 @@ pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<
     }))
 }
 
-/// Notes that a token is used, unless somebody did lately.
+/// Records a token's use, unless it was recorded recently.
 pub async fn note_use(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update api_tokens
@@ -100,8 +100,8 @@ pub async fn note_use(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<()>
     Ok(())
 }
 
-/// Makes sure that a token stands with this hash and role; a new one gets this name, and takes the place of the one that
-/// had it. Neither ends by itself.
+/// Makes sure that a token with this hash and role exists. A new one gets this name, and replaces the token
+/// that had it. Neither expires.
 pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Role) -> sqlx::Result<()> {
     let known = sqlx::query!(
         "update api_tokens set role = $2, expires_at = null, revoked_at = null where sha256 = $1",
@@ -147,8 +147,8 @@ pub struct TokenView {
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// Adds a token that expires after so many milliseconds, or never. Tells when it expires; `None` when its name is taken by
-/// one that still holds, unless that has the same id.
+/// Adds a token that expires after so many milliseconds, or never. Returns its expiry; `None` when another
+/// valid token has its name.
 pub async fn create(
     conn: &mut PgConnection,
     id: Uuid,
@@ -196,7 +196,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     .await
 }
 
-/// Revokes a token. `false` when there is none of that name, or it is revoked already.
+/// Revokes a token. `false` when there is none of that name, or it was revoked before.
 pub async fn revoke(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         "update api_tokens set revoked_at = now() where name = $1 and revoked_at is null",

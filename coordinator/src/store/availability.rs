@@ -1,4 +1,4 @@
-//! Accounts whose provider limits the rate or is overloaded (SPEC 7.3).
+//! Accounts over their rate or quota, or overloaded (SPEC 7.3).
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
@@ -26,15 +26,15 @@ pub struct Account {
     /// The worker that met it last.
     pub worker: String,
     pub failures: i32,
-    /// Nothing that uses it is claimed before.
+    /// No claim uses it before.
     pub until: OffsetDateTime,
-    /// Whether it waits, is tried, or may be.
+    /// Whether it pauses, is on trial, or may be tried.
     pub standing: BreakerState,
-    /// How many sessions may use it at a time.
+    /// Number of sessions that may use it at once.
     pub width: i32,
 }
 
-/// The accounts whose last session failed, those that open first before the others.
+/// Accounts whose last session failed, those that reopen first before the others.
 pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
     let rows = sqlx::query!(
         r#"select a.account, a.door, a.reason, a.worker, a.failures, a.until, a.probed_at,
@@ -87,14 +87,14 @@ pub struct Failed {
     pub reason: String,
     pub worker: String,
     pub dispatch: DispatchId,
-    /// For how long its provider asks to be left alone.
+    /// The pause that its provider asks for.
     pub asked: Option<Duration>,
 }
 
-/// Notes that a session failed at its account's door. Returns until when it waits now, if that is longer than before. One that
-/// began before the last failure met the same limit as that.
+/// Records a session's failure at its account. Returns the new end of the pause, if that is later. A session
+/// that started before the last failure met the same limit.
 pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Option<Pause>> {
-    // Another coordinator may note the same: whoever comes second waits here and sees what the first wrote.
+    // Another coordinator may record the same: the second one waits here and sees the first one's row.
     let row = sqlx::query!(
         r#"insert into account_doors as d (account, door, reason, worker, failures, closed_at, until)
            values ($1, $2, $3, $4, 1, now(), 'epoch')
@@ -158,7 +158,7 @@ pub async fn try_with(conn: &mut PgConnection, account: &str, dispatch: Dispatch
     Ok(())
 }
 
-/// Notes that the models of these dispatches answer: where these are the first to use an account again, more may.
+/// Records that the models of these dispatches answer: the first ones to use an account again admit more.
 pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = dispatches.iter().map(|dispatch| dispatch.0).collect();
     let of_accounts = sqlx::query!(
@@ -175,8 +175,8 @@ pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sql
     widen(conn, &of_accounts).await
 }
 
-/// Lets twice as many sessions use accounts at a time that sessions were answered by which began since that was done last, or since
-/// the accounts failed. In the end they are open.
+/// Doubles the width of accounts that answered a session which started after the last doubling, or after the
+/// failure. In the end they are open.
 async fn widen(conn: &mut PgConnection, answered: &[(String, Uuid)]) -> sqlx::Result<()> {
     if answered.is_empty() {
         return Ok(());
@@ -214,8 +214,8 @@ async fn widen(conn: &mut PgConnection, answered: &[(String, Uuid)]) -> sqlx::Re
     Ok(())
 }
 
-/// Forgets failures of agents and accounts that sessions got past: of these agents in the pools of their tasks, as far as people are
-/// told, and of the accounts of those sessions that were claimed after the last failure.
+/// Clears failures of agents and accounts that sessions used successfully: of these agents in the pools of
+/// their tasks, and of the accounts of sessions that were claimed after the last failure.
 pub async fn passed(
     conn: &mut PgConnection,
     tasks: &[(Uuid, String)],
@@ -242,7 +242,7 @@ pub async fn passed(
     Ok(())
 }
 
-/// Notes empty turns: the account of each, and its task.
+/// Records empty turns: the account and the task of each.
 pub async fn was_empty(conn: &mut PgConnection, turns: &[(String, Uuid)]) -> sqlx::Result<()> {
     if turns.is_empty() {
         return Ok(());
@@ -262,7 +262,7 @@ pub async fn was_empty(conn: &mut PgConnection, turns: &[(String, Uuid)]) -> sql
     Ok(())
 }
 
-/// What is known of the silence of these accounts.
+/// Recorded empty turns of these accounts.
 pub async fn silences(
     conn: &mut PgConnection,
     accounts: &[String],

@@ -6,7 +6,7 @@ use ralph_shared::wire::{MAX_TEXT_BYTES, PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Stores one part; again only makes it stay longer. `prompt_of` names the dispatch whose prompt it is a part of.
+/// Stores one part; repeating it only extends its life. `prompt_of` names the dispatch of the prompt.
 pub async fn put(
     conn: &mut PgConnection,
     sha256: &str,
@@ -44,7 +44,7 @@ pub async fn put_text(
     Ok(sha256)
 }
 
-/// Forgets the parts of what these dispatches were sent. A worker that didn't fetch them yet gives its task back.
+/// Deletes the parts of these dispatches' prompts. A worker that has not fetched them yet returns its task.
 pub async fn forget_prompts(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!("delete from blob_parts where prompt_of = any($1)", dispatches)
         .execute(conn)
@@ -63,8 +63,8 @@ pub async fn get(conn: &mut PgConnection, sha256: &str, index: i32) -> sqlx::Res
     .await
 }
 
-/// A whole text, checked against its hash; invalid UTF-8 is replaced. One that is too long is not even fetched: whoever named it had
-/// else every coordinator run out of memory, one after the other.
+/// A whole text, checked against its hash; invalid UTF-8 is replaced. A text that is too long is not fetched:
+/// it would exhaust the memory of every coordinator, one after the other.
 pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<String, TextError>> {
     let size = sqlx::query_scalar!(
         r#"select coalesce(sum(length(bytes)), 0) as "size!" from blob_parts where sha256 = $1"#,
@@ -93,7 +93,7 @@ pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<
     Ok(at_length(|| whole(&parts, sha256)))
 }
 
-/// The text that these are the parts of, if they are.
+/// Joins parts to a text, and checks it.
 fn whole(parts: &[Vec<u8>], sha256: &str) -> Result<String, TextError> {
     let whole = parts.concat();
     let actual = sha256_hex(&whole);
@@ -107,7 +107,7 @@ fn whole(parts: &[Vec<u8>], sha256: &str) -> Result<String, TextError> {
     Ok(valid.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// Forgets texts older than `hours`, at most 1,000 parts a call; returns how many.
+/// Deletes texts older than `hours`, at most 1,000 parts a call; returns their number.
 pub async fn prune(conn: &mut PgConnection, hours: i32) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from blob_parts
@@ -121,7 +121,7 @@ pub async fn prune(conn: &mut PgConnection, hours: i32) -> sqlx::Result<u64> {
     Ok(gone.rows_affected())
 }
 
-/// Keeps a report that could not be applied; the same again is kept once.
+/// Stores a report that could not be applied; a repeated one is stored once.
 pub async fn keep_bad_report(
     conn: &mut PgConnection,
     dispatch: Option<DispatchId>,

@@ -1,4 +1,4 @@
-//! Limits beside those of runs: as they were set, what was used of them, and whom they hold.
+//! Limits beside those of runs: their values, their usage, and their effect.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,12 +13,12 @@ use crate::domain::budget::levels::{Key, Level, Levels, Limit, Notice, Used};
 pub enum Tasks<'a> {
     /// These.
     Of(&'a [Uuid]),
-    /// Those with a live session, and those that wait for their next, of the newest.
+    /// Tasks with a live session, and the newest ones that wait for another.
     Begun,
 }
 
-/// Limits as they were set, and what was used of those that there are; with `all`, of what has no limit, too. A session that ended on a
-/// day that isn't there yet, by a clock that was set back since, counts as of today.
+/// Limits and their usage; with `all`, also the usage of scopes without a limit. A session that ended on a
+/// future day, before the clock was set back, counts as of today.
 pub async fn read(
     conn: &mut PgConnection,
     ceilings: &BTreeMap<Level, Limit>,
@@ -53,7 +53,7 @@ pub async fn read(
     Ok(levels)
 }
 
-/// What accounts used, and all of them today and ever.
+/// Usage of accounts, of today, and of all time.
 async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx::Result<()> {
     let rows = sqlx::query!(
         r#"select account as "account!", sum(usd) as "usd!", sum(tokens)::bigint as "tokens!", sum(day_usd) as "day_usd!",
@@ -110,7 +110,7 @@ async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx:
     Ok(())
 }
 
-/// What features used that run or are paused, or whose run ended at a limit.
+/// Usage of features that run or are paused, or whose run ended at a limit.
 async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<()> {
     let rows = sqlx::query!(
         r#"select f.id, ended.usd as "usd!", ended.tokens as "tokens!", live.usd as "live_usd!", live.tokens as "live_tokens!",
@@ -200,7 +200,7 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
     Ok(())
 }
 
-/// Sets a limit; what isn't given stays as it was, and one without both goes.
+/// Sets a limit; missing values stay, and a limit without any is deleted.
 pub async fn set(
     conn: &mut PgConnection,
     (level, name): &Key,
@@ -228,7 +228,7 @@ pub async fn set(
     Ok(())
 }
 
-/// Keeps which limits let nothing begin, and why.
+/// Records which limits allow no new session, and why.
 pub async fn hold(conn: &mut PgConnection, holds: &[(Key, String)]) -> sqlx::Result<()> {
     let levels: Vec<Level> = holds.iter().map(|((level, _), _)| *level).collect();
     let names: Vec<String> = holds.iter().map(|((_, name), _)| name.clone()).collect();
@@ -254,7 +254,7 @@ pub async fn hold(conn: &mut PgConnection, holds: &[(Key, String)]) -> sqlx::Res
     Ok(())
 }
 
-/// Why nothing may begin under limits that are used up, at most `limit`.
+/// Why nothing may start under limits that are used up, at most `limit` reasons.
 pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
         "select reason from budget_holds order by level desc, key limit $1",
@@ -264,7 +264,7 @@ pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<St
     .await
 }
 
-/// Why features may begin nothing because of their own limits.
+/// Why features may start nothing because of their own limits.
 pub async fn held(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, String>> {
     let rows = sqlx::query!(
         r#"select f.id as "id!", h.reason
@@ -314,7 +314,7 @@ pub async fn end(conn: &mut PgConnection, passed: &[Key]) -> sqlx::Result<Vec<(D
         .collect())
 }
 
-/// Has people told that a part of a limit was reached, once.
+/// Writes a notice that a part of a limit was reached, once.
 pub async fn tell(conn: &mut PgConnection, told: &Notice) -> sqlx::Result<bool> {
     let (level, name) = &told.key;
     let noted = sqlx::query!(

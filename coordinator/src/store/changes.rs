@@ -1,4 +1,4 @@
-//! What was changed, and who asked for it: the table `changes`.
+//! The log of changes and their actors: the table `changes`.
 
 use ralph_shared::ids::FeatureId;
 use sqlx::PgConnection;
@@ -13,11 +13,11 @@ pub struct Object {
     pub kind: String,
     /// Its name; of a task `FEATURE/KEY`.
     pub name: String,
-    /// The feature that it is, or belongs to.
+    /// Its feature, or itself.
     pub feature: Option<Uuid>,
 }
 
-/// The feature or task of an id, with the names that people know.
+/// The feature or task with this id, with its names for people.
 pub async fn object(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Object>> {
     sqlx::query_as!(
         Object,
@@ -34,7 +34,8 @@ pub async fn object(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Ob
     .await
 }
 
-/// Notes a change in the log and in the table: `actor` is the name of a token, `schedule` or `hook NAME`, `why` the values that were given.
+/// Records a change in the log and in the table. `actor` is the name of a token, `schedule` or `hook NAME`;
+/// `why` holds the given values.
 pub async fn note(
     conn: &mut PgConnection,
     actor: &str,
@@ -42,7 +43,7 @@ pub async fn note(
     object: &Object,
     why: Option<&str>,
 ) -> sqlx::Result<()> {
-    // First the log: it is the one that can't fail.
+    // The log first, since it cannot fail.
     tracing::info!(actor, verb, kind = object.kind, name = object.name, "changed");
     sqlx::query!(
         "insert into changes (actor, verb, kind, name, feature_id, why) values ($1, $2, $3, $4, $5, $6)",

@@ -1,4 +1,4 @@
-//! What was spent, by what it was spent on.
+//! Sums of spending.
 
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
@@ -82,7 +82,7 @@ impl CostRow {
     }
 }
 
-/// Adds up, the dearest first. What deleted features cost counts where neither a time is given nor features or tasks are told apart.
+/// Sums, the highest first. Deleted features count unless a time is given or features or tasks are listed.
 pub async fn costs(
     conn: &mut PgConnection,
     by: By,
@@ -149,7 +149,7 @@ pub async fn costs(
     Ok(rows.collect())
 }
 
-/// What a model and an agent used ever; no sum falls.
+/// All-time usage of a model and an agent; no sum falls.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub struct Spending {
@@ -161,7 +161,7 @@ pub struct Spending {
     pub output_tokens: i64,
 }
 
-/// All of it by models and agents.
+/// All-time usage by model and agent.
 pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
     sqlx::query_as!(
         Spending,
@@ -175,10 +175,10 @@ pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
     .await
 }
 
-/// Tasks of a repository that are looked at, the newest.
+/// Newest tasks of a repository that an estimate reads.
 const LOOKED_AT: i64 = 300;
 
-/// What the newest tasks of a repository came to that were done, each with all of its sessions.
+/// Total usage of each of a repository's newest finished tasks, with all of its sessions.
 pub async fn before(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Before> {
     let row = sqlx::query!(
         r#"select count(*) as "tasks!", count(usd) as "priced!",

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::store::feature::priority::Precedence;
 
-/// What is to change of a task; `None` stays as it is.
+/// Changes of a task; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct TaskEdit {
@@ -23,7 +23,7 @@ pub struct TaskEdit {
 }
 
 impl TaskEdit {
-    /// Whether only what a task is called and described as is to change.
+    /// Whether only title and description change.
     pub fn is_words(&self) -> bool {
         *self
             == Self {
@@ -65,21 +65,21 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
     Ok(())
 }
 
-/// What is to change of a feature; `None` stays as it is.
+/// Changes of a feature; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct FeatureEdit {
     pub description: Option<String>,
     pub max_parallel: Option<i32>,
     pub review_rounds: Option<i32>,
-    /// Of its tasks that are not over and that nobody works on.
+    /// For its unfinished tasks that nobody works on.
     pub max_retries: Option<i32>,
     /// The same.
     pub verify: Option<bool>,
     pub precedence: Precedence,
 }
 
-/// Changes a feature that the caller holds: what stands on its row, and what a draft gives its first tasks.
+/// Changes a feature that the caller holds: its row, and a draft's values for its first tasks.
 pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit) -> sqlx::Result<()> {
     sqlx::query!(
         "update features
@@ -98,8 +98,8 @@ pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit)
     crate::store::feature::priority::set(conn, id, &edit.precedence).await
 }
 
-/// Tells sessions of a feature that the caller holds another description: those of its tasks, and its steps that nobody works on,
-/// as long as they are told the same.
+/// Changes the description in a locked feature's tasks, and in its steps that nobody works on, where it is
+/// still the same.
 pub async fn describe(conn: &mut PgConnection, id: FeatureId, text: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "with steps as (
@@ -118,8 +118,8 @@ pub async fn describe(conn: &mut PgConnection, id: FeatureId, text: &str) -> sql
     Ok(())
 }
 
-/// Changes what the tasks of a feature that the caller holds were given, where nobody works on them and they are not over. The log of
-/// each that changes tells `why`. Returns how many.
+/// Changes the values of a locked feature's unfinished tasks that nobody works on. Logs `why` for each
+/// changed one. Returns their number.
 pub async fn tasks_of_feature(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -156,8 +156,8 @@ pub async fn tasks_of_feature(
     .await
 }
 
-/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC 2.2). Returns what of it
-/// the memory may have indexed.
+/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC
+/// 2.2). Returns its entries that the memory may have indexed.
 pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
         "delete from prompts p using dispatches d where d.feature_id = $1 and p.id in (d.prompts_id, d.id)",
@@ -178,8 +178,8 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
     Ok(dispatches)
 }
 
-/// What no foreign key does when tasks are deleted: checking it with each submission, claim and report would cost too much. Returns the
-/// dispatches.
+/// Deletes rows without a foreign key to these tasks: checking it with each submission, claim and report
+/// would cost too much. Returns the dispatches.
 async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
         "with queued as (
@@ -224,17 +224,17 @@ async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uui
     .await
 }
 
-/// What a task left when it was deleted.
+/// The remains of a deleted task.
 #[derive(Debug, Clone, Default)]
 pub struct Deleted {
-    /// What of it the memory may have indexed.
+    /// Its entries that the memory may have indexed.
     pub entries: Vec<Uuid>,
     /// Tasks that waited for its paths: nobody else queues them.
     pub waited: Vec<Uuid>,
 }
 
-/// Deletes a resolved task with its dispatches and outcomes; its parent has a child less. What it landed is kept with its feature when
-/// nothing that was deleted landed later: the branch holds it.
+/// Deletes a resolved task with its dispatches and outcomes; its parent loses a child. The feature keeps its
+/// landing unless a deleted task landed later: the branch contains it.
 pub async fn delete_task(
     conn: &mut PgConnection,
     id: TaskId,
@@ -244,7 +244,7 @@ pub async fn delete_task(
         .fetch_all(&mut *conn)
         .await?;
     for &dispatch in &dispatches {
-        // Prompts of other tasks lie in one row with its own.
+        // Its prompt may share a row with prompts of other tasks.
         crate::store::dispatch::prompt::forget(conn, DispatchId(dispatch), None).await?;
     }
     sqlx::query!(
@@ -275,7 +275,7 @@ pub async fn delete_task(
     Ok(Deleted { entries, waited })
 }
 
-/// Adds a paragraph to what a task's agents are told.
+/// Adds a paragraph to a task's description.
 pub async fn add_to_description(conn: &mut PgConnection, id: TaskId, words: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set description = concat_ws(E'\\n\\n', nullif(description, ''), $2::text) where task_id = $1",
@@ -287,7 +287,7 @@ pub async fn add_to_description(conn: &mut PgConnection, id: TaskId, words: &str
     Ok(())
 }
 
-/// What stands of a task that could be changed.
+/// The editable values of a task.
 pub async fn stands(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskEdit>> {
     let row = sqlx::query!(
         "select x.title, x.description, t.priority, x.pool, x.agent, x.model, t.max_retries, t.verify, x.paths

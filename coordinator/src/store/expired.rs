@@ -1,15 +1,16 @@
-//! What is removed once it is old (SPEC 6.8, DESIGN 4).
+//! Deletes old rows (SPEC 6.8, DESIGN 4).
 
 use sqlx::PgConnection;
 
-/// One coordinator at a time removes what is old, until the transaction ends. Whether this is the one.
+/// Takes the lock of the coordinator that deletes old rows, until the transaction ends. Returns whether it is
+/// free.
 pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock(hashtextextended('aged', 0)) as "locked!""#)
         .fetch_one(conn)
         .await
 }
 
-/// Removes transcripts that were stored more than so many days ago, at most `most`. How many they were.
+/// Deletes at most `most` transcripts that were stored more than so many days ago. Returns their number.
 pub async fn transcripts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from transcripts
@@ -24,7 +25,7 @@ pub async fn transcripts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx:
     Ok(gone.rows_affected())
 }
 
-/// The same of prompts; the frames, which are few, stay.
+/// The same for prompts; the few frames stay.
 pub async fn prompts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from prompts
@@ -39,7 +40,8 @@ pub async fn prompts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Res
     Ok(gone.rows_affected())
 }
 
-/// The same of what attempts were shown and nearly shown; what an open attempt was shown stays, since it isn't weighed yet.
+/// The same for entries that attempts were shown or nearly shown. Those of an open attempt stay, since they
+/// are not weighed yet.
 pub async fn uses(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from memory_uses
@@ -56,7 +58,7 @@ pub async fn uses(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result
     Ok(gone.rows_affected())
 }
 
-/// The same of reports that were kept raw.
+/// The same for reports that were kept raw.
 pub async fn bad_reports(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from bad_reports
@@ -71,9 +73,9 @@ pub async fn bad_reports(conn: &mut PgConnection, days: f64, most: i64) -> sqlx:
     Ok(gone.rows_affected())
 }
 
-/// Removes notes of changes that are older than so many days, at most `most`. How many they were.
+/// Deletes at most `most` records of changes older than so many days. Returns their number.
 pub async fn changes(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
-    // Numbers grow with time, so the oldest stand at the beginning of the key.
+    // Numbers grow with time, so the oldest are at the beginning of the key.
     let gone = sqlx::query!(
         "delete from changes
          where id = any(array(select id from changes order by id limit $2)) and at < now() - $1 * interval '1 day'",

@@ -1,5 +1,5 @@
-//! Figures for who watches and who scales (DESIGN 4, 8): the same whichever coordinator is asked, and each look is bounded
-//! or reads a row a run or a feature.
+//! Figures for monitoring and scaling (DESIGN 4, 8): every coordinator returns the same, and each query is
+//! bounded or reads a row per run or feature.
 
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
@@ -8,16 +8,16 @@ use sqlx::PgConnection;
 use crate::domain::failure::Failure;
 use crate::domain::states::{FeatureState, Outcome};
 
-/// Entries of a feature that are looked at in a pool, beside as many as it may have sessions: verifications and integrations
-/// need no room.
+/// Entries of a feature that are read in a pool, beside as many as it may have sessions: verifications and
+/// integrations need no room.
 const FOLLOW_UPS: i32 = 32;
-/// Of a feature that may have more sessions than this, no more are looked for: it may be any number.
+/// Most ready tasks that are counted for a feature with a larger limit of sessions.
 const SESSIONS: i32 = 10_000;
-/// Of all sessions that ended, those are counted that are among so many that began last.
+/// Ended sessions are counted among so many that started last.
 const BEGAN_LAST: i64 = 10_000;
-/// Running features that are recounted, the newest ones.
+/// Newest running features that are recounted.
 const RECOUNTED: i64 = 20;
-/// Tasks that each of them may have: a recount reads them all.
+/// Most tasks of a recounted feature: a recount reads them all.
 const RECOUNTED_TASKS: i32 = 20_000;
 
 /// What a pool has to do.
@@ -27,14 +27,14 @@ pub struct Load {
     pub pool: String,
     /// Sessions and integrations under way.
     pub busy: i64,
-    /// These, and what could start now as far as features have room for it.
+    /// Live sessions, and tasks that could start now within their features' room.
     pub wanted: i64,
-    /// How long the one of them waits that waits longest. Seconds.
+    /// The longest wait of a task that could start. Seconds.
     pub waits_s: f64,
 }
 
-/// What each pool has to do that has something to do. A run's limits are left to claims. A feature whose tasks wait in several
-/// pools has its room in each of them, since nobody knows which will take it.
+/// The load of each pool with work. Ignores limits of runs, which claims check. A feature with tasks in
+/// several pools has its room in each, since nobody knows which one will take it.
 pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
     sqlx::query_as!(
         Load,
@@ -134,13 +134,13 @@ pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
     .await
 }
 
-/// What was used and left so far.
+/// Totals so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Totals {
-    /// Of the runs of all features that were not deleted. US dollars.
+    /// Of the runs of all existing features. US dollars.
     pub cost_usd: f64,
-    /// Of live sessions, beside that. US dollars.
+    /// Of live sessions, besides. US dollars.
     pub in_flight_usd: f64,
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -167,7 +167,7 @@ pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
     .await
 }
 
-/// Sessions of a kind that ended in one way, for one reason.
+/// Ended sessions of a kind, by outcome and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Ended {
@@ -177,7 +177,7 @@ pub struct Ended {
     pub sessions: i64,
 }
 
-/// What ended in the last ten minutes, of the sessions that began last.
+/// Sessions that ended in the last ten minutes, among those that started last.
 pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<Ended>> {
     sqlx::query_as!(
         Ended,
@@ -194,8 +194,8 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<Ended>> {
     .await
 }
 
-/// Of the newest running features, as far as they are of a usual size, those whose counters a recount doesn't give. One statement sees
-/// counters and tasks of the same moment.
+/// Newest running features of usual size whose counters differ from a recount. One statement reads counters
+/// and tasks of the same moment.
 pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<Vec<FeatureId>> {
     let ids = sqlx::query_scalar!(
         r#"with chosen as materialized (

@@ -1,9 +1,9 @@
-//! Which request a key stands for, who serves it, and what it was answered.
+//! Idempotency keys: their request, its holder, and its answer.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Answers are told again for so long. Hours.
+/// How long answers are replayed. Hours.
 pub const KEPT_HOURS: i32 = 24;
 
 /// A request with a key.
@@ -16,14 +16,14 @@ pub struct Keyed<'a> {
     pub request_sha256: &'a str,
 }
 
-/// What a claim of a key came to.
+/// The result of claiming a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The request is the caller's to serve.
+    /// The caller serves the request.
     Ours {
         /// The id of what it makes.
         made_id: Uuid,
-        /// Somebody began before and died: it may be made already.
+        /// An earlier holder died, and may have created its result already.
         again: bool,
     },
     /// Somebody serves it at this moment.
@@ -41,7 +41,8 @@ pub enum Claim {
     Other,
 }
 
-/// Takes a key for `holder`, or says why that can't be. `hold_s`: how long the claim lasts without a renewal. Seconds.
+/// Claims a key for `holder`, or says why it cannot. `hold_s` is the duration of the claim without a renewal.
+/// Seconds.
 pub async fn claim(
     conn: &mut PgConnection,
     request: Keyed<'_>,
@@ -96,12 +97,12 @@ pub async fn claim(
             },
             _ => Claim::InFlight,
         },
-        // It failed between the two queries; the next time it is free.
+        // It was freed between the two queries; the next try finds it free.
         None => Claim::InFlight,
     })
 }
 
-/// Goes on holding a key, for so many seconds; with none, others may take it over at once.
+/// Extends the claim by so many seconds; 0 lets others take it over at once.
 pub async fn renew(
     conn: &mut PgConnection,
     holder: Uuid,
@@ -121,7 +122,7 @@ pub async fn renew(
     Ok(())
 }
 
-/// Keeps the answer of a request that its holder served.
+/// Stores the answer of a served request.
 pub async fn answer(
     conn: &mut PgConnection,
     holder: Uuid,
@@ -143,8 +144,8 @@ pub async fn answer(
     Ok(())
 }
 
-/// What the command under the key whose `made_id` this is came to, if it was done already: so many tasks or sessions were
-/// concerned.
+/// The result of the command under the key with this `made_id`, if it already took effect: the number of
+/// affected tasks or sessions.
 pub async fn done(conn: &mut PgConnection, made_id: Uuid) -> sqlx::Result<Option<i64>> {
     let count = sqlx::query_scalar!(
         "select done_count from idempotency_keys where made_id = $1",
@@ -155,7 +156,8 @@ pub async fn done(conn: &mut PgConnection, made_id: Uuid) -> sqlx::Result<Option
     Ok(count.flatten())
 }
 
-/// Notes that the command under that key is done, in the transaction that does it. Nothing for a request without a key.
+/// Records that the command under that key took effect, in its transaction. Does nothing for a request
+/// without a key.
 pub async fn note_done(conn: &mut PgConnection, made_id: Uuid, count: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "update idempotency_keys set done_count = $2 where made_id = $1",
@@ -167,7 +169,7 @@ pub async fn note_done(conn: &mut PgConnection, made_id: Uuid, count: i64) -> sq
     Ok(())
 }
 
-/// Frees the key of a request that came to nothing.
+/// Frees the key of a failed request.
 pub async fn free(conn: &mut PgConnection, holder: Uuid, request: Keyed<'_>) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from idempotency_keys where token_sha256 = $1 and key = $2 and holder = $3 and status is null",
@@ -180,7 +182,7 @@ pub async fn free(conn: &mut PgConnection, holder: Uuid, request: Keyed<'_>) -> 
     Ok(())
 }
 
-/// Forgets keys whose time is over, at most 10,000 a call; returns how many.
+/// Deletes expired keys, at most 10,000 a call; returns their number.
 pub async fn prune(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from idempotency_keys

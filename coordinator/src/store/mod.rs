@@ -1,6 +1,6 @@
-//! All SQL, one module an aggregate. Functions take a connection; the flow step owns the transaction.
+//! All SQL, one module per aggregate. Functions take a connection; the flow step owns the transaction.
 //!
-//! A write for an attempt names its dispatch; when it finds no row, that is an outcome and no error.
+//! A write for an attempt names its dispatch. A write without a matching row is an outcome, not an error.
 
 pub mod access;
 pub mod availability;

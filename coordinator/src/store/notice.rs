@@ -15,9 +15,9 @@ pub enum Event {
     RunEnded,
     /// A task needs a person.
     PersonNeeded,
-    /// The sessions of a pool don't get past their agent's door.
+    /// Agents of a pool do not start.
     PoolPaused,
-    /// A feature isn't finished at its deadline.
+    /// A feature is unfinished at its deadline.
     DeadlinePassed,
     /// A part of a limit is used up.
     BudgetUsed,
@@ -71,7 +71,7 @@ pub async fn run_ended(
     Ok(())
 }
 
-/// Notes that a task needs a person.
+/// Writes the notice that a task needs a person.
 pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into notices (id, event, feature_id, run_id, task_id, reason)
@@ -88,8 +88,8 @@ pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) 
     Ok(())
 }
 
-/// Notes that a session of this task failed at its agent's door; at the `told_at`-th failure in a row of that agent in its pool people
-/// are told, once until a session gets past it.
+/// Records that the agent of this task's session did not start. At the `told_at`-th failure in a row of that
+/// agent in its pool, writes a notice, once until a session starts.
 pub async fn door_closed(
     conn: &mut PgConnection,
     task: TaskId,
@@ -118,7 +118,7 @@ pub async fn door_closed(
     Ok(())
 }
 
-/// A notice that is to be delivered, with the names of what it is about as far as they stand.
+/// A notice to deliver, with the present names of its subjects.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Notice {
@@ -141,8 +141,8 @@ pub struct Notice {
     pub commanded: bool,
 }
 
-/// Takes due notices, none older than `max_age_s`; another coordinator finds them due again after `lease_s`, in case this one
-/// dies. Seconds.
+/// Takes due notices, none older than `max_age_s`. They are due again after `lease_s`, in case this
+/// coordinator dies. Seconds.
 pub async fn take(
     conn: &mut PgConnection,
     most: i64,
@@ -180,7 +180,7 @@ pub async fn take(
     .await
 }
 
-/// Notes that a notice's address has it.
+/// Records that the address received a notice.
 pub async fn posted(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!("update notices set posted = true where id = $1", id)
         .execute(conn)
@@ -188,7 +188,7 @@ pub async fn posted(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Notes that the command ran on a notice.
+/// Records that the command ran on a notice.
 pub async fn commanded(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<()> {
     sqlx::query!("update notices set commanded = true where id = $1", id)
         .execute(conn)
@@ -208,7 +208,7 @@ pub async fn close(conn: &mut PgConnection, id: Uuid, error: Option<&str>) -> sq
     Ok(())
 }
 
-/// Notes that a delivery failed, and when the next one is due. Seconds.
+/// Records a failed delivery, and when the next one is due. Seconds.
 pub async fn again(conn: &mut PgConnection, id: Uuid, delay_s: f64, error: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update notices set tries = tries + 1, next_at = now() + make_interval(secs => $2), error = $3 where id = $1",
@@ -221,7 +221,7 @@ pub async fn again(conn: &mut PgConnection, id: Uuid, delay_s: f64, error: &str)
     Ok(())
 }
 
-/// Forgets notices that are older, delivered or not. Days.
+/// Deletes older notices, delivered or not. Days.
 pub async fn prune(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from notices where at < now() - make_interval(days => $1)",

@@ -1,9 +1,9 @@
-//! What agents asked of a person while nobody was there.
+//! Questions of agents to a person.
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use sqlx::PgConnection;
 
-/// Keeps what a session asked; the same session's questions are kept once.
+/// Stores a session's questions, once.
 pub async fn keep(
     conn: &mut PgConnection,
     dispatch: DispatchId,

@@ -1,4 +1,4 @@
-//! Runs: limits, what was used, how they ended.
+//! Runs: limits, usage, ends.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{InFlight, Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
 
-/// Opens a run of a feature that stands. One that begins with its feature is written with it, see [`super::feature::insert`].
+/// Opens a run of an existing feature. [`super::feature::insert`] writes a run that starts with its feature.
 pub async fn insert(
     conn: &mut PgConnection,
     id: RunId,
@@ -123,7 +123,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
         .collect())
 }
 
-/// Notes that its feature is paused from now on.
+/// Records the start of a pause of its feature.
 pub async fn pause(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs set paused_at = now() where id = $1 and ended_at is null",
@@ -147,7 +147,7 @@ pub async fn resume(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Lets a run go on that ended: it counts on from what it used, and the time since its end isn't its own.
+/// Reopens an ended run: it counts on from its usage, without the time since its end.
 pub async fn reopen(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs
@@ -175,7 +175,7 @@ pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }
 }
 
-/// Features whose run ended at a limit, and that could go on.
+/// Features whose run ended at a limit, and that could continue.
 pub async fn at_limit(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<FeatureId>> {
     let ids = sqlx::query_scalar!(
         "select f.id
@@ -198,8 +198,8 @@ pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Run>> {
     read(conn, &ids).await
 }
 
-/// Gives the open run of a feature more iterations, if nobody chose their limit: up to `most`, beyond which agents that
-/// split tasks for ever don't get.
+/// Gives the open run of a feature more iterations, if nobody chose their limit, up to `most`: agents could
+/// split tasks for ever.
 pub async fn allow(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -218,7 +218,7 @@ pub async fn allow(
     Ok(())
 }
 
-/// Gives an open run other limits and choices.
+/// Changes limits and choices of an open run.
 pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs
@@ -249,7 +249,7 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
     Ok(())
 }
 
-/// Adds what reports say that runs have used.
+/// Adds reported usage to runs.
 pub async fn spend<'s>(
     conn: &mut PgConnection,
     spent: impl Iterator<Item = (&'s RunId, &'s Spent)> + Clone,
@@ -282,7 +282,7 @@ pub async fn spend<'s>(
     Ok(())
 }
 
-/// Ends a run; a run that has ended stays as it is.
+/// Ends a run; an ended one stays as it is.
 pub async fn end(conn: &mut PgConnection, id: RunId, outcome: RunOutcome, reason: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs set outcome = $2, reason = $3, ended_at = now() where id = $1 and ended_at is null",

@@ -1,4 +1,4 @@
-//! Workers: who they are, and when they were last heard.
+//! Workers: identity, last heartbeat, drain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,27 +23,27 @@ pub struct Worker {
     pub agents: Vec<String>,
     /// The account of each of its agents.
     pub accounts: BTreeMap<String, String>,
-    /// What they are taken for where nobody names one.
+    /// Its rules for tasks without an agent.
     pub rules: Vec<AgentRule>,
-    /// Agents that it doesn't start, as of when it was last heard.
+    /// Its unavailable agents, as of its last heartbeat.
     pub doors: Vec<ClosedAgent>,
     pub slots: i32,
     pub free_slots: i32,
     pub draining: bool,
     pub drain_requested: bool,
-    /// Why it is drained by itself, if it is.
+    /// Why it was drained automatically, if it was.
     pub drain_reason: Option<String>,
     pub version: String,
     pub host: String,
     pub pid: i32,
     pub started_at: OffsetDateTime,
     pub seen_at: OffsetDateTime,
-    /// Whether it was heard within a lease.
+    /// Whether it sent a heartbeat within a lease.
     pub alive: bool,
 }
 
-/// Forgets workers that weren't heard for so many days, or minutes where they were drained, and hold nothing: in a cluster each start
-/// has a name of its own, and one that was drained in order doesn't come back, or says hello again.
+/// Deletes workers without a heartbeat for so many days, or minutes after a drain, that hold nothing. In a
+/// cluster each start has a name of its own, and a drained worker does not come back, or says hello again.
 pub async fn forget_gone(conn: &mut PgConnection, days: i32, drained_minutes: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "with lives as (
@@ -64,7 +64,7 @@ pub async fn forget_gone(conn: &mut PgConnection, days: i32, drained_minutes: i3
     Ok(())
 }
 
-/// Forgets one worker, unless it was heard within a lease or holds something. Returns whether it did.
+/// Deletes one worker, unless it sent a heartbeat within a lease or holds something. Returns whether it did.
 pub async fn forget(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx::Result<bool> {
     let forgotten = sqlx::query!(
         "delete from workers
@@ -78,7 +78,7 @@ pub async fn forget(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
     Ok(forgotten.rows_affected() > 0)
 }
 
-/// Every worker that said hello and was not forgotten, by name.
+/// All known workers, by name.
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
         r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedAgent>>",
@@ -116,7 +116,8 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
         .collect())
 }
 
-/// The life that has the name of a dispatch's worker now, if it works in the same data folder as the one that holds the dispatch.
+/// The incarnation that now has the name of a dispatch's worker, if it has the same data folder as the one
+/// that holds the dispatch.
 pub async fn heir(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Incarnation>> {
     let life = sqlx::query_scalar!(
         "select w.incarnation
@@ -141,7 +142,7 @@ pub struct Holder {
     pub alive: bool,
 }
 
-/// Looks up and locks who holds a name.
+/// Reads and locks the holder of a name.
 pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx::Result<Option<Holder>> {
     let row = sqlx::query!(
         r#"select incarnation, data_id, drain_requested, seen_at > now() - $2 * interval '1 millisecond' as "alive!"
@@ -161,8 +162,8 @@ pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
     }))
 }
 
-/// Makes an incarnation the holder of its name. One that holds it says hello again when no answer came: what it was told since, to
-/// drain above all, stays.
+/// Makes an incarnation the holder of its name. A holder without an answer repeats its hello: later orders,
+/// such as a drain, stay.
 pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
     sqlx::query!(
         "with life as (
@@ -196,7 +197,7 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
     Ok(())
 }
 
-/// Notes a heartbeat. `None` when the incarnation doesn't hold the name; else whether it is to drain.
+/// Records a heartbeat. `None` when the incarnation does not hold the name; else whether it is to drain.
 pub async fn seen(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         "update workers
@@ -222,11 +223,12 @@ pub struct Claimer {
     pub draining: bool,
     /// The account of each of its agents.
     pub accounts: BTreeMap<String, String>,
-    /// What they are taken for where nobody names one.
+    /// Its rules for tasks without an agent.
     pub rules: Vec<AgentRule>,
 }
 
-/// Who of `names` holds its name, and whether there is an account that is not open, or a limit beside those of runs.
+/// Those of `names` with their holder, and whether any account is not open, or any limit beside those of runs
+/// exists.
 pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<(Vec<Claimer>, bool, bool)> {
     let rows = sqlx::query!(
         r#"select name, incarnation, draining or drain_requested as "draining!", agents, accounts,
@@ -253,7 +255,7 @@ pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result
     Ok((claimers, any_door, any_budget))
 }
 
-/// The account of each agent: its own name where none is said.
+/// The account of each agent: by default its own name.
 fn accounts(agents: &[String], accounts: Vec<String>) -> BTreeMap<String, String> {
     let mut accounts = accounts.into_iter();
     agents
@@ -279,10 +281,10 @@ pub struct Sessions {
     pub last: String,
 }
 
-/// Dispatches that are looked through for sessions that ended, the newest.
+/// Newest dispatches that are searched for ended sessions.
 const LOOKED_AT: i64 = 1_000;
 
-/// Sessions that ended in the present lives of workers that take work.
+/// Sessions that ended in the present incarnations of workers that take work.
 pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Sessions>> {
     let rows = sqlx::query!(
         r#"select d.worker, d.task_id, d.failure as "failure: Failure", d.reason, coalesce(d.tool_calls, 0) = 0 as "before_work!",
@@ -317,8 +319,8 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
     Ok(workers)
 }
 
-/// Drains a worker on which everything fails, and tells people, where another one that lives takes work of one of its pools. Whether it
-/// did.
+/// Drains a worker on which everything fails, and writes a notice, when another living worker serves one of
+/// its pools. Returns whether it did.
 pub async fn drain_failing(
     conn: &mut PgConnection,
     name: &str,
@@ -349,7 +351,7 @@ pub async fn drain_failing(
     Ok(drained.rows_affected() == 1)
 }
 
-/// Pools that living workers serve, with their slots.
+/// Pools of living workers, with their slots.
 pub async fn pools(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<(String, i64)>> {
     let rows = sqlx::query!(
         r#"select p.pool as "pool!", sum(w.slots)::bigint as "slots!"
@@ -364,7 +366,7 @@ pub async fn pools(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<(
     Ok(rows.into_iter().map(|row| (row.pool, row.slots)).collect())
 }
 
-/// The agents that workers have, or had since this database began, and the default one.
+/// The agents that workers have, or ever had, and the default one.
 pub async fn known_agents(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<String>> {
     let agents = sqlx::query_scalar!(r#"select distinct unnest(agents) as "agent!" from workers"#)
         .fetch_all(conn)
@@ -372,7 +374,7 @@ pub async fn known_agents(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<Stri
     Ok(agents.into_iter().chain([DEFAULT_AGENT.to_owned()]).collect())
 }
 
-/// The pools that workers serve, or served since this database began.
+/// The pools that workers serve, or ever served.
 pub async fn known_pools(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<String>> {
     let pools = sqlx::query_scalar!(r#"select distinct unnest(pools) as "pool!" from workers"#)
         .fetch_all(conn)

@@ -1,8 +1,9 @@
-//! Sends traces of what ended to whoever collects them: OTLP over HTTP (DESIGN 8). Off unless an address is given.
+//! Sends traces over OTLP and HTTP (DESIGN 8). Off unless an address is configured.
 //!
-//! The steps of [`crate::flow`] only tell, after their commit, what ended ([`crate::bus::Signals`]); what is kept here is ids. The
-//! spans are built from the database when they are sent ([`crate::services`]): nothing that is stored or claimed waits for a
-//! collector, and one that is away for hours costs nothing but these ids and the spans of one batch.
+//! The steps of [`crate::flow`] only announce, after their commit, what ended ([`crate::bus::Signals`]); this
+//! keeps ids. The spans are built from the database when they are sent ([`crate::services`]). So nothing that
+//! is stored or claimed waits for a collector, and an outage of hours costs only these ids and the spans of
+//! one batch.
 
 mod otlp;
 mod queue;
@@ -29,11 +30,12 @@ struct Inner {
 }
 
 impl Tracer {
-    /// A tracer for the collector at `endpoint`: the address of its OTLP receiver, such as `http://127.0.0.1:4318`. The variables of
-    /// OpenTelemetry (`OTEL_EXPORTER_OTLP_*`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`) count as well, and win.
+    /// A tracer for the collector at `endpoint`: the address of its OTLP receiver, such as
+    /// `http://127.0.0.1:4318`. The variables of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`,
+    /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`) go before it.
     ///
     /// # Errors
-    /// When an address is none, or HTTP can't be set up.
+    /// When an address is invalid, or HTTP cannot be set up.
     pub fn new(endpoint: &str) -> anyhow::Result<Self> {
         Ok(Self(Arc::new(Inner {
             queue: Queue::default(),
@@ -46,7 +48,7 @@ impl Tracer {
         self.0.queue.push(dispatches, runs);
     }
 
-    /// The oldest of what ended, as soon as there is something; it stays until [`Self::told`].
+    /// The oldest ended attempts and runs, as soon as there are any; they stay until [`Self::told`].
     pub async fn next(&self) -> Ended {
         self.0.queue.next().await
     }
@@ -56,7 +58,7 @@ impl Tracer {
         self.0.queue.forget(ended);
     }
 
-    /// What could not be kept since nobody took it, since the last call.
+    /// Number of entries dropped for lack of room since the last call.
     pub fn dropped(&self) -> u64 {
         self.0.queue.dropped()
     }
@@ -64,7 +66,7 @@ impl Tracer {
     /// Sends spans.
     ///
     /// # Errors
-    /// When the collector can't be reached or doesn't take them.
+    /// When the collector is away or refuses them.
     pub async fn send(&self, spans: Vec<Span>, within: Duration) -> anyhow::Result<()> {
         self.0.exporter.send(spans, within).await
     }

@@ -1,4 +1,4 @@
-//! Spans in the form of OTLP, and the way to a collector.
+//! Spans in the form of OTLP, and the exporter.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,12 +14,12 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLink
 use crate::domain::trace::{self, Moment, Span, Value};
 use crate::http;
 
-/// What this is called among services, unless `OTEL_SERVICE_NAME` says otherwise.
+/// Default name of this service.
 const SERVICE: &str = "ralph";
-/// Where a collector's HTTP receiver takes traces.
+/// Path of a collector's HTTP receiver for traces.
 const PATH: &str = "v1/traces";
-/// Variables that name the collector, the one that wins first: the whole address of where it takes traces, or what all its paths
-/// begin with.
+/// Variables that name the collector, in order of precedence: the whole address for traces, or the base of
+/// all addresses.
 pub const ENDPOINT_VARIABLES: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -41,7 +41,7 @@ impl Exporter {
             .with_http()
             .with_http_client(http)
             .with_protocol(Protocol::HttpBinary)
-            // Whoever calls tries again, after longer than this would.
+            // The caller retries after a longer pause.
             .with_retry_policy(RetryPolicy::disabled());
         // Its variables it reads itself.
         let is_set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.is_empty());

@@ -1,4 +1,4 @@
-//! What ended and isn't told yet: ids, bounded.
+//! A bounded queue of ended attempts and runs whose traces are not sent yet.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ralph_shared::ids::{DispatchId, RunId};
 use tokio::sync::Notify;
 
-/// Most that waits; of more the oldest goes.
+/// Most entries; beyond that the oldest are dropped.
 const MAX_WAITING: usize = 100_000;
 /// Most that is told at once.
 const BATCH: usize = 50;
@@ -62,7 +62,7 @@ impl Queue {
         }
     }
 
-    /// What was told goes. What was dropped meanwhile isn't there any more.
+    /// Removes sent entries, unless they were dropped meanwhile.
     pub(super) fn forget(&self, ended: &Ended) {
         let mut waiting = self.lock();
         let among = ended.dispatches.len().min(waiting.dispatches.len());
@@ -93,7 +93,7 @@ impl Queue {
     }
 }
 
-/// Takes the oldest of what is too much. How many that were.
+/// Drops the oldest surplus entries. Returns their number.
 fn shorten<T>(waiting: &mut VecDeque<T>) -> u64 {
     let more = waiting.len().saturating_sub(MAX_WAITING);
     waiting.drain(..more);
@@ -126,7 +126,7 @@ mod tests {
         let told = queue.next().await;
         queue.push(ids[2..].to_vec(), Vec::new());
         assert_eq!((queue.dropped(), queue.dropped()), (3, 0));
-        // What was told was dropped meanwhile: nothing of the rest goes with it.
+        // The sent entries were dropped meanwhile, so no others are removed.
         queue.forget(&told);
         assert_eq!(queue.next().await.dispatches[0], ids[3]);
     }

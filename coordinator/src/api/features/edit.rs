@@ -1,4 +1,4 @@
-//! What people change of a feature that stands.
+//! Edits of existing features.
 
 use axum::Json;
 use axum::extract::State;
@@ -44,7 +44,7 @@ pub async fn edit(
     let (change, before, wish) = checked(body)?;
     let ceilings = &app.deps.settings.ceilings;
     wish.check(ceilings).map_err(unfit)?;
-    // Whatever it begins from, what is wished for makes sense by itself, or never.
+    // A wish is checked on its own, whatever settings it applies to.
     wish.settings(0).map_err(unfit)?;
     let changed = |now: &RunSettings| -> Result<RunSettings, String> {
         let settings = wish
@@ -54,7 +54,7 @@ pub async fn edit(
             .map_err(|bad| bad.to_string())?;
         let mut settings = settings.within(ceilings);
         if wish.iterations.is_none() {
-            // Nothing was said of them, so they are neither counted anew nor chosen.
+            // The request did not mention iterations, so they are neither recounted nor marked as chosen.
             settings.max_iterations = now.max_iterations;
             settings.limit_grows = now.limit_grows;
         }
@@ -77,7 +77,7 @@ pub async fn edit(
     }
 }
 
-/// What is to change, the description that this began from, and what is wished for runs.
+/// The edit, the description that it started from, and the changes of run settings.
 fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunWish), Problem> {
     if body.max_parallel.is_some_and(|n| n < 1) {
         return Err(Problem::invalid("`max_parallel` must be at least 1"));

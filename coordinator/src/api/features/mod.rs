@@ -46,7 +46,7 @@ pub struct StatusQuery {
 }
 
 impl StatusQuery {
-    /// The statuses of tasks that are asked for.
+    /// The requested statuses of tasks.
     ///
     /// # Errors
     /// When a word is no status of a task.
@@ -268,7 +268,7 @@ pub async fn review(
     steer(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
-/// What a run goes by: what is wished for, else as in the last one.
+/// The settings of a run: the requested ones, else those of the last run.
 async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
     let ceilings = &app.deps.settings.ceilings;
     wish.check(ceilings).map_err(super::submit::unfit)?;
@@ -285,7 +285,7 @@ async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>
     Ok(Box::new(settings.within(ceilings)))
 }
 
-/// A wish with what the feature's last run had where it says nothing, or else what the draft was given.
+/// A request completed with the settings of the feature's last run, or else of the draft.
 pub(super) async fn as_before(
     conn: &mut PgConnection,
     feature: FeatureId,

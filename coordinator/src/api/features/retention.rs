@@ -1,4 +1,4 @@
-//! Refs of attempts, removed from the remote.
+//! Removes refs of attempts from the remote.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::api::http::request::{At, Body};
 use crate::flow::maintenance::retention::{self, Wished};
 use crate::store;
 
-/// Longest age that makes sense: some 120 years. Milliseconds.
+/// Longest useful age: some 120 years. Milliseconds.
 const MAX_AGE_MS: u64 = 4_000_000_000_000;
 
 /// Removes the refs of a feature's attempts that nobody needs any more.

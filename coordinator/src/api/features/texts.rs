@@ -1,4 +1,4 @@
-//! The long texts of a feature: read, and written by a person.
+//! The long texts of a feature: read them, and write them as a person.
 
 use axum::Json;
 use axum::extract::State;

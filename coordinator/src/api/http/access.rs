@@ -1,6 +1,7 @@
-//! Who may ask: a bearer token, looked up by its hash, with a role (DESIGN 7).
+//! Authentication: a bearer token, found by its hash, with a role (DESIGN 7).
 //!
-//! Tokens are compared by the database through an index on their SHA-256: how long that takes says nothing about a token.
+//! The database compares tokens through an index on their SHA-256, so the time of a comparison says nothing
+//! about a token.
 
 use std::time::Instant;
 
@@ -24,19 +25,19 @@ use crate::store::access::{Role, TokenStatus};
 /// Longer ones are none of ours. Bytes.
 const MAX_TOKEN: usize = 512;
 
-/// How a token stands in the database.
+/// The form of a token in the database.
 pub fn hash_token(token: &str) -> String {
     sha256_hex(token.as_bytes())
 }
 
-/// The name of the token that a coordinator is started with. Each has its own: several may work on the same servers, and
-/// neither takes the other's away.
+/// The name of a coordinator's first token. Each coordinator has its own: several may use the same servers,
+/// and none removes another's token.
 pub fn operator_name(token: &str) -> String {
     let hash = hash_token(token);
     format!("operator-{}", &hash[..12])
 }
 
-/// Makes sure that `token` is known with this role, under `name` if it is new.
+/// Makes sure that `token` exists with this role, under `name` if it is new.
 ///
 /// # Errors
 /// When the database can't be written.
@@ -45,7 +46,8 @@ pub async fn register_token(db: &PgPool, name: &str, token: &str, role: Role) ->
     store::access::ensure(&mut conn, name, &hash_token(token), role).await
 }
 
-/// Lets requests pass that may look. A stream needs a place among the streams, and ends soon after its token does.
+/// Admits requests with a token that may read. A stream also needs a stream slot, and ends soon after its
+/// token does.
 pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     let (hash, _) = check(&app, request.headers(), Role::Read).await?;
     let response = next.run(request).await;
@@ -61,12 +63,12 @@ pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> R
     Ok(Response::from_parts(parts, Body::from_stream(stream)))
 }
 
-/// Lets requests pass that may submit and steer.
+/// Admits requests with a token that may submit and steer.
 pub async fn may_submit(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     called(&app, Role::Submit, request, next).await
 }
 
-/// Lets requests pass that may do everything.
+/// Admits requests with a token that may do everything.
 pub async fn may_administer(
     State(app): State<App>,
     request: Request,
@@ -75,14 +77,14 @@ pub async fn may_administer(
     called(&app, Role::Admin, request, next).await
 }
 
-/// Serves a request of a role with a word on who asks.
+/// Serves a request of a role and attaches the caller.
 async fn called(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
     let (_, caller) = check(app, request.headers(), role).await?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-/// Gives the hash and the name of the token that may.
+/// Returns the hash and the name of a token with the needed role.
 async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, Caller), Problem> {
     let token = bearer(headers).ok_or_else(Problem::no_token)?;
     let hash = hash_token(token);

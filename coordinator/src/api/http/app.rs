@@ -10,7 +10,7 @@ use crate::api::http::standings::Standings;
 use crate::api::metrics::cached::Counted;
 use crate::services::Deps;
 
-/// The database, the broker, and what streams share.
+/// The database, the broker, and shared state of streams.
 #[derive(Debug, Clone)]
 pub struct App {
     /// Database, broker, settings.
@@ -21,9 +21,9 @@ pub struct App {
     pub standings: Standings,
     /// How fast tokens ask.
     pub rates: Rates,
-    /// How many connections and streams there are.
+    /// Slots for connections and streams.
     pub places: ConnectionLimits,
-    /// What became of all that was learned.
+    /// Cached counts of the memory's entries by fate.
     pub counted: Counted,
     /// Ends the streams.
     pub shutdown: CancellationToken,

@@ -9,7 +9,7 @@ use super::problem::Problem;
 use crate::api::http::idempotency::NewId;
 use crate::flow::control::By;
 
-/// The name of the token that a request brought.
+/// The name of the request's token.
 #[derive(Debug, Clone)]
 pub struct Caller(Arc<str>);
 
@@ -24,7 +24,7 @@ impl Caller {
         &self.0
     }
 
-    /// Who gives a command, with the request that it came with.
+    /// The actor of a command, with its request.
     pub fn by(&self, new: NewId) -> By<'_> {
         By {
             actor: &self.0,

@@ -1,8 +1,9 @@
-//! How many connections there are at once, so that whoever opens more than that takes no descriptors from the database and the broker.
+//! Bounds connections, so that many clients take no descriptors from the database and the broker.
 //!
-//! Further ones wait in the system's queue until one ends: nobody is refused who comes in a rush. So that they don't wait for those
-//! that are only kept open, each answer closes its connection while all places are taken. Streams stay for hours, so a quarter of the
-//! places is never theirs; and of those that may be, a quarter is never one token's alone.
+//! Further connections wait in the system's queue until one ends, so a burst of clients is not refused. While
+//! all slots are taken, each answer closes its connection, so that idle ones do not block the queue. Streams
+//! last for hours, so a quarter of the slots is never theirs. Of the stream slots, a quarter is never one
+//! token's alone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::app::App;
 use super::problem::Problem;
 
-/// Of so many places, one is never a stream's; and of so many of streams, one never that of a token which has all others.
+/// One in so many slots is never a stream's; one in so many stream slots is never that of a token with all
+/// others.
 const ONE_IN: usize = 4;
 
-/// The places for connections, and those of them that streams may have.
+/// Slots for connections, and the part for streams.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
     connections: Arc<Semaphore>,
@@ -29,7 +31,7 @@ pub struct ConnectionLimits {
     by_token: ByToken,
 }
 
-/// How many streams each token has, by its hash.
+/// Number of streams per token, by its hash.
 #[derive(Debug, Clone, Default)]
 struct ByToken(Arc<Mutex<HashMap<String, usize>>>);
 
@@ -39,7 +41,7 @@ impl ByToken {
     }
 }
 
-/// A stream's place, until it is dropped.
+/// A stream's slot, until it is dropped.
 #[derive(Debug)]
 pub struct StreamPlace {
     _place: OwnedSemaphorePermit,
@@ -60,7 +62,7 @@ impl Drop for StreamPlace {
 }
 
 impl ConnectionLimits {
-    /// So many connections at most; 0 is no limit.
+    /// At most so many connections; 0 is no limit.
     pub fn new(most: usize) -> Self {
         let most = match most {
             0 => Semaphore::MAX_PERMITS,
@@ -80,20 +82,20 @@ impl ConnectionLimits {
         self.connections.available_permits() == 0
     }
 
-    /// Comes when there is a place. It stays free for the one who accepts connections: nobody else takes any.
+    /// Resolves when a slot is free. It stays free for the accepting loop, the only one that takes slots.
     pub async fn free(&self) {
         drop(self.connections.acquire().await);
     }
 
-    /// A connection's place, which it has until it ends; `None` when all are taken.
+    /// The slot of a connection until its end; `None` when all are taken.
     pub fn connection(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.connections).try_acquire_owned().ok()
     }
 
-    /// A stream's place, which it has until it ends; `token` is the hash of that which it is asked with.
+    /// The slot of a stream until its end; `token` is the hash of its token.
     ///
     /// # Errors
-    /// When streams, or those of this token, have all that they may.
+    /// When all streams, or those of this token, have reached their limit.
     pub fn stream(&self, token: &str) -> Result<StreamPlace, Problem> {
         let place = Arc::clone(&self.streams)
             .try_acquire_owned()
@@ -113,7 +115,7 @@ impl ConnectionLimits {
     }
 }
 
-/// Ends the connection with this answer if others wait for a place.
+/// Closes the connection after this answer if others wait for a slot.
 pub async fn make_room(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if app.places.are_taken() {

@@ -1,10 +1,10 @@
-//! Requests that are done once however often they are sent: whoever sends the same `Idempotency-Key` again within a day gets
-//! the answer of the first time.
+//! Idempotent requests: a repeated `Idempotency-Key` gets the first answer for a day.
 //!
-//! A key is claimed before the request is served and renewed while it is; the request is served to its end even if its
-//! sender is gone. The claim of a coordinator that died lapses, and whoever takes it over makes things under the same id
-//! ([`NewId`]), so that what was made already is found rather than made twice; the same holds after a failure of ours. Only successes
-//! are kept, and what was refused may be asked again.
+//! A coordinator claims the key before it serves the request, and renews the claim meanwhile. It serves the
+//! request to its end even if the client is gone. The claim of a dead coordinator lapses. Whoever takes it
+//! over creates things under the same id ([`NewId`]), so that existing ones are found rather than created
+//! twice; the same holds after an internal error. Only successes are stored; a refused request may be
+//! repeated.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -28,29 +28,29 @@ use super::seal;
 use crate::faults;
 use crate::store::idempotency::{self, Claim, Keyed};
 
-/// The header that names a request. Its value is any 1 to 255 visible characters.
+/// The header with the key: any 1 to 255 visible characters.
 pub const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The header of an answer that was given before.
+/// The header of a replayed answer.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const MAX_KEY: usize = 255;
-/// A claim lasts so long without a renewal: after that its holder counts as dead.
+/// Duration of a claim without a renewal; after that its holder counts as dead.
 const HOLD: Duration = Duration::from_secs(15);
-/// A third, so that one renewal may fail.
+/// A third of that, so that one renewal may fail.
 const RENEW: Duration = Duration::from_secs(5);
-/// Larger answers are none of a request that makes something. Bytes.
+/// Answers of requests that create something are smaller. Bytes.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
-/// The id of what a request makes.
+/// The id of the thing that a request creates.
 #[derive(Debug, Clone, Copy)]
 pub struct NewId {
     /// The id.
     pub id: Uuid,
-    /// An earlier try may have made it already.
+    /// Whether an earlier try may have created it already.
     pub again: bool,
 }
 
 impl NewId {
-    /// The id of what nobody tried to make before.
+    /// An id without an earlier try.
     pub fn fresh() -> Self {
         Self {
             id: Uuid::now_v7(),
@@ -71,7 +71,7 @@ impl<S: Send + Sync> FromRequestParts<S> for NewId {
     }
 }
 
-/// Serves a request with a key once; others pass.
+/// Serves a request with a key once; other requests pass.
 pub async fn once(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
     let (Some(key), true) = (key(request.headers())?, request.method() == Method::POST) else {
         return Ok(next.run(request).await);
@@ -107,7 +107,7 @@ pub async fn once(State(app): State<App>, mut request: Request, next: Next) -> R
     };
     request.extensions_mut().insert(new);
     *request.body_mut() = Body::from(body);
-    // Its end must not depend on whether somebody waits for it.
+    // The end must not depend on a waiting client.
     let serving = async move { held.serve(&app, request, next).await }.in_current_span();
     match tokio::spawn(serving).await {
         Ok(response) => Ok(response),
@@ -128,7 +128,7 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     Ok(Some(String::from_utf8_lossy(key).into_owned()))
 }
 
-/// Two requests are the same if all of this is.
+/// Two requests with the same fingerprint are the same.
 fn fingerprint(request: &Request, body: &Bytes) -> String {
     let nested = request.extensions().get::<OriginalUri>();
     let uri = nested.map_or(request.uri(), |OriginalUri(uri)| uri);
@@ -176,7 +176,7 @@ impl HeldKey {
             }
         };
         if response.status().is_server_error() {
-            // It may have been done before it failed: whoever takes the key over finds what was made.
+            // It may have taken effect before it failed: whoever takes the key over finds created things.
             self.hold(app, Duration::ZERO).await;
             return response;
         }
@@ -220,7 +220,7 @@ impl HeldKey {
         .await
     }
 
-    /// What can't be written now lapses by itself.
+    /// A claim that cannot be released lapses by itself.
     fn told(&self, written: sqlx::Result<()>) {
         if let Err(error) = written {
             tracing::warn!(%error, "the claim of an idempotency key could not be written");

@@ -1,7 +1,7 @@
-//! What a request's ids stand for: prefixes and names, found or refused with words.
+//! Resolves ids, prefixes and names in requests, or refuses them with a suggestion.
 //!
-//! Where features of several repositories have a name, it means that of the repository in which the request asks: `repo` of
-//! its query. Names stand in paths, queries and bodies, so this is noted around the handlers rather than in each.
+//! When several repositories have a feature of that name, the request's repository decides (`repo` of its
+//! query). Names are in paths, queries and bodies, so a layer around the handlers records the repository.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -16,11 +16,11 @@ use crate::domain::graph::nearest;
 use crate::domain::ids;
 use crate::store::view::{self, Match};
 
-/// So many names or ids are looked at, at most, for one that a wrong one may have meant.
+/// Most names or ids that a suggestion considers.
 pub(in crate::api) const MAX_LOOKED_AT: i64 = 1000;
 
 tokio::task_local! {
-    /// The identity of the repository in which the request at hand asks.
+    /// The identity of the present request's repository.
     static ASKED_IN: Option<String>;
 }
 
@@ -31,12 +31,12 @@ pub struct Scope {
     repo: Option<String>,
 }
 
-/// Serves a request with its repository noted.
+/// Serves a request with its repository recorded.
 pub async fn within(Asked(place): Asked<Scope>, request: Request, next: Next) -> Response {
     ASKED_IN.scope(place.repo, next.run(request)).await
 }
 
-/// A feature by its name or the beginning of its id.
+/// The feature with this name, or prefix of an id.
 pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, Problem> {
     let repo = ASKED_IN.try_with(Clone::clone).unwrap_or_default();
     match view::find_feature(conn, text, repo.as_deref()).await? {
@@ -54,7 +54,7 @@ pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, P
     }
 }
 
-/// A task by the beginning of its id, or as `FEATURE/KEY`.
+/// The task with this prefix of an id, or `FEATURE/KEY`.
 pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem> {
     if let Some((of, key)) = text.split_once('/') {
         let feature = feature(conn, of).await?;
@@ -72,7 +72,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
     one("task", text, view::find_task(conn, &prefix).await?)
 }
 
-/// A run by the beginning of its id.
+/// The run with this prefix of an id.
 pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> {
     let prefix = RunId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
     match view::find_run(conn, &prefix).await? {
@@ -97,7 +97,7 @@ fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
     }
 }
 
-/// Nothing has this name; one that is near is told.
+/// The error for an unknown name, with a similar one.
 pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
     Problem::not_found(format!(
         "there is no {what} `{text}`; {}`ralph-coordinator {what} list` shows which there are",
@@ -105,7 +105,7 @@ pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Pro
     ))
 }
 
-/// A question whether that is meant, before what is to be done else.
+/// Asks whether the similar name is meant, before other advice.
 pub(in crate::api) fn meant(near: Option<&str>) -> String {
     near.map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }

@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::api::body::ProblemBody;
 
-/// How long until a stream may have ended that another waits for.
+/// When a client may retry that waits for another stream's end.
 const STREAM_ENDS: Duration = Duration::from_secs(4);
 
 /// An answer that is an error.
@@ -36,7 +36,7 @@ impl Problem {
         }
     }
 
-    /// 400: the request is not of the form that the API describes.
+    /// 400: the request violates the API's description.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -57,7 +57,7 @@ impl Problem {
         )
     }
 
-    /// 401: a token that is unknown or revoked.
+    /// 401: an unknown or revoked token.
     pub fn wrong_token() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
@@ -68,7 +68,7 @@ impl Problem {
         )
     }
 
-    /// 401: a request to a hook that nobody signed who may, or to none.
+    /// 401: a request to a hook without a valid proof, or to an unknown hook.
     pub fn unproven() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
@@ -78,7 +78,7 @@ impl Problem {
         )
     }
 
-    /// 401: a token whose time is over.
+    /// 401: an expired token.
     pub fn expired_token(name: &str, at: OffsetDateTime) -> Self {
         let at = at.format(&Rfc3339).unwrap_or_default();
         Self::new(
@@ -92,7 +92,7 @@ impl Problem {
         )
     }
 
-    /// 403: the token's role is too small.
+    /// 403: the token's role is not sufficient.
     pub fn not_allowed(needed: &str) -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
@@ -117,7 +117,7 @@ impl Problem {
         )
     }
 
-    /// 409: a name that several repositories have, and no word of which one is meant.
+    /// 409: several repositories have this name, and the request names none.
     pub fn ambiguous(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::CONFLICT,
@@ -127,7 +127,7 @@ impl Problem {
         )
     }
 
-    /// 409: not all of what is asked for is done, which a person may mean so.
+    /// 409: not all tasks are done, which the caller may confirm.
     pub fn unfinished(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::CONFLICT,
@@ -137,7 +137,7 @@ impl Problem {
         )
     }
 
-    /// 409: several things have that id, a name is taken, or the state doesn't allow it.
+    /// 409: several things have this id, a name is taken, or the state does not allow the request.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::CONFLICT,
@@ -147,7 +147,7 @@ impl Problem {
         )
     }
 
-    /// 408: a body that didn't come in time.
+    /// 408: the body did not arrive in time.
     pub fn too_slow(within: Duration) -> Self {
         let seconds = within.as_secs_f64();
         Self::new(
@@ -168,7 +168,7 @@ impl Problem {
         )
     }
 
-    /// 422: each value could be taken, but not together, or its meaning is none.
+    /// 422: each value is valid, but their combination or meaning is not.
     pub fn refused(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -178,7 +178,7 @@ impl Problem {
         )
     }
 
-    /// 422: a task graph that is refused, with every problem of it.
+    /// 422: a refused task graph, with all of its problems.
     pub fn graph(errors: &crate::domain::graph::GraphErrors) -> Self {
         let mut problem = Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -194,7 +194,7 @@ impl Problem {
         problem
     }
 
-    /// 409: the first request with this key is being served.
+    /// 409: the first request with this key is still being served.
     pub fn in_flight(key: &str) -> Self {
         let mut problem = Self::new(
             StatusCode::CONFLICT,
@@ -208,7 +208,7 @@ impl Problem {
         problem
     }
 
-    /// 422: the key was sent before, with another request.
+    /// 422: the key came before with another request.
     pub fn key_reused(key: &str) -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -221,7 +221,7 @@ impl Problem {
         )
     }
 
-    /// 500, for a reason that the log tells.
+    /// 500, for a reason in the log.
     pub fn failed(reason: &'static str) -> Self {
         tracing::error!(reason, "a request failed");
         Self::new(
@@ -232,7 +232,7 @@ impl Problem {
         )
     }
 
-    /// 429: the token asks faster than it may.
+    /// 429: the token exceeds its rate.
     pub fn too_fast(wait: Duration) -> Self {
         let mut problem = Self::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -244,7 +244,7 @@ impl Problem {
         problem
     }
 
-    /// 503: as much is followed as may be.
+    /// 503: the limit of streams is reached.
     pub fn too_many_streams() -> Self {
         let mut problem = Self::unavailable(
             "as many streams are open as three quarters of `[api] max_connections` of the coordinator allow, or three quarters of \
@@ -254,7 +254,7 @@ impl Problem {
         problem
     }
 
-    /// 503: something that the coordinator needs is away.
+    /// 503: a server that the coordinator needs is away.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -271,7 +271,7 @@ impl From<sqlx::Error> for Problem {
             error,
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_) | sqlx::Error::Tls(_)
         );
-        // 57P01 and the like: the server ends the session, or starts.
+        // 57P01 and the like: the server ends the connection, or starts.
         let restarting = error
             .as_database_error()
             .and_then(|e| e.code())
@@ -280,7 +280,7 @@ impl From<sqlx::Error> for Problem {
             tracing::warn!(%error, "the database did not answer a request");
             return Self::unavailable("the database does not answer; try again in a moment");
         }
-        // 22021 and 22P05: Postgres keeps every character but NUL.
+        // 22021 and 22P05: Postgres stores every character except NUL.
         let holds_nul = error
             .as_database_error()
             .and_then(|e| e.code())

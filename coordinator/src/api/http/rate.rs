@@ -1,22 +1,23 @@
-//! How fast a token may ask: each has a bucket of requests that refills steadily. Every coordinator counts for itself.
+//! Rate limits of tokens: each has a bucket of requests that refills steadily. Every coordinator counts for
+//! itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A full bucket holds what refills in so many seconds.
+/// Seconds in which a full bucket refills.
 const BURST_SECONDS: f64 = 4.0;
-/// Buckets that are kept. Only tokens that are known get one, so it takes as many tokens to reach it.
+/// Most buckets. Only known tokens get one, so only as many tokens reach this.
 const MAX_BUCKETS: usize = 10_000;
 
-/// The buckets of all tokens that asked lately.
+/// The buckets of tokens with recent requests.
 #[derive(Debug, Clone)]
 pub struct Rates {
     per_second: f64,
     buckets: Arc<Mutex<HashMap<String, Bucket>>>,
 }
 
-/// Requests that are left, as of a moment.
+/// Remaining requests at a moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     left: f64,
@@ -34,7 +35,7 @@ impl Bucket {
 }
 
 impl Rates {
-    /// Lets each token ask so often a second in the long run; 0 is no limit.
+    /// Allows each token so many requests a second in the long run; 0 is no limit.
     pub fn new(per_second: u32) -> Self {
         Self {
             per_second: f64::from(per_second),
@@ -45,7 +46,7 @@ impl Rates {
     /// Takes one request out of a token's bucket.
     ///
     /// # Errors
-    /// When it is empty: how long until it holds one again.
+    /// When it is empty: the time until it holds one again.
     pub fn take(&self, token: &str, now: Instant) -> Result<(), Duration> {
         if self.per_second == 0.0 {
             return Ok(());

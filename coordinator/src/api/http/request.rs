@@ -1,4 +1,4 @@
-//! Bodies, queries and paths whose refusal is a problem document like every other error.
+//! Extractors of bodies, queries and paths whose errors are problem documents.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use serde_json::Value;
 use super::problem::Problem;
 use crate::store::view::{Cursor, MAX_PAGE};
 
-/// The largest body: a graph of 100,000 tasks with their descriptions (SPEC 2.6).
+/// Largest body: a graph of 100,000 tasks with descriptions (SPEC 2.6).
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
-/// The largest body of a request that only asks: a thousand questions with what they are about.
+/// Largest body of a query: a thousand questions with their context.
 pub const MAX_QUESTION_BYTES: usize = 8 * 1024 * 1024;
-/// More blanks than these before the JSON are no body that anybody means. Bytes.
+/// Most blanks before the JSON of a body. Bytes.
 const MAX_BLANKS: usize = 64 * 1024;
-/// Above it whole numbers have to be written as such. Bytes.
+/// Largest body in which `5.0` counts as a whole number. Bytes.
 const MAX_READ_AGAIN: usize = 1024 * 1024;
-/// Below it every whole number is a floating-point number: 2^53.
+/// Below this every whole number is exact as a floating-point number: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
-/// Items of a page when the request doesn't say.
+/// Default number of items per page.
 const DEFAULT_PAGE: i64 = 100;
 
 /// A JSON body. An empty one reads as `{}`.
@@ -43,7 +43,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// The JSON body of a request that only asks, which every token may send as often as it may ask at all.
+/// The JSON body of a query, which every token may send.
 #[derive(Debug)]
 pub struct Question<T>(pub T);
 
@@ -56,14 +56,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Question<T> {
     }
 }
 
-/// How long a request's body may take to come.
+/// Time limit of a request's body.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyWithin(pub Duration);
 
 /// Reads a request's body to its end.
 ///
 /// # Errors
-/// When it has more than `most` bytes, breaks off, or takes too long.
+/// When it exceeds `most` bytes, breaks off, or takes too long.
 pub async fn whole(extensions: &Extensions, body: axum::body::Body, most: usize) -> Result<Bytes, Problem> {
     let within = extensions.get::<BodyWithin>();
     let within = within.map_or(Duration::MAX, |BodyWithin(within)| *within);
@@ -92,14 +92,14 @@ fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         }
     };
     serde_json::from_slice(text).or_else(|error: serde_json::Error| {
-        // As values, JSON takes up to thirty times its room.
+        // Parsed JSON values take up to thirty times the room of the text.
         let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
         let again = again.then(|| read_whole_numbers(text)).flatten();
         again.ok_or_else(|| Problem::invalid(wrong::<T>(text)))
     })
 }
 
-/// What is wrong with a body: which field, and what it takes.
+/// The error of a body: the field, and the values that it takes.
 fn wrong<T: DeserializeOwned>(text: &[u8]) -> String {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
@@ -117,7 +117,7 @@ fn wrong<T: DeserializeOwned>(text: &[u8]) -> String {
     }
 }
 
-/// The reader's words, with JSON's names in the place of this program's.
+/// The parser's words, with JSON's names in place of Rust's.
 fn in_json_words(error: &str) -> String {
     static NAMES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let names = [
@@ -142,7 +142,7 @@ fn in_json_words(error: &str) -> String {
             .map(|(pattern, word)| Some((Regex::new(pattern).ok()?, word)));
         compiled.flatten().collect()
     });
-    // What the request itself holds stands between quotes, and stays.
+    // Text between quotes comes from the request, and stays.
     let parts = error.split_inclusive(['"', '`']).enumerate();
     let parts = parts.map(|(n, part)| match n % 2 {
         0 => NAMES.iter().fold(part.to_owned(), |text, (pattern, word)| {
@@ -153,7 +153,8 @@ fn in_json_words(error: &str) -> String {
     parts.collect()
 }
 
-/// JSON Schema counts `5.0` as an integer, serde doesn't: reads the body with such numbers as integers, if it has any.
+/// JSON Schema counts `5.0` as an integer, but serde does not: parses such numbers as integers, if there are
+/// any.
 fn read_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let mut body = serde_json::from_slice(text).ok()?;
     if !make_whole(&mut body) {
@@ -173,7 +174,7 @@ fn make_whole(value: &mut Value) -> bool {
         Value::Number(number) if number.is_f64() => {
             let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < EXACT);
             whole.is_some_and(|n| {
-                // In these bounds the conversion loses nothing.
+                // Within these bounds the conversion is exact.
                 *value = Value::from(n as i64);
                 true
             })
@@ -197,7 +198,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// The parts of the path that stand for something.
+/// The named parts of a path.
 #[derive(Debug)]
 pub struct At<T>(pub T);
 
@@ -227,10 +228,10 @@ pub struct PageQuery {
 }
 
 impl PageQuery {
-    /// Where the page begins and how long it is.
+    /// The start of a page and its length.
     ///
     /// # Errors
-    /// When the cursor is none of ours or the limit is out of bounds.
+    /// When the cursor is not ours or the limit is out of bounds.
     pub fn bounds(&self) -> Result<(Cursor, i64), Problem> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
         if !(1..=MAX_PAGE).contains(&limit) {
@@ -242,10 +243,10 @@ impl PageQuery {
     }
 }
 
-/// Reads words with commas between them.
+/// Parses words with commas between them.
 ///
 /// # Errors
-/// When a word is none of `T`'s; the message names the words that are.
+/// When a word is not one of `T`'s; the message lists those.
 pub fn words<T: DeserializeOwned>(what: &str, text: Option<&str>, known: &[&str]) -> Result<Vec<T>, Problem> {
     text.unwrap_or_default()
         .split(',')

@@ -1,12 +1,12 @@
-//! Stored answers are sealed, so that the database holds no token in clear: the key comes from the sender's token, of which
-//! the database has only a hash.
+//! Encrypts stored answers, so that the database holds no token in clear. The key comes from the caller's
+//! token, of which the database has only a hash.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// Seals what `holder` answered. `None` only when the cipher fails.
+/// Encrypts the answer of `holder`. `None` only when the cipher fails.
 pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = body.to_vec();
     key(token, holder)?
@@ -15,7 +15,7 @@ pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
     Some(sealed)
 }
 
-/// Opens it again; `None` when it was sealed under another token or for another holder.
+/// Decrypts it; `None` when it was encrypted under another token or for another holder.
 pub fn open(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
     let length = key(token, holder)?
         .open_in_place(nonce(), Aad::empty(), &mut sealed)
@@ -25,7 +25,7 @@ pub fn open(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
     Some(sealed)
 }
 
-/// A holder's id is random and used for one answer, so each key seals once.
+/// A holder's id is random and serves one answer, so each key encrypts once.
 fn key(token: &str, holder: Uuid) -> Option<LessSafeKey> {
     let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
     mac.update(b"ralph idempotency answer");

@@ -1,4 +1,4 @@
-//! The server itself, and the limits that hold for all routes.
+//! The HTTP server, and limits for all routes.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -29,28 +29,29 @@ use crate::api::metrics::cached::Counted;
 use crate::api::routes;
 use crate::services::Deps;
 
-/// Requests under way may take this long once the server is told to stop; streams end at once.
+/// How long running requests may take after a shutdown begins; streams end at once.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long what a caller sends may take: who sends half of a request, or is gone without a word, keeps no descriptor.
+/// Time limits for data from a client: one that sends half of a request, or is silently gone, keeps no
+/// descriptor.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// A request's head, and on a connection that stays open the next one.
+    /// The head of a request, also of the next one on an open connection.
     pub head: Duration,
     /// A request's body.
     pub body: Duration,
 }
 
-/// A graph of 100,000 tasks comes within a minute over 10 Mbit/s.
+/// A graph of 100,000 tasks arrives within a minute over 10 Mbit/s.
 const BOUNDS: Bounds = Bounds {
     head: Duration::from_secs(10),
     body: Duration::from_secs(60),
 };
-/// Pause after the system refused a connection for want of something.
-/// How long a connection may be silent where others wait for its place.
+/// How long a connection may be silent while others wait for its slot.
 const SILENCE: Duration = Duration::from_millis(500);
+/// Pause after the system refused a connection for lack of a resource.
 const WANT: Duration = Duration::from_secs(1);
-/// Shortest time between two words in the log that connections wait.
+/// Shortest time between two log lines about waiting connections.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// Answers requests on `listener` until `shutdown`.
@@ -74,7 +75,7 @@ pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: Cancellat
     answer(router, listener, &places, bounds.head, shutdown).await;
 }
 
-/// Answers with `router`, over as many connections as there are places.
+/// Serves `router`, over as many connections as there are slots.
 pub(in crate::api) async fn answer(
     router: Router,
     listener: TcpListener,
@@ -93,7 +94,7 @@ pub(in crate::api) async fn answer(
             tracing::warn!("as many connections as `[api] max_connections` allows; further ones wait");
             said = Some(Instant::now());
         }
-        // A connection for which there is no place stays in the system's queue.
+        // A connection without a slot stays in the system's queue.
         let next = async {
             while tokio::time::timeout(SILENCE, places.free()).await.is_err() {
                 unheard.close_older(SILENCE);
@@ -141,7 +142,7 @@ pub(in crate::api) async fn answer(
     }
 }
 
-/// Whether it is the caller who ended a connection before it was taken.
+/// Whether the client ended a connection before it was accepted.
 fn is_the_callers(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -151,7 +152,7 @@ fn is_the_callers(error: &io::Error) -> bool {
 
 fn router(app: App) -> Router {
     routes::all(&app)
-        // No operation: whoever opens the address that `up` tells is led to the page.
+        // Not an operation: the address that `up` prints leads to the page.
         .route("/", get(|| async { Redirect::temporary("/api/docs") }))
         .fallback(|| async {
             Problem::not_found("nothing is at this address; /api/docs lists what there is")

@@ -1,5 +1,6 @@
-//! Connections over which no whole request came yet. Where all places are taken, those of the address that has most of them are closed
-//! after a moment: so whoever opens thousands and sends half a request over each takes no place from others.
+//! Connections without a whole request so far. When all slots are taken, those of the address with the most
+//! of them are closed after a moment. So a client that opens thousands of half-finished requests takes no
+//! slot from others.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -8,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// Its address, since when, and what closes it.
+/// Its address, its start, and a token that closes it.
 type Open = (IpAddr, Instant, CancellationToken);
 
 /// All of them, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct Unheard(Arc<Mutex<VecDeque<Open>>>);
 
-/// One of them, until its first request came or it ended.
+/// Such a connection, until its first request or its end.
 #[derive(Debug)]
 pub struct Silent {
     all: Unheard,
@@ -33,7 +34,7 @@ impl Unheard {
         }
     }
 
-    /// Closes those of the address that has most of them, where they are older than this.
+    /// Closes those of the address with the most of them, if they are older than this.
     pub fn close_older(&self, than: Duration) {
         let mut all = self.lock();
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
@@ -62,7 +63,7 @@ impl Silent {
         self.closed.clone()
     }
 
-    /// A request came: the connection is closed for others no more.
+    /// A request arrived, so the connection is no longer closed for others.
     pub fn heard(&self) {
         self.all.lock().retain(|(_, _, closed)| *closed != self.closed);
     }

@@ -1,4 +1,4 @@
-//! Which entries of the memory a request names, and what people may give it.
+//! Resolves memory entries in requests, and checks entries of people.
 
 use std::collections::BTreeSet;
 
@@ -15,15 +15,16 @@ use crate::store::view;
 
 /// Entries that a request names.
 const MAX_NAMED: usize = 10_000;
-/// Longest text of an entry: what is kept of an agent's, with the mark where it was cut. Characters.
+/// Longest text of an entry: the longest stored text of an agent, with the mark of its cut. Characters.
 const BODY_CHARS: usize = KEPT_CHARS + 100;
-/// Tags of an entry: more than an agent gives, since knowledge takes over those of what it replaces, and is exported with them.
+/// Most tags of an entry: more than an agent may give, since knowledge takes over the tags of entries that it
+/// replaces, and exports contain them.
 const MOST_TAGS: usize = 100;
-/// Files that an entry is about: a change may touch many. Each has so many characters at most.
+/// Most files of an entry, since a change may touch many; also the most characters of each.
 const MOST_PATHS: usize = 1_000;
 const PATH_CHARS: usize = 1_000;
 
-/// The entry that a text stands for: its id, or the beginning.
+/// The entry with this id, or prefix of an id.
 pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
     if text.starts_with("d-") {
         return Err(Problem::not_found(format!(
@@ -48,14 +49,14 @@ pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Proble
     }
 }
 
-/// The entries that texts stand for, each once.
+/// The entries of these ids or prefixes, each once.
 pub(in crate::api) async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
     if texts.len() > MAX_NAMED {
         return Err(Problem::refused(format!(
             "name up to {MAX_NAMED} entries at once"
         )));
     }
-    // Whole ids, as lists show them, are found together: each look for one reads the memory.
+    // One query finds all whole ids, as lists show them; a query per id would read the memory each time.
     let mut found = view::find_memories(&mut *app.db().await?, texts).await?;
     let mut ids = BTreeSet::new();
     for text in texts {
@@ -67,7 +68,7 @@ pub(in crate::api) async fn locate_all(app: &App, texts: &[String]) -> Result<Ve
     Ok(ids.into_iter().collect())
 }
 
-/// Why a person's entry can't be taken.
+/// Why a person's entry is refused.
 pub(in crate::api) fn check(
     kind: Kind,
     title: &str,
@@ -97,7 +98,7 @@ pub(in crate::api) struct EntryText<'a> {
 }
 
 impl EntryText<'_> {
-    /// What of it is too long, or too much. People's words are never cut, as an agent's are.
+    /// The first bound that it exceeds. A person's words are never cut, unlike an agent's.
     pub(in crate::api) fn within_bounds(&self) -> Result<(), String> {
         within("the title", self.title, TITLE_CHARS)?;
         within("the category", self.category.unwrap_or_default(), TAG_CHARS)?;

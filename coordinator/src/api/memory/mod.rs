@@ -1,4 +1,4 @@
-//! The memory: searched, looked at, filled and corrected.
+//! Memory operations: search, show, add, edit.
 
 pub(crate) mod entries;
 pub(crate) mod restore;
@@ -41,7 +41,7 @@ const MAX_PRUNED: i64 = 10_000;
 const MAX_REPO_BYTES: usize = 1_000;
 /// A hundred years.
 const MAX_DAYS: f64 = 36_500.0;
-/// Category of a learning that comes without one.
+/// Category of a learning without one.
 const NO_CATEGORY: &str = "other";
 
 /// Which entries a list shows.
@@ -279,7 +279,7 @@ pub async fn edit(
         edit.tags.as_ref().unwrap_or(&old.tags),
     )
     .map_err(Problem::refused)?;
-    // Only what is changed: an older entry may be longer.
+    // Checks changed values only: an older entry may be longer.
     let said = EntryText {
         title: edit.title.as_deref().unwrap_or_default(),
         category: edit.category.as_deref(),
@@ -297,7 +297,7 @@ pub async fn edit(
     read(&app, id).await
 }
 
-/// Keywords as they are kept: without what stands around them, in lower case, each once.
+/// Tags as they are stored: trimmed, in lower case, each once.
 fn tidy(tags: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let tags = tags.iter().map(|tag| tag.trim().to_lowercase());
@@ -305,7 +305,7 @@ fn tidy(tags: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Refuses an identity that no index would take.
+/// Refuses an identity that no index accepts.
 pub(super) fn check_repo(repo: &str) -> Result<(), Problem> {
     if repo.len() <= MAX_REPO_BYTES {
         return Ok(());

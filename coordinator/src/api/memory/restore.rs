@@ -1,4 +1,4 @@
-//! Entries of the memory that were hidden come back.
+//! Restores hidden memory entries.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use crate::store;
 use crate::store::memory::library::WantedBack;
 use crate::store::view;
 
-/// Entries that a refusal names at most.
+/// Most entries that a refusal names.
 const SHOWN: usize = 10;
 
 /// Brings hidden entries back: all of them, or none.
@@ -68,7 +68,7 @@ fn told(entry: &WantedBack, stays: Stays) -> String {
     }
 }
 
-/// What is said of an entry in whose place another stands.
+/// The message about an entry that another one has replaced.
 pub(in crate::api) fn replaced(kind: Kind, id: Uuid, by: Option<Uuid>) -> String {
     let by = by.map(|by| view::memory_id(kind, by)).unwrap_or_default();
     format!("`{}` was replaced by `{by}`", view::memory_id(kind, id))

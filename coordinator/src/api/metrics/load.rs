@@ -1,4 +1,4 @@
-//! What `/metrics` says of the work: how much there is, what came of it, what it cost, and how the coordinator is that answers.
+//! Figures of work for `/metrics`: amounts, outcomes, costs, and the state of the answering coordinator.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -8,7 +8,7 @@ use crate::store::costs::Spending;
 use crate::store::figures::{Ended, Features, Load, Totals};
 use crate::store::view::WaitingView;
 
-/// What is read anew for everybody who asks.
+/// Figures that each request reads anew.
 #[derive(Debug, Default)]
 #[allow(missing_docs)]
 pub struct Now {
@@ -32,7 +32,7 @@ pub struct Counts {
     pub drifted: i64,
 }
 
-/// What a coordinator knows of itself alone.
+/// Figures that only this coordinator knows.
 #[derive(Debug, Default)]
 #[allow(missing_docs)]
 pub struct Own {
@@ -42,7 +42,7 @@ pub struct Own {
     pub idle: usize,
 }
 
-/// The same with the pools that have nothing to do: who takes workers away must be told that, rather than nothing.
+/// Adds idle pools: an autoscaler needs a zero rather than nothing.
 pub fn with_resting<'a>(mut loads: Vec<Load>, pools: impl IntoIterator<Item = &'a String>) -> Vec<Load> {
     for pool in pools {
         if loads.iter().all(|load| load.pool != *pool) {
@@ -118,7 +118,7 @@ fn work(text: &mut String, now: &Now) {
         now.features.iter().filter(under_way).map(of).sum()
     };
     let pending = sum(|row| row.pending);
-    // The two are of slightly different moments.
+    // The two figures are from slightly different moments.
     let in_progress = now.sessions.min(pending);
     let tasks = [
         ("pending", pending - in_progress),
@@ -209,7 +209,7 @@ fn outcomes(text: &mut String, counts: &Counts) {
     );
     let totals = &counts.totals;
     let tokens = [("input", totals.input_tokens), ("output", totals.output_tokens)];
-    // Gauges: they fall when a feature is deleted.
+    // Gauges, since they fall when a feature is deleted.
     family(
         text,
         "gauge",

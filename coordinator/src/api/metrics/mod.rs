@@ -1,4 +1,4 @@
-//! `/metrics`: figures for Prometheus, read from the database so that every coordinator tells the same.
+//! `/metrics`: Prometheus figures, read from the database so that every coordinator says the same.
 
 pub(crate) mod cached;
 pub(crate) mod load;

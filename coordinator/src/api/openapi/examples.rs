@@ -1,11 +1,12 @@
-//! What the document shows beside its schemas: an example of each request's body, and the requests that the coordinator itself sends.
+//! Examples in the OpenAPI document: a body of each request, and the requests that the coordinator itself
+//! sends.
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::states::RunOutcome;
 use crate::store::notice::Event;
 
-/// The body of a request that makes sense, by the name of its operation.
+/// A useful request body, by the name of its operation.
 pub fn of(operation: &str) -> Option<Value> {
     let example = match operation {
         "submit_feature" => json!({

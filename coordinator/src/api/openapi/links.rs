@@ -1,16 +1,16 @@
-//! Which answer names what another operation takes: the links of the OpenAPI document. Readers find their way by them, and the fuzzer
-//! goes on with what it made.
+//! Links of the OpenAPI document: which answer contains the parameter of another operation. Readers navigate
+//! by them, and the fuzzer continues with created things.
 
 use serde_json::{Map, Value, json};
 
-/// Where a feature's id stands in the answer of a submission, where a task's, and so on.
+/// The places of ids in answers: of a feature in a submission, of a task, and so on.
 const FEATURE: &str = "$response.body#/feature/id";
 const TASK: &str = "$response.body#/task";
 const RUN: &str = "$response.body#/run";
 const ID: &str = "$response.body#/id";
 const FIRST: &str = "$response.body#/items/0/id";
 
-/// Of an operation's answers with this status: the operation that goes on, its parameter, and what that gets.
+/// For an operation's answers with this status: the next operation, its parameter, and the parameter's value.
 const LINKS: &[(&str, &str, &str, &str, &str)] = &[
     ("submit_feature", "201", "show_feature", "id", FEATURE),
     ("submit_feature", "201", "show_progress", "id", FEATURE),
@@ -58,7 +58,7 @@ const LINKS: &[(&str, &str, &str, &str, &str)] = &[
     ("add_entry", "200", "edit_entry", "id", ID),
 ];
 
-/// The links of an operation's answers with this status; `None` when there are none.
+/// The links of an operation's answers with this status, if any.
 pub fn of(operation: &str, status: &str) -> Option<Value> {
     let links: Map<String, Value> = LINKS
         .iter()

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what the routes say of themselves, completed with what holds for all of them.
+//! The OpenAPI document: the routes' own descriptions, and additions for all of them.
 
 pub(crate) mod examples;
 pub(crate) mod links;
@@ -13,7 +13,7 @@ use super::body::{GraphText, ProblemBody};
 use crate::api::http::idempotency;
 use crate::domain::graph;
 
-/// Name of the only way to say who asks.
+/// Name of the only authentication scheme.
 pub const SECURITY: &str = "token";
 
 /// What the whole is about.
@@ -29,7 +29,7 @@ sent again when its answer got lost.
 
 Each operation names the role that its token needs: `read`, `submit` or `admin`, each of which includes the ones before.";
 
-/// The groups of operations, in the order in which a page shows them.
+/// Groups of operations, in the order of the page.
 const TAGS: [(&str, &str); 7] = [
     ("features", "Submitted, looked at, steered"),
     ("tasks", "Single tasks, their sessions, transcripts and prompts"),
@@ -40,7 +40,7 @@ const TAGS: [(&str, &str); 7] = [
     ("health", "The coordinator itself"),
 ];
 
-/// Problems that an operation may answer with: their status, the name under `components/responses`, what they mean.
+/// Problems that an operation may answer with: status, name under `components/responses`, meaning.
 const PROBLEMS: [(&str, &str, &str); 11] = [
     ("400", "Invalid", "Not of the form that is described here"),
     (
@@ -95,7 +95,7 @@ pub fn complete(described: &OpenApi) -> Value {
         .into_iter()
         .collect::<Map<_, _>>()
         .into();
-    // Relative: wherever the document was got from.
+    // Relative to the address of the document.
     document["servers"] =
         json!([{ "url": "/", "description": "The coordinator that this document comes from" }]);
     document["webhooks"] = examples::webhooks();
@@ -114,7 +114,7 @@ pub fn complete(described: &OpenApi) -> Value {
     document
 }
 
-/// The schema of a task file's entries, as it is published for editors.
+/// Adds the published schema of a task file's entries.
 fn add_tasks(schemas: &mut Value) {
     let published = serde_json::to_string(&graph::file::schema()).unwrap_or_default();
     let published = published.replace("#/$defs/", "#/components/schemas/");
@@ -217,7 +217,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     }
 }
 
-/// What changes something may be sent under a key.
+/// Whether an operation changes something and so accepts a key.
 fn takes_key(operation: &Value) -> bool {
     matches!(
         operation["security"][0][SECURITY][0].as_str(),
@@ -225,7 +225,7 @@ fn takes_key(operation: &Value) -> bool {
     )
 }
 
-/// Describes the header that names a request.
+/// Describes the header with the key.
 fn name_key(operation: &mut Value) {
     let parameter = json!({
         "name": "Idempotency-Key",
@@ -247,7 +247,7 @@ fn takes_names(path: &str, method: &str) -> bool {
         || (path.ends_with("/tasks") && method == "post")
 }
 
-/// Describes the parameter that says in which repository names are asked.
+/// Describes the parameter that names the repository of feature names.
 fn name_place(operation: &mut Value) {
     add_parameter(
         operation,
@@ -269,7 +269,7 @@ fn add_parameter(operation: &mut Value, parameter: Value) {
     }
 }
 
-/// Outside of JSON there is no null: a parameter is there or not.
+/// Outside of JSON there is no null: a parameter is either present or absent.
 fn never_null(schema: &mut Value) {
     let kinds = schema["type"].as_array();
     let kind = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != "null").cloned());
@@ -283,7 +283,7 @@ fn never_null(schema: &mut Value) {
     }
 }
 
-/// One event of a stream, whose data is JSON.
+/// One event of a stream, with JSON as data.
 fn event(data: Value) -> Value {
     json!({
         "type": "object",
@@ -296,7 +296,7 @@ fn event(data: Value) -> Value {
     })
 }
 
-/// Describes the parts of the path that the operation itself doesn't.
+/// Describes parts of the path without a description of their own.
 fn name_parts(path: &str, operation: &mut Value) {
     let parts = path
         .split('/')
@@ -330,7 +330,7 @@ fn name_parts(path: &str, operation: &mut Value) {
     }
 }
 
-/// A format is only a hint; what an integer can hold is said by its bounds.
+/// A format is only a hint, so bounds state the range of an integer.
 fn bound_integers(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -383,7 +383,7 @@ mod tests {
             assert!(answers.keys().any(|status| status.starts_with('2')), "{at}");
             let open = !at.contains("/api/v1/") && !at.contains("/metrics");
             assert_eq!(operation.get("security").is_none(), open, "{at}");
-            // A hook asks for a proof of its own.
+            // A hook has its own proof.
             assert_eq!(
                 answers.contains_key("401"),
                 !open || at.contains("/hooks/"),

@@ -1,4 +1,4 @@
-//! The OpenAPI document as one page for people: no script, nothing loaded from elsewhere, everything escaped.
+//! Renders the OpenAPI document as one page: no script, no external resources, everything escaped.
 
 use std::fmt::Write as _;
 
@@ -124,7 +124,7 @@ impl Page {
         self.raw("</dl></details>");
     }
 
-    /// A line for a shell that does it.
+    /// A shell command for the operation.
     fn call(&mut self, method: &str, path: &str, operation: &Value) {
         let mut line = format!("curl -X {} \"$RALPH_URL{path}\"", method.to_uppercase());
         if operation.get("security").is_some() {
@@ -149,7 +149,7 @@ impl Page {
         self.raw("</details>");
     }
 
-    /// The fields of an object, those of each part of a composed one, or else what the schema is.
+    /// The fields of an object and of each part of a composed one, else the schema itself.
     fn members(&mut self, schema: &Value) {
         for (word, composed) in [("allOf", "all of"), ("oneOf", "one of")] {
             if let Some(parts) = schema[word].as_array() {
@@ -186,7 +186,7 @@ impl Page {
     }
 }
 
-/// What a value is, in few words, as HTML.
+/// A short description of a value's type, as HTML.
 fn sort(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
         return format!("<a href=\"#schema-{0}\">{0}</a>", escaped(name));
@@ -242,7 +242,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Escaped, with what stands between backticks as code.
+/// Escaped text, with backticks as code.
 fn marked(text: &str) -> String {
     let parts = escaped(text);
     let parts = parts.split('`').enumerate().map(|(n, part)| match n % 2 {

@@ -1,4 +1,5 @@
-//! The API as it describes itself: for programs as an OpenAPI document, for people as a page. Both open without a token.
+//! The description of the API: an OpenAPI document for programs, a page for people. Both are open without a
+//! token.
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,7 @@ use crate::api::{
     routes,
 };
 
-/// The page loads nothing and runs nothing.
+/// The page loads no resources and runs no scripts.
 const NOTHING_FOREIGN: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 struct Described {

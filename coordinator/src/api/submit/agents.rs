@@ -6,7 +6,7 @@ use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::store;
 
-/// Says of each agent that no known worker has that what names it waits.
+/// Warns of each named agent that no known worker has: its tasks will wait.
 pub(in crate::api) async fn unknown<'a>(
     app: &App,
     named: impl Iterator<Item = &'a str>,

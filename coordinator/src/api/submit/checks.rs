@@ -1,4 +1,4 @@
-//! What submissions and edits may ask for.
+//! Checks of submissions and edits.
 
 use ralph_shared::address::public;
 use ralph_shared::branch;

@@ -1,4 +1,4 @@
-//! Work in a folder of one machine, as it is submitted (DESIGN 6, `dir`).
+//! Submissions for a folder of one machine (DESIGN 6, `dir`).
 
 use ralph_shared::machine::is_dir_pool;
 
@@ -11,7 +11,7 @@ use crate::flow::submit::Submission;
 use crate::store;
 use crate::store::feature::NewFeature;
 
-/// A pool can't be chosen for work that one machine alone can do.
+/// Work in one machine's folder cannot choose a pool.
 pub(in crate::api) const ELSEWHERE: &str =
     "work in a folder goes to the workers on its machine; leave out `pool`";
 
@@ -52,7 +52,7 @@ pub(in crate::api) fn pool_for(dir: Option<&DirRef>, wished: Option<String>) -> 
     }
 }
 
-/// Says that nobody is there who could work in the folder, if so.
+/// Warns when no worker may work in the folder.
 pub(in crate::api) async fn nobody_there(
     app: &App,
     submission: &Submission,

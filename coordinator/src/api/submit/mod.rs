@@ -1,4 +1,4 @@
-//! Submitting: a feature with its graph, or one task.
+//! Submits a feature with its graph, or one task.
 
 pub(crate) mod agents;
 pub(crate) mod checks;
@@ -39,7 +39,7 @@ use crate::{
     flow::submit::{self, Start, Submission, Submitted},
 };
 
-/// Sessions of a feature at once, where nobody chose.
+/// Default number of sessions of a feature at once.
 pub const DEFAULT_MAX_PARALLEL: i32 = 4;
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
 
@@ -229,7 +229,7 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
             "a task of a feature has that feature's repository or folder",
         ));
     }
-    // The rules of a graph's entry hold for a single task as well.
+    // A single task obeys the rules of a graph's entry.
     let graph = one_task(request)?;
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, feature).await?;
@@ -323,7 +323,7 @@ async fn store_submission(
     }
 }
 
-/// What an earlier try with the same key made before its coordinator died.
+/// The result of an earlier try with the same key, whose coordinator died.
 async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem> {
     if !new.again {
         return Ok(None);
@@ -353,7 +353,7 @@ async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem>
     Ok(Some(accepted(app, feature, total, single).await?))
 }
 
-/// The task that was submitted, if it was one.
+/// The submitted task, if it was only one.
 async fn single(app: &App, ids: &[TaskId]) -> Result<Option<TaskView>, Problem> {
     let [id] = ids else { return Ok(None) };
     let lease_ms = app.deps.settings.lease_ms();
@@ -383,7 +383,7 @@ async fn accepted(
     })
 }
 
-/// Reads a graph away from the threads that serve requests: 100,000 tasks take a while.
+/// Parses a graph off the threads that serve requests: 100,000 tasks take a while.
 async fn read_graph(text: GraphText) -> Result<Graph, Problem> {
     let read = move || graph::load(&text.source, &text.text, &Limits::file());
     match tokio::task::spawn_blocking(read).await {
@@ -421,10 +421,10 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
     })
 }
 
-/// A graph of one task, which keeps the rules of a graph.
+/// A graph of one task that obeys the rules of a graph.
 ///
 /// # Errors
-/// When it doesn't.
+/// When it breaks one.
 pub(super) fn graph_of(task: TaskEntry) -> Result<Graph, Problem> {
     let file = GraphFile {
         tasks: vec![task],
@@ -487,7 +487,7 @@ fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {
     steps.collect()
 }
 
-/// What a run gets of what is wished for, within the coordinator's ceilings.
+/// The settings of a run: the requested ones, within the coordinator's ceilings.
 fn granted(app: &App, wish: &RunWish, tasks: usize) -> Result<RunSettings, Problem> {
     let ceilings = &app.deps.settings.ceilings;
     wish.check(ceilings).map_err(unfit)?;

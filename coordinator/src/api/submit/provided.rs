@@ -1,4 +1,4 @@
-//! What of a submission's results is given and waits for approval.
+//! Results of a submission that wait for approval.
 
 use ralph_shared::kind::SessionKind;
 
@@ -6,10 +6,10 @@ use crate::api::http::problem::Problem;
 use crate::domain::steps::{self, Provided};
 use crate::flow::submit::provided;
 
-/// What of the results that a person approves is given, and waits for that; what isn't given has to be written yet.
+/// The given results that a person wants to approve. Results that are not given must be written first.
 ///
 /// # Errors
-/// When nothing would ever be there to approve.
+/// When there would never be anything to approve.
 pub(in crate::api) fn waiting(
     approve: &[SessionKind],
     given: Provided,

@@ -1,4 +1,4 @@
-//! The repository of what is submitted: what the client left out is found out here, as the command line does it on its own machine.
+//! Completes a submission's repository, as the command line does on its own machine.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::api::http::problem::Problem;
 use crate::api::memory;
 use crate::domain::names::repository::{is_address, normalised, pick};
 
-/// How long a server may take to tell its branches.
+/// Time limit of a server's answer about its branches.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// So much of git's own words is repeated. Characters.
+/// Most characters of git's own words in an error.
 const WORDS: usize = 500;
 
-/// A repository of which all is known.
+/// A fully known repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Repository {
@@ -29,10 +29,10 @@ pub struct Repository {
     pub branch: Option<String>,
 }
 
-/// Completes a repository: its identity from its address, its base from what its server has by now.
+/// Completes a repository: its identity from its address, its base from its server's present branches.
 ///
 /// # Errors
-/// When it is none that git could take, its server doesn't answer, or it has no such base.
+/// When git cannot use the address, its server does not answer, or it has no such base.
 pub async fn resolved(repo: RepoRef, allowed: &Repositories) -> Result<Repository, Problem> {
     check_repo(&repo, allowed)?;
     let id = repo.id.unwrap_or_else(|| normalised(&repo.address));
@@ -53,7 +53,7 @@ pub async fn resolved(repo: RepoRef, allowed: &Repositories) -> Result<Repositor
     })
 }
 
-/// The branch or tag to start from, and the commit that it names now.
+/// The branch or tag to start from, and its present commit.
 async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), Problem> {
     let shown = public(address);
     if !is_address(address) && !address.starts_with('/') {
@@ -78,8 +78,8 @@ async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), P
     })
 }
 
-/// What `git ls-remote --symref` lists. The address comes from whoever submits, so only what moves data over a network or from a disk is
-/// let through, and nobody is asked for a password.
+/// The output of `git ls-remote --symref`. The address comes from the submitter, so only protocols that move
+/// data over a network or from a disk are allowed, and git asks for no password.
 async fn heads(address: &str) -> Result<String, String> {
     let mut command = Command::new("git");
     command

@@ -1,4 +1,4 @@
-//! Edges between tasks: added and taken away.
+//! Adds and removes edges between tasks.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::flow::control::By;
 use crate::flow::edit::dependencies::{self, Change};
 use crate::store;
 
-/// Blockers that are added at once, at most.
+/// Most blockers per request.
 const MOST: usize = 1_000;
 
 /// Lets a task wait for others, all or none.

@@ -168,7 +168,7 @@ pub async fn edit(
     told(steered, Vec::new())
 }
 
-/// What a graph's task may not be, an edited one may not become.
+/// An edited task obeys the rules of a graph's entry.
 fn check(body: &EditTask) -> Result<(), Problem> {
     if body.max_retries.is_some_and(|n| n < 0) {
         return Err(Problem::invalid("`max_retries` is 0 to 100"));
@@ -300,7 +300,7 @@ async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<D
     told(steered, resumed)
 }
 
-/// What sessions would not be told whole is refused, rather than cut.
+/// Refuses a reason that is too long for prompts, rather than cut it.
 pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
     let chars = reason.map_or(0, |reason| reason.chars().count());
     if i32::try_from(chars).is_ok_and(|chars| chars <= FEEDBACK_CHARS) {
@@ -312,7 +312,7 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
     )))
 }
 
-/// The reason of a command that has no use without one.
+/// The reason of a command that needs one.
 fn said(body: &Steer) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
     reason.ok_or_else(|| Problem::refused("the next session has to be told something: give a `reason`"))
@@ -334,7 +334,7 @@ async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json
     told(steered, Vec::new())
 }
 
-/// What came of a command, with the run that goes on for it.
+/// The result of a command, with the runs that continue.
 pub(super) fn told(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
     match steered {
         CommandOutcome::Done(count) => Ok(Json(Done {

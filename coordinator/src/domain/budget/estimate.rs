@@ -1,20 +1,20 @@
-//! What tasks are going to cost and how long they are going to take, by what such tasks took before.
+//! Estimates cost and time of tasks from similar earlier ones.
 
 use serde::{Deserialize, Serialize};
 
 /// Fewer tasks say nothing of others.
 const FEWEST: i64 = 3;
 
-/// What tasks of a repository came to that were done, with all of their attempts and verdicts.
+/// Finished tasks of a repository, with all of their attempts and verifications.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Before {
     /// Whose cost is known.
     pub priced: i64,
-    /// What of them is known at all.
+    /// Number of tasks with known values.
     pub tasks: i64,
-    /// What the cheapest fifth cost at most, and four fifths. US dollars.
+    /// Upper bounds of the cheapest fifth, and of four fifths. US dollars.
     pub usd: Option<(f64, f64)>,
-    /// The same of their sessions' time. Milliseconds.
+    /// The same for their sessions' time. Milliseconds.
     pub ms: Option<(f64, f64)>,
 }
 
@@ -39,7 +39,7 @@ pub struct Estimate {
     pub time_ms: Option<Range>,
 }
 
-/// Of so many tasks that are left, so many of which run side by side.
+/// The estimate for so many remaining tasks, of which so many run in parallel.
 pub fn estimate(before: Before, tasks: i64, side_by_side: i64) -> Estimate {
     let times = |range: Option<(f64, f64)>, known: i64, n: f64| {
         let (low, high) = range.filter(|_| known >= FEWEST)?;

@@ -1,4 +1,4 @@
-//! The limit of a run that is reached, in few words, and what raises it.
+//! The reached limit of a run, in few words, and the command that raises it.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::domain::budget::{SMALLEST_MICROUSD, SMALLEST_TOKENS};
 use crate::domain::run::Run;
 use crate::domain::run::end;
 
-/// A limit of a run that is used up, as far as it lets no session begin.
+/// A used-up limit of a run, as far as it lets no session start.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Reached {
-    /// US dollars; `about` where some of it is estimated.
+    /// US dollars; `about` when some of it is estimated.
     Cost {
         used: f64,
         max: f64,
@@ -57,7 +57,7 @@ pub fn reached(run: &Run) -> Option<Reached> {
     Some(Reached::Iterations { used, max })
 }
 
-/// The option that gives as much once more, and enough for a session to begin.
+/// The option that allows as much again as the present limit, and enough for a session to start.
 pub fn raised_cost(used: f64, max: f64) -> String {
     let more = max.max(SMALLEST_MICROUSD as f64 / 1e6);
     format!("--max-cost {:.2}", ((used + more) * 100.0 - 1e-6).ceil() / 100.0)
@@ -69,7 +69,7 @@ pub fn raised_tokens(used: i64, max: i64) -> String {
 }
 
 impl Reached {
-    /// The option of `feature edit` that gives as much once more.
+    /// The option of `feature edit` that allows as much again as the present limit.
     pub fn raised(&self) -> String {
         match self {
             Self::Cost { used, max, .. } => raised_cost(*used, *max),

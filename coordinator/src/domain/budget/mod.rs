@@ -1,7 +1,7 @@
-//! How a run's limits of cost and tokens are shared between its sessions.
+//! Divides a run's cost and token limits between its sessions.
 //!
-//! A session is given a share when it is claimed, asks for more when half of it is used, and ends when all of it is. What is left of
-//! the shares of live sessions is kept from the others, so what all may use together never exceeds the limit.
+//! A session gets a share when it is claimed, asks for more when half of it is used, and ends when all of it
+//! is. The unused shares of live sessions are reserved, so all sessions together never exceed the limit.
 
 pub mod estimate;
 pub mod levels;
@@ -9,16 +9,16 @@ pub mod limit;
 
 use ralph_shared::wire::{Share, Usage};
 
-/// The least that a session is begun with. Millionths of a US dollar.
+/// Smallest first share. Millionths of a US dollar.
 pub(super) const SMALLEST_MICROUSD: i64 = 50_000;
 /// The same in tokens.
 pub(super) const SMALLEST_TOKENS: i64 = 20_000;
-/// Of a small limit, the least that a session is begun with is this part.
+/// Smallest first share of a small limit, as one part in so many.
 const SMALLEST_PART: i64 = 10;
 
-/// More than a session can cost; bounded, so that an agent's nonsense can't overflow a run's sums.
+/// Bound of a session's cost, so that an agent's nonsense cannot overflow a run's sums.
 const MOST_USD: f64 = 1e9;
-/// More tokens than a session can use.
+/// Bound of a session's tokens.
 const MOST_TOKENS: u64 = 1 << 40;
 
 /// What a worker tells, without nonsense.
@@ -38,7 +38,7 @@ pub fn bounded(usage: Usage) -> Usage {
     }
 }
 
-/// What a session is given first where nothing is known of its like.
+/// The first share without usage of similar sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstShare {
     /// Millionths of a US dollar.
@@ -56,7 +56,7 @@ impl Default for FirstShare {
     }
 }
 
-/// What sessions like one have used; `None` where that isn't known.
+/// Usual usage of similar sessions; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usual {
     /// Millionths of a US dollar.
@@ -65,16 +65,16 @@ pub struct Usual {
     pub tokens: Option<i64>,
 }
 
-/// A limit of a run and what is left of it, in one unit.
+/// A limit of a run and its rest, in one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pot {
     /// The limit.
     pub max: i64,
-    /// What is neither used nor given to a live session; less than 0 where more was used.
+    /// The part that is neither used nor shared out; negative after an overrun.
     pub left: i64,
 }
 
-/// What is left of a run's limits; `None` is no limit.
+/// The rest of a run's limits; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Purse {
     /// Millionths of a US dollar.
@@ -88,8 +88,8 @@ impl Pot {
         smallest.min(self.max / SMALLEST_PART).max(1)
     }
 
-    /// A first share: what such sessions use, no more than an equal part of what is left. What ends what was begun may begin with
-    /// whatever is left.
+    /// A first share: the usual usage, at most an equal part of the rest. A verification or integration may
+    /// start with any rest.
     fn first(self, wanted: i64, smallest: i64, sessions: i64, follows_up: bool) -> Option<i64> {
         let smallest = self.smallest(smallest);
         if self.left <= 0 || self.left < smallest && !follows_up {
@@ -99,7 +99,7 @@ impl Pot {
         Some(wanted.min(part).max(smallest).min(self.left))
     }
 
-    /// What is added to a share: half of what is left, no more than a first share.
+    /// The extension of a share: half of the rest, at most a first share.
     fn more(self, first: i64, smallest: i64) -> i64 {
         (self.left / 2)
             .min(first)
@@ -114,7 +114,7 @@ impl Pot {
 }
 
 impl Purse {
-    /// The one that leaves less, in each unit.
+    /// The smaller rest, in each unit.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         let least = |one: Option<Pot>, other: Option<Pot>| match (one, other) {
@@ -127,7 +127,7 @@ impl Purse {
         }
     }
 
-    /// The share of a session that begins while `sessions` may begin; `None` where too little is left for it to begin now.
+    /// The share of a new session while `sessions` may start; `None` when too little is left now.
     pub fn first_share(
         &self,
         usual: Usual,
@@ -147,7 +147,7 @@ impl Purse {
         })
     }
 
-    /// The share of a live session that used this of it. It is enlarged where half is used and something is left.
+    /// The share of a live session with this usage. It grows when half is used and something is left.
     pub fn enlarged(&self, share: Share, (microusd, tokens): (u64, u64), first: FirstShare) -> Share {
         let enlarge = |pot: Option<Pot>, share: Option<u64>, used: u64, first, smallest| {
             let (pot, share) = (pot?, share?);
@@ -156,7 +156,7 @@ impl Purse {
             } else {
                 pot.more(first, smallest)
             };
-            // What was used beyond the share is used all the same, and no part of what is left.
+            // Usage beyond the share is real, and no part of the rest.
             Some(if more > 0 {
                 share.max(used) + more.cast_unsigned()
             } else {
@@ -186,7 +186,7 @@ impl Purse {
         take(&mut self.tokens, share.tokens);
     }
 
-    /// How many sessions may begin at most.
+    /// Most sessions that may start.
     pub fn sessions(&self) -> i64 {
         let of = |pot: Option<Pot>, smallest| pot.map_or(i64::MAX, |pot| pot.sessions(smallest));
         of(self.microusd, SMALLEST_MICROUSD).min(of(self.tokens, SMALLEST_TOKENS))
@@ -253,19 +253,19 @@ mod tests {
             assert_eq!(share, expected, "{max} {left} {usual:?} {sessions}");
         };
         let usd = 1_000_000;
-        // What is usual, else what is configured.
+        // The usual usage, else the configured share.
         check((20 * usd, 20 * usd), Some(300_000), 4, false, Some(300_000));
         check((20 * usd, 20 * usd), None, 4, false, Some(1_000_000));
-        // Of little, an equal part, but never less than the smallest share, nor more than is left.
+        // Of a small rest, an equal part, but never less than the smallest share, nor more than the rest.
         check((usd, usd), None, 4, false, Some(250_000));
         check((20 * usd, 120_000), None, 4, false, Some(50_000));
         check((20 * usd, 50_000), None, 1, false, Some(50_000));
         check((20 * usd, 49_999), None, 1, false, None);
         check((20 * usd, 0), None, 1, false, None);
         check((20 * usd, -5), None, 1, true, None);
-        // What ends what was begun may have the rest.
+        // A verification or integration may have the rest.
         check((20 * usd, 10), None, 1, true, Some(10));
-        // A limit below the smallest share lets a session begin.
+        // A limit below the smallest share allows a session.
         check((1_000, 1_000), None, 2, false, Some(500));
         check((1, 1), None, 2, false, Some(1));
         let unlimited = Purse::default().first_share(Usual::default(), FIRST, 1, false);
@@ -292,7 +292,7 @@ mod tests {
         check(100_000, 1_000_000, 1_200_000, 1_250_000);
     }
 
-    /// Whoever asks in whichever order: what may be used together stays within the limit.
+    /// In whatever order sessions ask, their shares stay within the limit.
     #[test]
     fn shares_together_never_exceed_the_limit() {
         let mut purse = cost(1_000_000, 1_000_000);

@@ -1,8 +1,8 @@
-//! Why a session, a verification or a landing came to nothing, and what follows: one table, from which `docs/failures.md` is made
-//! (SPEC 3.3, 6.7, 7.3).
+//! Reasons of failed sessions, verifications and landings, and their consequences: one table, from which
+//! `docs/failures.md` is made (SPEC 3.3, 6.7, 7.3).
 //!
-//! A judgement names the reason, its dispatch keeps it, and every rule that asks "does that count", "again, and when" or "who is
-//! told" asks the reason's [`Policy`].
+//! A judgement names the reason, and its dispatch stores it. Every rule that asks "does that count", "again,
+//! and when" or "who is told" asks the reason's [`Policy`].
 
 pub mod page;
 pub mod retry;
@@ -17,22 +17,22 @@ use serde::{Deserialize, Serialize};
 
 use super::states::Outcome;
 
-/// What a failure counts as against its task.
+/// How a failure counts against its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
     /// Nothing.
     Nothing,
-    /// A failure: the task has as many as its retries.
+    /// A failure: the task may have as many as its retries.
     Failure,
-    /// A failure where nothing changed, or at the last of [`crate::domain::failure::retry::MAX_NO_SIGILS`] in a row.
+    /// A failure when nothing changed, or at the last of [`crate::domain::failure::retry::MAX_NO_SIGILS`] in a row.
     Unfinished,
-    /// A conflict, of which there may be [`crate::domain::failure::retry::MAX_CONFLICTS`].
+    /// One of at most [`crate::domain::failure::retry::MAX_CONFLICTS`] conflicts.
     Conflict,
-    /// A try of [`crate::domain::failure::retry::MAX_AWAY`] in a row.
+    /// One of [`crate::domain::failure::retry::MAX_AWAY`] tries in a row.
     Away,
-    /// A try of [`crate::domain::failure::retry::MAX_LACKS`] in a row.
+    /// One of [`crate::domain::failure::retry::MAX_LACKS`] tries in a row.
     Lack,
-    /// A try of [`crate::domain::failure::retry::MAX_VERIFY_TRIES`] to verify it.
+    /// One of [`crate::domain::failure::retry::MAX_VERIFY_TRIES`] tries to verify.
     Verification,
     /// A death of [`crate::domain::failure::retry::MAX_LOST_ALONE`].
     DeathAlone,
@@ -51,7 +51,7 @@ pub enum Delay {
     Growing,
     /// After the run's back-off, so that others go first.
     Pause,
-    /// After a fraction of a second at first, up to a minute.
+    /// After a fraction of a second, later up to a minute.
     Elsewhere,
 }
 
@@ -60,15 +60,15 @@ pub enum Delay {
 pub enum Audience {
     /// Nobody but who looks.
     Nobody,
-    /// A person, once no try is left.
+    /// A person, when no try is left.
     AtTheEnd,
     /// A person, at once.
     AtOnce,
-    /// Who runs the pool, once several sessions of the agent failed so in a row.
+    /// The operators of the pool, after several failed sessions of the agent in a row.
     Pool,
 }
 
-/// How long an account waits whose provider refuses it and doesn't say for how long.
+/// Pauses of an account whose provider names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
     /// After the first failure, doubled with each further one.
@@ -87,7 +87,7 @@ const fn pauses(first: u64, longest: u64) -> Option<Pauses> {
 /// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How its dispatch ends, where its step says nothing else.
+    /// The dispatch's outcome, unless its step names another.
     pub outcome: Outcome,
     /// What it counts as.
     pub counts: Counts,
@@ -97,9 +97,9 @@ pub struct Policy {
     pub raises_model: bool,
     /// Who hears of it.
     pub told: Audience,
-    /// How long its account waits, where it is the account that fails.
+    /// The pauses of the account, when the account fails.
     pub account: Option<Pauses>,
-    /// Whether it says something of the worker that met it.
+    /// Whether it says something about the worker.
     pub of_worker: bool,
     /// What happened, for people.
     pub means: &'static str,
@@ -180,7 +180,7 @@ failures! {
 impl Failure {
     /// What follows: the table.
     pub fn policy(self) -> Policy {
-        // It counts as a failure, and the task is tried again after growing pauses.
+        // A failure that counts, with retries after growing pauses.
         let counts = Policy {
             outcome: Outcome::Error,
             counts: Counts::Failure,
@@ -205,7 +205,7 @@ impl Failure {
             outcome: Outcome::Error,
             ..of_work
         };
-        // The agent, on the worker that met it, not the task.
+        // A failure of the agent on this worker, not of the task.
         let door = Policy {
             outcome: Outcome::Unavailable,
             counts: Counts::Nothing,
@@ -213,7 +213,7 @@ impl Failure {
             told: Audience::Pool,
             ..counts
         };
-        // Its account, wherever it is used, whose pause is the task's.
+        // A failure of the account everywhere; the task waits as long.
         let account = |pauses| Policy {
             delay: Delay::None,
             account: pauses,
@@ -310,7 +310,7 @@ impl Failure {
                 "The account's quota or credit is used up.",
             ),
             Self::Overload => is(account(pauses(1, 60)), "The provider is overloaded (503, 529)."),
-            // A task that is answered with nothing waits longer, so that another one tries the account.
+            // A task with an empty answer waits longer, so that another one tries the account.
             Self::Outage => Policy {
                 delay: Delay::Pause,
                 ..is(
@@ -365,7 +365,7 @@ impl Failure {
         }
     }
 
-    /// What an agent's failure at its door is.
+    /// The reason of an agent that did not start.
     pub fn of_door(door: Unavailable) -> Self {
         match door {
             Unavailable::NotFound => Self::AgentMissing,
@@ -381,7 +381,7 @@ impl Failure {
         }
     }
 
-    /// What a limit of the session that was reached is.
+    /// The reason of a session limit.
     pub fn of_limit(limit: SessionLimit) -> Self {
         match limit {
             SessionLimit::Session => Self::TimeLimit,
@@ -390,17 +390,17 @@ impl Failure {
             SessionLimit::ToolCalls => Self::ToolLimit,
             SessionLimit::Stall => Self::Stalled,
             SessionLimit::Disk => Self::DiskLimit,
-            // The run's limit, not the task's fault: what it did is kept, and the next session goes on from there.
+            // The run's limit, not the task's fault: the work is kept, and the next session continues it.
             SessionLimit::Cost | SessionLimit::Tokens => Self::Budget,
         }
     }
 
-    /// Whether nothing is known of the task: it is no iteration, and leaves no failure to tell of.
+    /// Whether it says nothing about the task: it is no iteration, and leaves no failure report.
     pub fn is_nobodys(self) -> bool {
         matches!(self.policy().outcome, Outcome::Unavailable | Outcome::Lost) || self == Self::FirstEmptyTurn
     }
 
-    /// Whether another dispatch may do it, since only its place, not its work, failed.
+    /// Whether another dispatch may succeed, since only the place failed, not the work.
     pub fn is_away(self) -> bool {
         matches!(self.policy().counts, Counts::Away | Counts::Lack)
     }

@@ -1,4 +1,4 @@
-//! The table of failures in words: `docs/failures.md` is made of it.
+//! The table of failures in `docs/failures.md`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::retry::{
 };
 use crate::domain::failure::{Audience, Counts, Delay, Failure, Policy};
 
-/// The table as the documentation has it, in Markdown.
+/// The table in Markdown.
 pub fn table() -> String {
     let mut text = "| reason | what happened | counts as | tried again | stronger model | who is told |\n\
                     | --- | --- | --- | --- | --- | --- |\n"

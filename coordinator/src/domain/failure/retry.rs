@@ -1,4 +1,4 @@
-//! What follows an attempt that did not land: again, a person, or the end (SPEC 3.3, 6.7, 7.3, 7.4).
+//! What follows an attempt that did not land: a retry, a person, or the end (SPEC 3.3, 6.7, 7.3, 7.4).
 
 use std::time::Duration;
 
@@ -7,28 +7,29 @@ use crate::domain::states::TaskState;
 
 /// Longest back-off (SPEC 3.4).
 pub const MAX_BACKOFF: Duration = Duration::from_secs(10 * 60);
-/// So many tries in a row that a server or something of the worker's was away from call a person.
+/// Tries in a row without a server, or a part of the worker, before a person is asked.
 pub const MAX_AWAY: i16 = 5;
-/// So many tries in a row that a worker lacked something for which another one of its pool may have call a person: an hour and a half.
+/// Tries in a row without a command that another worker of the pool may have, before a person is asked: an
+/// hour and a half.
 pub const MAX_LACKS: i16 = 100;
-/// So many endings without a sigil but with new changes count as a failure (SPEC 3.3).
+/// Endings in a row without a sigil but with new changes that count as a failure (SPEC 3.3).
 pub const MAX_NO_SIGILS: i16 = 5;
-/// So many losses alone on a worker call a person (DESIGN 2, leases).
+/// Losses alone on a worker before a person is asked.
 pub const MAX_LOST_ALONE: i16 = 3;
-/// So many deaths of its worker call a person although others were lost with it each time: one that kills busy workers must not
-/// go on for ever.
+/// Deaths of its worker, with other tasks each time, before a person is asked: a task that kills busy workers
+/// must not go on for ever.
 pub const MAX_LOST_WITH_OTHERS: i16 = 6;
-/// So many conflicts in a row call a person (issue texts on integration).
+/// Conflicts in a row before a person is asked.
 pub const MAX_CONFLICTS: i16 = 3;
-/// Verify sessions without a verdict before it counts as a failed verification (SPEC 5).
+/// Verifications without a verdict that count as a failed one (SPEC 5).
 pub const MAX_VERIFY_TRIES: i16 = 2;
 
 /// Longest pause between tries of one change of a branch.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Pause after the second try that came to nothing, doubled with each further one.
+/// Pause after the second failed try, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The pause before a branch is changed again after so many tries that came to nothing, since it moved meanwhile: that is
+/// The pause of a branch operation after so many failed tries, since the branch moved meanwhile: that is
 /// nobody's failure.
 pub fn pause(tries: i32) -> Duration {
     match tries {
@@ -37,7 +38,7 @@ pub fn pause(tries: i32) -> Duration {
     }
 }
 
-/// Why a task needs a person whose last failure was this one, with what is known of that.
+/// Why a task needs a person after this last failure, with its known reason.
 pub fn without_tries(failure: Failure, reason: Option<&str>) -> String {
     match failure {
         Failure::WorkerDied => {
@@ -51,7 +52,7 @@ pub fn without_tries(failure: Failure, reason: Option<&str>) -> String {
     }
 }
 
-/// What a task has been through since it last went well.
+/// A task's counted troubles since its last success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trouble {
     /// Failures in a row.
@@ -60,11 +61,11 @@ pub struct Trouble {
     pub too_hard: i16,
     /// Endings without a sigil in a row.
     pub no_sigils: i16,
-    /// Tries in a row for which something of the server's or the worker's was away.
+    /// Tries in a row without a server or a part of the worker.
     pub door_failures: i16,
-    /// Losses while no other task was lost with it.
+    /// Losses without another task.
     pub lost_alone: i16,
-    /// Deaths of its worker that others were lost in too.
+    /// Deaths of its worker with other tasks.
     pub lost_with_others: i16,
     /// Conflicts in a row.
     pub conflicts: i16,
@@ -79,7 +80,8 @@ pub enum Next {
     NeedsReview,
 }
 
-/// Where a task goes that no further attempt helps: to a person, or, where review is off, to its end (SPEC 6.7).
+/// The state of a task that no further attempt helps: it waits for a person, or fails where review is off
+/// (SPEC 6.7).
 pub fn without_attempts(review: bool) -> TaskState {
     if review {
         TaskState::NeedsReview
@@ -88,7 +90,7 @@ pub fn without_attempts(review: bool) -> TaskState {
     }
 }
 
-/// What a decision needs beside the failure.
+/// Facts beside the failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// Whether the session left new changes.
@@ -101,14 +103,14 @@ pub struct Facts {
     pub jitter: f64,
 }
 
-/// Decides what follows a failure, and what the task has been through then.
+/// Decides what follows a failure, and updates the counts.
 pub fn decide(failure: Failure, facts: Facts, before: Trouble) -> (Next, Trouble) {
     let policy = failure.policy();
     let mut after = before;
     if !matches!(policy.counts, Counts::Nothing | Counts::Away | Counts::Lack) {
         after.door_failures = 0;
     }
-    // How often by now, and how often at most.
+    // The present count, and its bound.
     let one_of = |count: &mut i16, most: i16| {
         *count = count.saturating_add(1);
         (*count, *count >= most)
@@ -140,7 +142,7 @@ pub fn decide(failure: Failure, facts: Facts, before: Trouble) -> (Next, Trouble
     (next, after)
 }
 
-/// Counts a failure; whether it was the last.
+/// Counts a failure; returns whether it was the last.
 fn failed(after: &mut Trouble, raises_model: bool, max_retries: i32) -> (i16, bool) {
     after.no_sigils = 0;
     after.failures = after.failures.saturating_add(1);
@@ -211,7 +213,7 @@ mod tests {
         let again = |seconds| Next::Again(Duration::from_secs(seconds));
         let person = Next::NeedsReview;
         check(Reported, true, none, again(10), hard(1, 1));
-        // A crash says nothing of the model.
+        // A crash says nothing about the model.
         check(AgentCrash, false, hard(1, 1), again(20), hard(2, 1));
         check(Gate, true, failures(2), again(40), hard(3, 1));
         check(Reported, true, failures(3), person, hard(4, 1));

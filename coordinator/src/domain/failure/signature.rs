@@ -1,4 +1,4 @@
-//! What is the same of a failure wherever and whenever it happens, so that "the same again" is told from "another one".
+//! The invariant part of a failure, which tells a repeated failure from a new one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What differs from run to run, and what stands for it. The order matters: a hash holds numbers, an id holds hashes.
+/// Parts that differ from run to run, and their replacements. The order matters: a hash contains numbers, an
+/// id contains hashes.
 static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     let forms = [
         // Paths, and addresses: from their first sign to the next blank or quote. A line and column go with them.
@@ -28,11 +29,11 @@ static VARIES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     forms.into_iter().filter_map(read).collect()
 });
 
-/// Hex digits from which on a word with a digit is taken for a hash.
+/// Hex digits from which on a word with a digit counts as a hash.
 const HASH_DIGITS: usize = 7;
 
-/// The signature of a failure: what failed, and the lines that tell of it without what varies, each once, in an order of their own since
-/// what runs at once ends in any.
+/// The signature of a failure: the failed thing, and the telling lines without varying parts, each once and
+/// sorted, since parallel work ends in any order.
 pub fn signature(what: &str, text: &str) -> String {
     let lines: BTreeSet<String> = text.lines().map(normal).filter(|line| !line.is_empty()).collect();
     let lines: Vec<String> = lines.into_iter().collect();

@@ -1,38 +1,39 @@
-//! What an empty turn means: one that ended in order without a word, a tool call, a change or usage.
+//! The meaning of an empty turn: one that ended in order without a word, a tool call, a change or usage.
 //!
-//! An agent whose provider is away may end every turn so within seconds. One task's empty turn may be its own fault; those of several
-//! tasks in a row, without an answer between, are the account's outage.
+//! An agent whose provider is away may end every turn so within seconds. One task's empty turn may be its own
+//! fault; those of several tasks in a row, without an answer between, are the account's outage.
 
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{SessionReport, Usage};
 
-/// Empty turns of so many tasks in a row are an outage.
+/// Tasks in a row with an empty turn that make an outage.
 pub const OUTAGE_TASKS: usize = 3;
 
-/// What is known of an account's silence.
+/// Recent empty turns of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// Tasks whose turns were empty since it last answered.
+    /// Tasks with an empty turn since its last answer.
     pub tasks: BTreeSet<TaskId>,
-    /// Whether it is closed already: its last session failed.
+    /// Whether it is already unavailable: its last session failed.
     pub closed: bool,
 }
 
 /// What an empty turn means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// The account is out; nothing is known of the task.
+    /// The account has an outage; this says nothing about the task.
     Outage,
-    /// It is the task's first since the account last answered: it may be the beginning of an outage, so it doesn't count.
+    /// The task's first one since the account's last answer. It may be the start of an outage, so it does not
+    /// count.
     Forgiven,
-    /// The task was answered with nothing again.
+    /// The task got an empty answer again.
     Counts,
 }
 
 impl Silence {
-    /// Takes one more empty turn, of this task.
+    /// Adds an empty turn of this task.
     pub fn met(&mut self, task: TaskId) -> Meaning {
         let is_first = self.tasks.insert(task);
         if self.closed || self.tasks.len() >= OUTAGE_TASKS {

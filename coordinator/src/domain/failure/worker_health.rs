@@ -1,4 +1,4 @@
-//! Whether everything fails on a worker: then it is the worker, and what it takes is lost on it.
+//! Whether everything fails on a worker: then the worker is at fault, and its tasks are wasted on it.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use ralph_shared::ids::TaskId;
 
 use crate::domain::failure::{Counts, Failure};
 
-/// So many tasks in a row that fail for the worker's sake, and it is drained.
+/// Tasks in a row that fail because of the worker, after which it is drained.
 pub const TASKS: usize = 3;
 
-/// A session that ended on a worker.
+/// An ended session of a worker.
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// Its task.
     pub task: TaskId,
-    /// Why it came to nothing, if it did.
+    /// The reason of its failure, if any.
     pub failure: Option<Failure>,
     /// Whether its agent called no tool.
     pub before_work: bool,
-    /// Whether the task was done on another worker since.
+    /// Whether another worker finished the task since.
     pub done_elsewhere: bool,
 }
 
-/// The tasks that failed for the sake of the worker, its sessions newest first, if that is all of late.
+/// The tasks that failed because of the worker, if all recent ones did; `newest_first` are its sessions.
 pub fn fails(newest_first: &[Ended]) -> Option<BTreeSet<TaskId>> {
     let says_nothing = |one: &&Ended| {
         let counts = one.failure.map(|failure| failure.policy().counts);
@@ -70,7 +70,7 @@ mod tests {
         let check = |rows: &[Ended], expected: bool| assert_eq!(fails(rows).is_some(), expected, "{rows:?}");
         check(&[broken(0), broken(1), broken(2)], true);
         check(&[broken(0), elsewhere(1), elsewhere(2)], true);
-        // One task that fails again and again may be its own fault.
+        // A task that fails again and again may be at fault itself.
         check(&[broken(0), broken(0), broken(1), broken(0)], false);
         check(
             &[broken(0), broken(1), one(3, None, false, false), broken(2)],
@@ -88,7 +88,7 @@ mod tests {
             ],
             false,
         );
-        // What a person ended, or an account, says nothing of it.
+        // A session that a person ended, or an account, says nothing about the worker.
         let nothing = [Failure::Interrupted, Failure::Quota, Failure::AgentMissing]
             .map(|f| one(3, Some(f), true, false));
         let mut rows = vec![broken(0), broken(1)];

@@ -1,4 +1,4 @@
-//! The whole graph: accepted as a [`Graph`], or refused with every reason.
+//! Checks the whole graph: accepted as a [`Graph`], or refused with every reason.
 
 use super::cycle::Cycle;
 use super::fields::{self, moment};
@@ -11,20 +11,20 @@ use super::problem::{GraphErrors, ProblemKind, Problems};
 use super::read::read;
 use super::resolve::{References, resolve};
 
-/// Reads and checks a task graph: [`super::parse`] and [`validate`] with the problems of both together.
+/// Parses and checks a task graph: [`super::parse`] and [`validate`], with the problems of both.
 ///
 /// # Errors
-/// Whatever is wrong with it; the whole graph is refused then.
+/// Everything that is wrong with it; the whole graph is then refused.
 pub fn load(source_name: &str, text: &str, limits: &Limits) -> Result<Graph, GraphErrors> {
     let mut problems = Problems::default();
     let graph = read(source_name, text, &mut problems).and_then(|file| check(file, limits, &mut problems));
     finish(source_name, graph, problems)
 }
 
-/// Checks a graph that was read.
+/// Checks a parsed graph.
 ///
 /// # Errors
-/// Whatever is wrong with it; the whole graph is refused then.
+/// Everything that is wrong with it; the whole graph is then refused.
 pub fn validate(file: GraphFile, limits: &Limits) -> Result<Graph, GraphErrors> {
     let mut problems = Problems::default();
     let source_name = file.source_name.clone();
@@ -39,8 +39,8 @@ fn finish(source_name: &str, graph: Option<Graph>, problems: Problems) -> Result
     }
 }
 
-/// The graph, unless something in it is so wrong that there is none. Where something is wrong, what was ignored is told as well: a field
-/// that is missing may stand there under a wrong name.
+/// The graph, unless a problem prevents one. With a problem, the warnings are reported as well: a missing
+/// field may be there under a wrong name.
 fn check(file: GraphFile, limits: &Limits, problems: &mut Problems) -> Option<Graph> {
     let ignored = file.warnings.clone();
     let graph = check_tasks(file, limits, problems);
@@ -175,7 +175,7 @@ fn check_tree(nodes: &[Node], limits: &Limits, problems: &mut Problems) {
         });
     }
     for node in nodes {
-        // The first level that is too deep says it; those below it have the same cure.
+        // Only the first level that is too deep is reported; those below have the same cure.
         if node.depth == limits.levels {
             problems.push(node.line, Some(&node.key), ProblemKind::Limit, || {
                 format!(

@@ -1,4 +1,4 @@
-//! Finding the circles of a graph, and saying them.
+//! Finds the cycles of a graph, and describes them.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -7,10 +7,10 @@ use super::limits::MAX_PROBLEMS;
 use super::order::{Event, Links, Waits, end, is_start, start, task_of};
 use super::rows::Rows;
 
-/// Links of a long circle that are shown.
+/// Shown links of a long cycle.
 const SHOWN_STEPS: usize = 12;
 
-/// Tasks that wait for each other. Each step leads to the task with which the next one begins, the last to the first.
+/// Tasks that wait for each other. Each step leads to the task of the next one, the last to the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cycle {
     /// Never empty; the first step is a blocker's when one is, and of these the one with the lowest task.
@@ -46,9 +46,9 @@ pub enum Step {
 /// What a circle is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CycleKind {
-    /// Parents alone: a task is its own ancestor.
+    /// Parents only: a task is its own ancestor.
     Parents,
-    /// One blocker, which is the task itself, its ancestor or its descendant.
+    /// One blocker that is the task itself, its ancestor or its descendant.
     Kin,
     /// Two blockers or more.
     Blockers,
@@ -89,7 +89,7 @@ impl Cycle {
         }
     }
 
-    /// What is wrong, a line for each step with both of its tasks as `name` gives them, and what to do.
+    /// The problem, with a line for each step and both of its tasks (`name`), and the remedy.
     pub fn describe(&self, indent: &str, name: impl Fn(u32) -> String) -> String {
         let mut text = match self.kind() {
             CycleKind::Parents => "it is its own ancestor:",
@@ -118,7 +118,7 @@ impl Cycle {
     }
 }
 
-/// The circles among the events of `waits` that could not happen, of which there is at least one.
+/// The cycles among the events of `waits` that could not happen; there is at least one.
 pub(super) fn find(links: Links<'_>, mut waits: Waits) -> Vec<Cycle> {
     let events = 2 * links.tasks();
     let mut search = Search {
@@ -169,7 +169,7 @@ struct Search<'g> {
 }
 
 impl Search<'_> {
-    /// What `event` needs and has not happened. Of an event that has not happened itself there is always one.
+    /// Open needs of `event`. An event that has not happened always has one.
     fn open_needs(&self, event: Event, waits: &Waits) -> impl Iterator<Item = Event> {
         let task = task_of(event);
         let (first, blockers, children) = if is_start(event) {
@@ -188,7 +188,7 @@ impl Search<'_> {
             .filter(|need| !waits.has_happened(*need))
     }
 
-    /// Goes from need to need until one comes again: it is on a circle.
+    /// Follows needs until one repeats: it is on a cycle.
     fn follow(&mut self, from: Event, waits: &Waits) -> Event {
         self.pass += 1;
         let mut event = from;
@@ -200,7 +200,7 @@ impl Search<'_> {
         event
     }
 
-    /// A shortest circle through `home`: each event needs the next, the last needs `home`, which is the first.
+    /// A shortest cycle through `home`: each event needs the next, the last needs `home`, which is the first.
     fn shortest(&mut self, home: Event, waits: &Waits) -> Vec<Event> {
         self.pass += 1;
         let mut queue = VecDeque::from([home]);
@@ -226,7 +226,7 @@ impl Search<'_> {
     }
 }
 
-/// The needs of a circle as steps from task to task, beginning as [`Cycle::steps`] says.
+/// The needs of a cycle as steps from task to task, from the start that [`Cycle::steps`] defines.
 fn steps(circle: &[Event]) -> Vec<Step> {
     let nexts = circle.iter().cycle().skip(1);
     let mut steps: Vec<Step> = circle

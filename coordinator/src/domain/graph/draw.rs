@@ -1,4 +1,4 @@
-//! A graph for the eyes: what `--dry-run` prints.
+//! Draws a graph for `--dry-run`.
 
 use std::fmt::Write;
 
@@ -7,9 +7,9 @@ use super::printable::clip;
 use super::rows::Rows;
 use super::waves::Waves;
 
-/// Tasks that are drawn; of the others their number is told.
+/// Most drawn tasks; the others are counted.
 const MAX_DRAWN: usize = 100;
-/// Blockers that are named for one task.
+/// Most blockers in the line of a task.
 const MAX_NAMED: usize = 4;
 
 /// The tree of tasks with what each waits for, in at most 100 lines and a few, without a line end after the last.
@@ -39,7 +39,7 @@ pub fn draw(graph: &Graph) -> String {
         .filter(|(_, node)| node.parent.is_none())
         .map(|(root, _)| root)
         .collect();
-    // At each level from the roots down to the task that is drawn next: the siblings still to come.
+    // At each level from the roots down to the next task: the remaining siblings.
     let mut path = vec![roots.iter()];
     let mut drawn = 0;
     while let Some(level) = path.last_mut() {

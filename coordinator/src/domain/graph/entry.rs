@@ -1,4 +1,4 @@
-//! One task of the text: its fields, each of the type that it has.
+//! Parses one task: its fields and their types.
 
 use granit_parser::Event;
 
@@ -29,7 +29,7 @@ pub const FIELDS: [&str; 14] = [
     "not_before",
 ];
 
-/// Fields that decide whether or where a task is done: ignored, something else would be done than was meant.
+/// Fields that decide whether or where a task is done: ignoring them would change the work.
 const NOT_YET: [(&str, &str); 2] = [
     (
         "when",
@@ -42,7 +42,7 @@ const NOT_YET: [(&str, &str); 2] = [
 ];
 
 impl<'t> Reader<'t, '_> {
-    /// Reads the task whose mapping just began on `line`.
+    /// Parses the task whose mapping just started on `line`.
     pub fn task(&mut self, line: u32) -> Result<(), Fault> {
         let (first_problem, first_warning) = (self.problems.kept(), self.warnings.kept());
         let mut task = TaskEntry {
@@ -93,7 +93,7 @@ impl<'t> Reader<'t, '_> {
         Ok(())
     }
 
-    /// What other systems call `after`: without it tasks would run in another order than was meant.
+    /// Words of other systems for `after`: without them tasks would run in the wrong order.
     fn refuse_field(&mut self, name: &Located<String>) {
         self.problems
             .push(name.line, None, ProblemKind::UnknownField, || {
@@ -132,8 +132,8 @@ impl<'t> Reader<'t, '_> {
         Ok(())
     }
 
-    /// Text, or a number read as the text that it is. A value of another shape is a problem, and is replaced by a text
-    /// that causes no further ones.
+    /// Text, or a number read as text. A value of another shape is a problem, and a text that causes no
+    /// further problems replaces it.
     fn text(&mut self, field: &str, value: Located<Value<'t>>) -> Option<String> {
         match value.value {
             Value::Scalar(scalar) if scalar.is_null() => None,
@@ -171,7 +171,7 @@ impl<'t> Reader<'t, '_> {
             .collect())
     }
 
-    /// Declared paths; one alone needs no list.
+    /// Declared paths; a single one needs no list.
     fn paths(&mut self, field: &str, value: Located<Value<'t>>) -> Result<Vec<String>, Fault> {
         let items = match value.value {
             Value::Scalar(scalar) if scalar.is_null() => return Ok(Vec::new()),
@@ -265,7 +265,7 @@ impl<'t> Reader<'t, '_> {
     }
 }
 
-/// The name of a field; one that is no scalar gets a name that no field has.
+/// The name of a field; a non-scalar gets a name that no field has.
 pub fn field_name(value: &Value<'_>) -> String {
     match value {
         Value::Scalar(scalar) => scalar.text.clone().into_owned(),
@@ -273,7 +273,7 @@ pub fn field_name(value: &Value<'_>) -> String {
     }
 }
 
-/// A value as an error names it.
+/// A value in an error message.
 pub fn in_words(value: &Value<'_>) -> String {
     match value {
         Value::Scalar(scalar) if scalar.is_null() => "nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! The rules that one task keeps by itself.
+//! The rules of a single task.
 
 use ralph_shared::subjects::is_label;
 use time::OffsetDateTime;
@@ -13,7 +13,7 @@ use super::problem::{ProblemKind, Problems};
 use crate::domain::scheduling::concurrency::Concurrency;
 use crate::domain::scheduling::paths::{MAX_PATHS, Pattern};
 
-/// Adds what is wrong with the fields of `task`, references aside.
+/// Adds problems of the fields of `task`, without its references.
 pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
     let key = (!task.key.value.is_empty()).then_some(task.key.value.as_str());
     let mut refuse = |kind, what: &dyn Fn() -> String| problems.push(task.key.line, key, kind, what);
@@ -142,7 +142,7 @@ pub fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !is_longer(text, MAX_NAME_CHARS) && !text.chars().any(char::is_control)
 }
 
-/// Counts only when the bytes leave it open.
+/// Counts characters only when the bytes leave it open.
 fn is_longer(text: &str, max_chars: usize) -> bool {
     text.len() > max_chars && text.chars().nth(max_chars).is_some()
 }

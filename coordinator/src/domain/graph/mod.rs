@@ -1,21 +1,21 @@
-//! The task graph as it arrives: a YAML or JSON file, or what an agent put in a `<task-graph>` sigil (SPEC 2.5, 2.6).
+//! Task graphs as they arrive: a YAML or JSON file, or the body of a `<task-graph>` sigil (SPEC 2.5, 2.6).
 //!
-//! [`load`] reads a text and gives a [`Graph`] that can be stored as it stands, or every reason why not: the whole
-//! graph is accepted or none of it. The way of a file:
+//! [`load`] parses a text into a [`Graph`] that can be stored, or returns every problem: the whole graph is
+//! accepted or none of it. The steps:
 //!
 //! | module | step |
 //! | --- | --- |
-//! | [`file`](mod@file) | what an author may write, which is also the published JSON Schema |
+//! | [`file`](mod@file) | the format, which is also the published JSON Schema |
 //! | `read`, `entry`, `values` | text → [`GraphFile`], in one pass over the events of the parser |
 //! | `fields` | each entry by itself: keys, titles, sizes, numbers, names |
 //! | `resolve` | keys → indexes, each reference found or refused |
-//! | [`order`] | an order in which all of it can be done, or the circles that forbid one |
-//! | `check` | the steps together, and the limits of the whole: [`Graph`] |
-//! | `draw`, `waves` | what `--dry-run` tells |
+//! | [`order`] | an order in which all tasks can be done, or the cycles that forbid one |
+//! | `check` | the steps together, and limits of the whole: [`Graph`] |
+//! | `draw`, `waves` | the output of `--dry-run` |
 //!
-//! Everything here is linear in the text (the order costs a heap) and works with loops and not by recursion, so that
-//! a file of 100,000 tasks is an ordinary one and a hostile one is merely refused. Which pools and agents exist is
-//! the caller's knowledge, handed over in [`Limits`]; what a graph hangs under is the caller's business.
+//! Everything is linear in the text (the order costs a heap) and uses loops, not recursion: a file of 100,000
+//! tasks is ordinary, and a hostile one is merely refused. The caller passes known pools and agents in
+//! [`Limits`], and attaches the graph to its parent.
 
 mod check;
 mod cycle;

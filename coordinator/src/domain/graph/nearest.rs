@@ -1,7 +1,7 @@
 //! "Did you mean …?"
 
-/// The candidate that is nearest to `word`, when it is near enough to be a slip of the keyboard: at most one edit in
-/// three characters, case aside.
+/// The candidate nearest to `word`, when it is near enough to be a typing error: at most one edit in three
+/// characters, case aside.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let word = word.to_lowercase();
     let far = word.len() / 3 + 2;
@@ -21,7 +21,7 @@ pub fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str
     })
 }
 
-/// Words of other systems for what `after` says, without case, `_` and `-`.
+/// Words of other systems for `after`, without case, `_` and `-`.
 const AFTER: [&str; 13] = [
     "blockedby",
     "blockers",
@@ -38,7 +38,7 @@ const AFTER: [&str; 13] = [
     "waitsfor",
 ];
 
-/// Whether a field says what a task waits for, in another word than `after`, or in that word with a slip of the keyboard.
+/// Whether a field means `after` under another word, or with a typing error.
 pub fn means_after(field: &str) -> bool {
     let word: String = field
         .chars()

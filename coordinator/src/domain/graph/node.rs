@@ -14,11 +14,11 @@ use crate::domain::scheduling::concurrency::Concurrency;
 pub struct Graph {
     /// The tasks; never empty.
     pub nodes: Vec<Node>,
-    /// How many blockers the tasks have together.
+    /// Total number of blockers.
     pub edges: usize,
-    /// What was ignored (the first 20), for the author.
+    /// Ignored fields (the first 20), for the author.
     pub warnings: Vec<Problem>,
-    /// The file, or what else the graph came from.
+    /// The file, or another source of the graph.
     pub source_name: String,
 }
 
@@ -58,15 +58,15 @@ pub struct Node {
     pub max_retries: Option<u32>,
     /// Verification on or off, when the task says so.
     pub verify: Option<bool>,
-    /// What it is declared to change, each a [`Pattern`](crate::domain::scheduling::paths::Pattern).
+    /// Declared paths, each a [`Pattern`](crate::domain::scheduling::paths::Pattern).
     pub paths: Vec<String>,
     /// The key that its sessions share with others.
     pub concurrency: Option<Concurrency>,
     /// It isn't begun before.
     pub not_before: Option<OffsetDateTime>,
-    /// What holds the task at the start: its own blockers, and one more when its parent is held (DESIGN 2: a closed
-    /// parent holds its children as one blocker, level by level). Zero means that it may start.
+    /// Blockers at the start: its own, and one more when its parent is held, since a closed parent holds its
+    /// children as one blocker, level by level. Zero means that it may start.
     pub open_blockers: u32,
-    /// How many tasks name this one as their parent.
+    /// Number of its children.
     pub open_children: u32,
 }

@@ -1,15 +1,15 @@
-//! An order in which every task can be done, or the circles that forbid one (SPEC 2.5).
+//! An order in which every task can be done, or the cycles that forbid one (SPEC 2.5).
 //!
-//! Blockers and parents hold together: a task starts after the blockers of its own and of its ancestors, and a parent
-//! is done when its children are (SPEC 2.3, 2.4). So each task is two events, its start and its end:
+//! Blockers and parents hold together: a task starts after its own blockers and those of its ancestors, and a
+//! parent is done when its children are (SPEC 2.3, 2.4). So each task is two events, its start and its end:
 //!
 //! ```text
 //! start(task) needs start(parent), end(blocker) for each blocker
 //! end(task)   needs start(task),   end(child)   for each child
 //! ```
 //!
-//! The tasks can all be done if, and only if, these needs have no circle. This holds for any tasks with parents and
-//! blockers, those of a stored feature too.
+//! All tasks can be done if, and only if, these needs have no cycle. This holds for any tasks with parents
+//! and blockers, those of a stored feature too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -124,8 +124,8 @@ impl Waits {
         self.happened[event as usize]
     }
 
-    /// Lets `event` happen, needs or not, and with it every end that nothing holds any longer; tells the tasks that
-    /// may start now.
+    /// Lets `event` happen, with or without open needs, and every end that nothing holds any longer; reports
+    /// the tasks that may start now.
     pub fn happen(&mut self, event: Event, mut freed: impl FnMut(u32)) {
         let mut happening = vec![event];
         while let Some(event) = happening.pop() {

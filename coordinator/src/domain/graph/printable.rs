@@ -1,11 +1,11 @@
-//! Text of a stranger, made safe for one line of a terminal.
+//! Makes foreign text safe for one line of a terminal.
 
 use std::fmt::Write;
 
 use ralph_shared::plain::is_invisible;
 
-/// `text` on one line of at most `max_chars` characters; what could move the cursor or the reading direction is
-/// written as an escape, and what was cut ends in `…`.
+/// `text` on one line of at most `max_chars` characters. Characters that could move the cursor or change the
+/// reading direction are escaped, and a cut ends in `…`.
 pub fn clip(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     for (taken, c) in text.chars().enumerate() {

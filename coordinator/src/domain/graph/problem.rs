@@ -1,4 +1,4 @@
-//! What is wrong with a graph, in words that its author can act on.
+//! Problems of a graph, in words that its author can act on.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum ProblemKind {
     Empty,
     /// A value has another shape or type than its field.
     Shape,
-    /// A field that is not known: a warning, or a problem where it says in another word what `after` is for.
+    /// An unknown field: a warning, or a problem when it is another word for `after`.
     UnknownField,
     /// A value that its field does not allow.
     Value,
@@ -30,7 +30,7 @@ pub enum ProblemKind {
     Limit,
 }
 
-/// One thing that is wrong, and where.
+/// One problem, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line in the text, from 1; 0 when the graph did not come from a text or the problem is the whole graph's.
@@ -39,7 +39,7 @@ pub struct Problem {
     pub key: Option<String>,
     /// The rule.
     pub kind: ProblemKind,
-    /// What is wrong and what to do, for people. A cycle has several lines.
+    /// The problem and its remedy, for people. A cycle has several lines.
     pub what: String,
 }
 
@@ -56,7 +56,7 @@ impl Problem {
     }
 }
 
-/// Problems of one kind of gravity: the first [`MAX_PROBLEMS`] with their words, the others counted.
+/// Problems, or warnings: the first [`MAX_PROBLEMS`] with their words, the others counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems {
     kept: Vec<Problem>,
@@ -64,7 +64,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Adds a problem; `what` is only called when its words are kept.
+    /// Adds a problem; calls `what` only when its words are kept.
     pub fn push(&mut self, line: u32, key: Option<&str>, kind: ProblemKind, what: impl FnOnce() -> String) {
         self.total += 1;
         if self.kept.len() < MAX_PROBLEMS {
@@ -91,12 +91,12 @@ impl Problems {
         self.total == 0
     }
 
-    /// How many are kept with their words.
+    /// Number of problems with words.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Gives the kept problems from the `first` on the key of their task, which may stand below them in the file.
+    /// Sets the task's key in the kept problems from the `first` on: the key may come later in the file.
     pub fn name_from(&mut self, first: usize, key: &str) {
         for problem in &mut self.kept[first..] {
             problem.key.get_or_insert_with(|| key.to_owned());
@@ -120,7 +120,7 @@ impl Problems {
     }
 }
 
-/// Why a graph is refused: all reasons that could be told from one reading, bounded.
+/// Why a graph is refused: all problems of one reading, bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphErrors {
     /// The file, or what else the text came from.

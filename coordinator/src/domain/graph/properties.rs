@@ -1,4 +1,4 @@
-//! Graphs at random and graphs at full size.
+//! Random graphs, and graphs of full size.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::order::{Step, order};
 use super::{Graph, GraphFile, Limits, Located, ProblemKind, TaskEntry, draw, load, validate};
 
-/// Works on the tasks by the rules of SPEC 2.3 and 2.4 until nothing moves; whether all were done.
+/// Does tasks by the rules of SPEC 2.3 and 2.4 until nothing moves; returns whether all were done.
 fn can_be_done(parents: &[Option<u32>], after: &[Vec<u32>]) -> bool {
     let tasks = parents.len();
     let is_parent: Vec<bool> = (0..tasks).map(|t| parents.contains(&Some(t as u32))).collect();
@@ -43,7 +43,8 @@ fn can_be_done(parents: &[Option<u32>], after: &[Vec<u32>]) -> bool {
     }
 }
 
-/// Parents and blockers of a few tasks; in half of the graphs they all point backwards, so that many have no circle.
+/// Parents and blockers of a few tasks; in half of the graphs they all point backwards, so that many have no
+/// cycle.
 fn links() -> impl Strategy<Value = (Vec<Option<u32>>, Vec<Vec<u32>>)> {
     (1u32..12, any::<bool>()).prop_flat_map(|(tasks, backwards)| {
         let link = move |task: u32, to: u32| match backwards {

@@ -13,10 +13,10 @@ use super::printable::quote;
 use super::problem::{GraphErrors, ProblemKind, Problems};
 use super::values::{Fault, Value, Values};
 
-/// Reads a task graph from YAML or JSON.
+/// Parses a task graph from YAML or JSON.
 ///
-/// `source_name` is what errors begin with: a path, or "the agent's graph". A code fence around the text, as agents
-/// like to write it, is ignored. What the fields hold is for [`super::validate`] to judge.
+/// Errors start with `source_name`: a path, or "the agent's graph". A code fence around the text, as agents
+/// like to write it, is ignored. [`super::validate`] judges the values of the fields.
 ///
 /// # Errors
 /// Every place where the text is not a list of tasks with fields of the right types, each with its line.
@@ -28,7 +28,7 @@ pub fn parse(source_name: &str, text: &str) -> Result<GraphFile, GraphErrors> {
     }
 }
 
-/// Reads what can be read; `None` when the rest of the text could not be told from what was read.
+/// Parses as much as possible; `None` when a fault makes the rest unreadable.
 pub fn read(source_name: &str, text: &str, problems: &mut Problems) -> Option<GraphFile> {
     if text.len() > MAX_TEXT_BYTES {
         problems.push(0, None, ProblemKind::Limit, || {
@@ -81,7 +81,7 @@ fn without_fence(text: &str) -> (&str, u32) {
     }
 }
 
-/// A pass over a text, with what it found so far.
+/// A pass over a text, with its findings so far.
 pub struct Reader<'t, 'p> {
     pub values: Values<'t>,
     pub problems: &'p mut Problems,
@@ -94,7 +94,7 @@ pub struct Reader<'t, 'p> {
 }
 
 impl<'t> Reader<'t, '_> {
-    /// Whether the list of tasks was found and read to its end.
+    /// Returns whether it found the list of tasks and read it to its end.
     fn file(&mut self) -> Result<bool, Fault> {
         let root = loop {
             let event = self.values.next()?;
@@ -216,7 +216,7 @@ impl<'t> Reader<'t, '_> {
         }
     }
 
-    /// Warns of a field that isn't known, unless it is one that only serves editors or aliases.
+    /// Warns of an unknown field, unless it only serves editors or aliases.
     pub fn ignore_field(
         &mut self,
         name: &Located<String>,

@@ -17,7 +17,7 @@ pub struct References {
     pub edges: usize,
 }
 
-/// Finds what every `after` and `parent` names. What is not found, or is the task itself, is a problem and left out.
+/// Resolves every `after` and `parent`. An unknown key, or the task itself, is a problem and left out.
 pub fn resolve(tasks: &[TaskEntry], problems: &mut Problems) -> References {
     let index_of = index(tasks, problems);
     let mut references = References {
@@ -25,7 +25,7 @@ pub fn resolve(tasks: &[TaskEntry], problems: &mut Problems) -> References {
         after: Vec::new(),
         edges: 0,
     };
-    // The last task that named each one, so that a blocker that is named twice counts once.
+    // The last task that named each one, so that a repeated blocker counts once.
     let mut named_by = vec![u32::MAX; tasks.len()];
     for (index, task) in (0..).zip(tasks) {
         let mut find = |field: &str, name: &Located<String>, to_itself: &str| match index_of.get(&*name.value)

@@ -1,7 +1,8 @@
-//! The events of the YAML parser as the few shapes that a task graph is made of.
+//! The parser's events as the few shapes of a task graph.
 //!
-//! A field is a scalar, or a flat list or mapping of scalars; whatever is nested deeper is passed over and only its name is kept.
-//! So nothing here recurses, an alias copies at most one flat list, and what all aliases copy together is bounded.
+//! A field is a scalar, or a flat list or mapping of scalars; deeper nesting is skipped, and only its name is
+//! kept. So nothing here recurses, an alias copies at most one flat list, and the total of all copies is
+//! bounded.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -156,7 +157,7 @@ impl<'t> Values<'t> {
         Ok(Value::Map(pairs.collect()))
     }
 
-    /// As [`Self::value_from`], but a collection within the collection is passed over, since no field has use for it.
+    /// Like [`Self::value_from`], but skips a collection within the collection, since no field uses one.
     fn value_from_item(&mut self, event: Located<Event<'t>>) -> Result<Located<Value<'t>>, Fault> {
         if let Event::SequenceStart(..) | Event::MappingStart(..) = event.value {
             self.pass_over()?;
@@ -168,7 +169,7 @@ impl<'t> Values<'t> {
         self.value_from(event)
     }
 
-    /// Goes to the end of the collection that just began. Scalars in it keep their anchors.
+    /// Skips to the end of the collection that just started. Scalars in it keep their anchors.
     fn pass_over(&mut self) -> Result<(), Fault> {
         let mut open = 1;
         while open > 0 {

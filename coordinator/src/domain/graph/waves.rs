@@ -1,8 +1,8 @@
-//! Which tasks of a graph can run side by side: what `--dry-run` tells.
+//! Which tasks of a graph can run in parallel, for `--dry-run`.
 
 use super::node::Graph;
 
-/// When each task can be worked on, if every task takes the same time.
+/// When each task can run, if every task takes the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waves {
     /// From 1; of a parent the last of its children's.
@@ -12,7 +12,7 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// Counts them in one pass, since everything that holds a node stands before it, and so do the descendants of its blockers.
+    /// Counts them in one pass, since blockers, parents and descendants of blockers come before a node.
     pub fn of(graph: &Graph) -> Self {
         let nodes = &graph.nodes;
         let mut waves = Self {
@@ -39,12 +39,12 @@ impl Waves {
         waves
     }
 
-    /// How many tasks can start at once.
+    /// Number of tasks that can start at once.
     pub fn first(&self) -> usize {
         self.widths.first().copied().unwrap_or(0)
     }
 
-    /// How many can run side by side at most.
+    /// Most tasks that can run in parallel.
     pub fn widest(&self) -> usize {
         self.widths.iter().copied().max().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1). And what a title leaves of a name where none is
-//! given, for tasks too.
+//! Names of features and branches: safe in a ref, unique in a repository (SPEC 1). Also makes names from
+//! titles, for tasks too.
 
 pub mod repository;
 
@@ -9,7 +9,7 @@ use ralph_shared::ids::FeatureId;
 
 /// Longest name of a feature, in characters.
 const MAX_NAME: usize = 63;
-/// Longest part of a name that a task's title gives.
+/// Longest part of a name that comes from a task's title.
 const MAX_FROM_TITLE: usize = 40;
 
 /// A name that can't be one.
@@ -20,18 +20,18 @@ pub struct BadName {
     rule: &'static str,
 }
 
-/// The branch on which a feature's tasks land, unless it is named otherwise (DESIGN 6).
+/// The default branch of a feature (DESIGN 6).
 pub fn branch(feature: &str) -> String {
     format!("ralph/{feature}")
 }
 
-/// The names that git can't keep a branch of beside this one, since it would be in a folder that is a file: `a` and `a/b` of `a/b/c`,
-/// the shortest first.
+/// Names that git cannot keep beside this branch, since one would be a folder and a file: `a` and `a/b` of
+/// `a/b/c`, the shortest first.
 pub fn above(branch: &str) -> impl Iterator<Item = &str> {
     branch.match_indices('/').map(|(at, _)| &branch[..at])
 }
 
-/// Why a feature can't have a branch on which another one of its repository lands, or beside which git can't keep it, and what to do.
+/// Why a feature cannot have another feature's branch, or one that git cannot keep beside it, and a remedy.
 pub fn branch_taken(branch: &str, stands: &str, owner: &str) -> String {
     if branch != stands {
         return format!(
@@ -46,7 +46,7 @@ pub fn branch_taken(branch: &str, stands: &str, owner: &str) -> String {
     )
 }
 
-/// That git can't keep these two branches: the name of one is the beginning of the other's.
+/// Says that git cannot keep these two branches: the name of one is the beginning of the other's.
 pub fn branch_beside(branch: &str, stands: &str) -> String {
     format!("git can't keep a branch `{branch}` beside the branch `{stands}`")
 }
@@ -75,7 +75,7 @@ pub fn check(name: &str) -> Result<(), BadName> {
     })
 }
 
-/// The name of a feature that is made for one task: what its title leaves, and digits that nobody else has.
+/// The name of a feature for one task: a slug of its title, and unique digits.
 pub fn for_task(title: &str, id: FeatureId) -> String {
     let slug = slug(title, |c| c.is_ascii_alphanumeric());
     let digits = id.0.simple().to_string().split_off(26);
@@ -86,13 +86,13 @@ pub fn for_task(title: &str, id: FeatureId) -> String {
     }
 }
 
-/// The key of a task that is given none: what its title leaves.
+/// The default key of a task: a slug of its title.
 pub fn key_for(title: &str) -> String {
     let slug = slug(title, char::is_alphanumeric);
     if slug.is_empty() { "task".to_owned() } else { slug }
 }
 
-/// This key, or where it is taken the first of `KEY-2`, `KEY-3` and so on that isn't.
+/// This key, or the first free one of `KEY-2`, `KEY-3` and so on.
 pub fn free_key(key: &str, taken: &BTreeSet<String>) -> String {
     let mut free = key.to_owned();
     let mut number = 2;

@@ -1,5 +1,5 @@
-//! The identity of a repository: its origin's address, normalised, so that memory and names are the same however it was
-//! reached (SPEC 6.5).
+//! The identity of a repository: the normalised address of its origin, so that memory and names do not depend
+//! on how it was reached (SPEC 6.5).
 
 /// Normalises an address: host in lower case, no scheme, no credentials, no default port, no `.git` or slash at its end. A
 /// path stays a path.
@@ -57,8 +57,8 @@ fn path(text: &str) -> String {
         .to_owned()
 }
 
-/// The base among the refs that `git ls-remote --symref` lists: a branch, a tag (what it points to), or a commit that a ref
-/// names; without one, the branch of the repository's choice.
+/// The base among the refs of `git ls-remote --symref`: a branch, a tag (its target), or the commit of a ref;
+/// by default the repository's own choice.
 pub fn pick(refs: &str, base: Option<&str>) -> Option<(String, String)> {
     let rows = || refs.lines().filter_map(|line| line.split_once('\t'));
     let commit_of = |name: &str| {

@@ -1,6 +1,6 @@
-//! What a report means: the outcome of its dispatch and what its task does next (SPEC 3.2, 3.3, 5).
+//! The meaning of a report: the outcome of its dispatch and the next step of its task (SPEC 3.2, 3.3, 5).
 //!
-//! Facts in, decision out. Whether the report may change anything at all, the fence has decided before.
+//! Facts in, decision out. The fence has already decided whether the report may change anything.
 
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{Difficulty, Promise, Sigils, Verdict};
@@ -16,21 +16,21 @@ use crate::domain::failure::silence::{Meaning, OUTAGE_TASKS};
 pub enum Step {
     /// The attempt passed: verify it.
     Verify,
-    /// It is passed and needs no further judgement: bring it onto the branch, if there is one.
+    /// It passed: bring it onto the branch, if there is one.
     Land,
     /// It landed.
     Landed,
-    /// The task becomes the parent of the graph that the agent sent.
+    /// The task becomes the parent of its agent's graph.
     Split,
-    /// The text that the session wrote becomes the feature's.
+    /// The session's text becomes the feature's.
     Wrote,
-    /// The attempt is over; the retry rules say what follows.
+    /// The attempt is over; the retry rules decide what follows.
     Retry,
-    /// The same kind of dispatch again, without a new attempt: a verification or an integration that came to nothing.
+    /// Repeat the same kind of dispatch without a new attempt: a failed verification or integration.
     Repeat,
-    /// Both sides of a conflict have to be brought together by an agent.
+    /// An agent must resolve a conflict.
     Resolve,
-    /// Trying again can't help: a person has to look.
+    /// A retry cannot help: a person must look.
     Ask,
 }
 
@@ -41,35 +41,35 @@ pub struct Judgement {
     pub outcome: Outcome,
     /// What follows.
     pub step: Step,
-    /// Why, in words, where the outcome alone doesn't say it.
+    /// The reason in words, where the outcome alone does not say it.
     pub reason: Option<String>,
-    /// Why it came to nothing, if it did; what follows from that, its table says.
+    /// The reason of a failure; its policy says what follows.
     pub failure: Option<Failure>,
-    /// The agent promised that the feature can't be done.
+    /// The agent promised that the feature cannot be done.
     pub run_failed: bool,
-    /// The graph that the agent sent, or the changes that it asks for, become tasks of the feature.
+    /// The agent's graph, or its requested changes, become tasks of the feature.
     pub grows: bool,
 }
 
-/// Facts about the attempt that a work session belongs to.
+/// Facts on the attempt of a work session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttemptFacts {
-    /// Whether an agent is to judge the attempt.
+    /// Whether an agent verifies the attempt.
     pub verify: bool,
-    /// Whether the work has to be pushed to count.
+    /// Whether the work counts only once it is pushed.
     pub needs_push: bool,
     /// Whether it was.
     pub pushed: bool,
     /// Verify sessions without a verdict so far.
     pub verify_tries: i16,
-    /// Whether there are changes of its own to land: those of the session, and of a review those from which it began.
+    /// Whether it has changes to land: the session's, and for a review those that it started from.
     pub changed: bool,
     /// Whether it wrote a document.
     pub wrote: bool,
 }
 
 impl Judgement {
-    /// One of which nothing else is to be said.
+    /// A judgement without further details.
     pub fn new(outcome: Outcome, step: Step, reason: impl Into<Option<String>>) -> Self {
         Self {
             outcome,
@@ -89,12 +89,12 @@ impl Judgement {
         }
     }
 
-    /// Whether its place failed, not the work: another dispatch may do it.
+    /// Whether its place failed, not the work: another dispatch may succeed.
     pub fn is_away(&self) -> bool {
         self.failure.is_some_and(Failure::is_away)
     }
 
-    /// Whether nothing is known of the task.
+    /// Whether it says nothing about the task.
     pub fn is_nobodys(&self) -> bool {
         self.failure.is_some_and(Failure::is_nobodys)
     }
@@ -115,7 +115,7 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
         SessionKind::Spec | SessionKind::Plan => wrote(facts),
         SessionKind::Build => built(sigils),
         SessionKind::Review => reviewed(sigils, facts),
-        // That nothing is to be merged is an answer too.
+        // An answer that merges nothing is an answer too.
         SessionKind::Distill => Judgement::new(Outcome::Done, Step::Landed, None),
         _ => worked(sigils, facts),
     };
@@ -123,7 +123,7 @@ pub fn session(kind: SessionKind, ended: &Ended, sigils: &Sigils, facts: Attempt
     judgement
 }
 
-/// What an empty turn means for its session, which is judged as `judgement` without that.
+/// The judgement of a session with an empty turn; `judgement` ignores the emptiness.
 pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> Judgement {
     match meaning {
         Meaning::Outage => {
@@ -152,7 +152,8 @@ pub fn empty_turn(kind: SessionKind, meaning: Meaning, judgement: Judgement) -> 
     }
 }
 
-/// An attempt that its agent takes for done and that adds `bulk` is sent back: what it leaves then is not new to the next one.
+/// Sends back an attempt that its agent considers done and that adds `bulk`; files in the next attempt are no
+/// longer new to it.
 pub fn bulky(kind: SessionKind, bulk: &[String], judgement: Judgement) -> Judgement {
     if kind != SessionKind::Work || judgement.outcome != Outcome::Done || bulk.is_empty() {
         return judgement;
@@ -167,7 +168,7 @@ pub fn bulky(kind: SessionKind, bulk: &[String], judgement: Judgement) -> Judgem
 /// Why an empty turn says nothing.
 const EMPTY: &str = "the agent ended its turn without a word, a tool call or a change";
 
-/// What is odd about an attempt that its agent takes for done, in words, if anything is.
+/// A suspicion, in words, about an attempt that its agent considers done.
 pub fn doubt(calls: u32, failed: u32, facts: AttemptFacts) -> Option<String> {
     let all = match calls {
         1 => "its only tool call".to_owned(),
@@ -177,7 +178,7 @@ pub fn doubt(calls: u32, failed: u32, facts: AttemptFacts) -> Option<String> {
         .then(|| format!("it said done, but {all} failed and nothing changed"))
 }
 
-/// What follows an attempt that its agent takes for done.
+/// The step after an attempt that its agent considers done.
 fn done(facts: AttemptFacts) -> Judgement {
     if facts.needs_push && !facts.pushed {
         return Judgement::failed(Failure::NotPushed, Step::Retry, "the work could not be pushed");
@@ -209,7 +210,8 @@ fn built(sigils: &Sigils) -> Judgement {
     }
 }
 
-/// A review may also have corrected something itself: that is judged and lands like other work (SPEC 5).
+/// A review may also have corrected something itself: its corrections are verified and land like other work
+/// (SPEC 5).
 fn reviewed(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
     let verdict = sigils.verdict(SessionKind::Review);
     if !matches!(verdict, Verdict::ReviewPass | Verdict::ReviewChanges) {
@@ -232,7 +234,7 @@ fn worked(sigils: &Sigils, facts: AttemptFacts) -> Judgement {
         Verdict::Done => done(facts),
         Verdict::Split => Judgement::new(Outcome::Split, Step::Split, None),
         Verdict::Failed => {
-            // What is needed first, only a person can bring.
+            // Only a person can bring the missing prerequisite.
             let is_blocked = sigils.difficulty == Some(Difficulty::Blocked);
             let (failure, step) = match is_blocked {
                 true => (Failure::Blocked, Step::Ask),
@@ -360,25 +362,26 @@ fn limit_in_words(limit: SessionLimit) -> &'static str {
     }
 }
 
-/// The next attempt sees so much of a conflict. Characters.
+/// Longest part of a conflict in the next attempt's prompt. Characters.
 const MAX_HUNK_CHARS: usize = 4_000;
 /// So many protected paths are named.
 const NAMED_PATHS: usize = 20;
-/// Attempts to push or to decide before a person is asked.
+/// Tries to push or to decide before a person is asked.
 pub const MAX_INTEGRATION_TRIES: i32 = 20;
 /// The same while the server is away: fifty minutes, as long as sessions wait for it (five times ten).
 pub const MAX_AWAY_TRIES: i32 = 60;
-/// The same while the repository lets a worker not in, or is gone: three minutes, in which any worker of the pool asks.
+/// The same while the repository refuses workers, or is gone: three minutes, in which any worker of the pool
+/// tries.
 pub const MAX_REFUSED_TRIES: i32 = 12;
 
-/// Facts about the integration that a report belongs to.
+/// Facts on the integration of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IntegrationFacts {
-    /// Dispatches for it so far, this one too, but for those that could not get at the repository.
+    /// Its dispatches so far, including this one, without those that could not reach the repository.
     pub tries: i32,
-    /// Dispatches in a row, before this one, that could not.
+    /// Earlier dispatches in a row that could not.
     pub away: i32,
-    /// One of them was allowed to push.
+    /// Whether one of them was allowed to push.
     pub is_decided: bool,
 }
 
@@ -401,7 +404,7 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             let reason = reason.trim_end_matches([':', '\n']);
             Judgement::failed(Failure::Conflict, Step::Retry, reason)
         }
-        // What was decided is finished as it is, by anyone.
+        // A decided integration is finished as it is, by any worker.
         IntegrationEnd::Rewritten { .. } if is_decided && tries < MAX_INTEGRATION_TRIES => Judgement::failed(
             Failure::Protocol,
             Step::Repeat,
@@ -455,7 +458,7 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
     }
 }
 
-/// The first of some paths, and how many more there are.
+/// The first of some paths, and the number of the others.
 fn named(paths: &[String]) -> String {
     let shown = paths
         .iter()
@@ -469,7 +472,7 @@ fn named(paths: &[String]) -> String {
     }
 }
 
-/// Judges the report of a dispatch that changed a branch without an agent.
+/// Judges the report of a branch operation without an agent.
 pub fn operation(end: &IntegrationEnd) -> Judgement {
     match end {
         IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } => {
@@ -500,7 +503,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
                 Step::Repeat => Step::Retry,
                 step => step,
             };
-            // The server, or what this worker lacks: the next one may do it.
+            // The server, or a tool that this worker lacks: the next one may succeed.
             let failure = match end {
                 IntegrationEnd::Failed { .. } => Some(Failure::Away),
                 _ => judged.failure,
@@ -514,7 +517,7 @@ pub fn operation(end: &IntegrationEnd) -> Judgement {
     }
 }
 
-/// Judges the report of a dispatch that tried the gate on a base commit.
+/// Judges the report of a gate check on a base commit.
 pub fn check(end: &IntegrationEnd) -> Judgement {
     match end {
         IntegrationEnd::Checked => Judgement::new(Outcome::Passed, Step::Landed, None),
@@ -523,7 +526,7 @@ pub fn check(end: &IntegrationEnd) -> Judgement {
             Step::Ask,
             format!("`{command}` failed on the base commit:\n{output}"),
         ),
-        // The repository, or what this worker lacks: later or elsewhere it can be tried.
+        // The repository, or a tool that this worker lacks: a later or another one may succeed.
         IntegrationEnd::Failed { message, .. } => Judgement {
             outcome: Outcome::Error,
             ..Judgement::failed(Failure::Away, Step::Retry, message)

@@ -1,4 +1,4 @@
-//! Rarity of words in a memory, and the fielded BM25 over it.
+//! Rarity of words in a memory, and a fielded BM25.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,19 +6,19 @@ use super::doc::Analysed;
 use super::key::{Part, Scope};
 use super::words::Word;
 
-/// A memory smaller than this counts as so large: in a few entries every word looks rare.
+/// Smallest assumed size of a memory: in a few entries every word looks rare.
 const LEAST_ENTRIES: f64 = 200.0;
 /// Saturation of repeated words.
 pub(super) const K1: f64 = 1.2;
 
-/// What is known of a memory as a whole: sizes, and in how many entries the asked words stand.
+/// Statistics of a whole memory: sizes, and the number of entries with each queried word.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// Entries.
     pub entries: i64,
     /// Words in all titles, bodies, paths and tags.
     pub words: [i64; 4],
-    /// Entries by key; a key that is missing stands in none that was counted.
+    /// Entries by key; a missing key is in no counted entry.
     pub frequency: HashMap<i64, i64>,
 }
 
@@ -27,7 +27,7 @@ impl Stats {
         self.frequency.get(&scope.key(part, word)).copied().unwrap_or(0)
     }
 
-    /// The weight of a word that stands in so many entries.
+    /// The weight of a word in so many entries.
     pub(super) fn rarity(&self, entries: i64) -> f64 {
         let (all, with) = ((self.entries as f64).max(LEAST_ENTRIES), entries as f64);
         (1.0 + (all - with + 0.5).max(0.5) / (with + 0.5)).ln()
@@ -47,7 +47,7 @@ pub(super) enum Field {
     Tags,
 }
 
-/// How much a field counts and how much its length takes away.
+/// The weight of a field, and the effect of its length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weighing {
     pub field: Field,
@@ -73,14 +73,14 @@ pub(super) const ALL_FIELDS: [Weighing; 4] = [
 /// Where a change was.
 pub(super) const PLACE_FIELDS: [Weighing; 1] = [weighing(Field::Place, 1.0, 0.6)];
 
-/// Weighted words, to be looked up once for each word of an entry. Most words of an entry are none of them.
+/// Weighted words with a fast look-up for each word of an entry. Most words of an entry are none of them.
 #[derive(Debug, Clone)]
 pub(super) struct Terms {
     /// In order.
     words: Vec<Word>,
     /// Weight and rarity of each.
     pub(super) gains: Vec<f64>,
-    /// A bit for each by its last bits: what has none of them isn't looked up.
+    /// A bit for each by its last bits; a word without its bit is not looked up.
     seen: [u64; 16],
 }
 
@@ -133,7 +133,7 @@ pub(super) fn bm25(terms: &Terms, stats: &Stats, doc: &Analysed, fields: &[Weigh
             found[at] += weight / length;
         }
     }
-    // In a fixed order: sums of floats depend on it, and the same question shall have the same answer.
+    // In a fixed order: sums of floats depend on it, and the same question must have the same answer.
     let found = terms.gains.iter().zip(found).filter(|(_, times)| *times > 0.0);
     found
         .map(|(gain, times)| gain * times * (K1 + 1.0) / (K1 + times))

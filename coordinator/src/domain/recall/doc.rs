@@ -1,4 +1,4 @@
-//! A remembered text, analysed once when it is stored.
+//! A text of the memory, analysed once when it is stored.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ fn distinct<T: Ord>(words: Vec<T>) -> Vec<T> {
 }
 
 impl Analysed {
-    /// Every key under which the index finds it.
+    /// All keys of the index that find it.
     pub fn keys(&self, scope: Scope) -> Vec<i64> {
         let of = |part, words: Vec<Word>| words.into_iter().map(move |word| scope.key(part, word));
         let mut keys: Vec<i64> = of(Part::Word, self.all_words().collect())
@@ -97,7 +97,7 @@ impl Analysed {
             .copied()
     }
 
-    /// Names that it holds or whose files it touched.
+    /// Names in it or of its files.
     pub(super) fn all_names(&self) -> impl Iterator<Item = Word> {
         [&self.names, &self.stems].into_iter().flatten().copied()
     }
@@ -123,7 +123,7 @@ impl Analysed {
 /// A candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Doc {
-    /// The entry: of a learning, of a knowledge entry, or of the dispatch that a journal entry belongs to.
+    /// The id of a learning or a knowledge entry, or of a journal entry's dispatch.
     pub entry: Uuid,
     /// When it was learned.
     pub created_at: OffsetDateTime,

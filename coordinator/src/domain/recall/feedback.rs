@@ -1,5 +1,4 @@
-//! What the first hits have in common: the files that they touched. Entries about the same files help as well, whatever
-//! their words.
+//! Uses the common files of the first hits: entries about the same files help as well, whatever their words.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,14 +12,14 @@ use super::words::Word;
 
 /// First hits that are looked at.
 const HITS: usize = 10;
-/// A file of more than this share of all entries says nothing, unless it is of at most [`FEW`].
+/// A file in more than this share of all entries says nothing, unless at most [`FEW`] have it.
 const COMMON: f64 = 0.1;
 const FEW: i64 = 5;
 /// Files that ask for further candidates.
 const ASKED_FILES: usize = 30;
-/// After so many days a first hit has lost half of its freshness.
+/// Age at which a first hit has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 450.0;
-/// What freshness can change about a first hit.
+/// Largest effect of freshness on a first hit.
 const FRESHNESS: f64 = 0.3;
 
 /// The files and folders of the first hits.
@@ -28,12 +27,12 @@ const FRESHNESS: f64 = 0.3;
 pub struct FileWeights {
     pub(super) files: BTreeMap<i64, f64>,
     pub(super) folders: BTreeMap<Word, f64>,
-    /// What each first hit gave, by entry, so that it isn't confirmed by itself.
+    /// The contribution of each first hit, so that it does not confirm itself.
     pub(super) own: HashMap<uuid::Uuid, f64>,
 }
 
 impl FileWeights {
-    /// The files that ask for further candidates.
+    /// The files that bring further candidates.
     pub fn wanted(&self) -> Vec<Lookup> {
         let mut files: Vec<Lookup> = self
             .files
@@ -48,7 +47,7 @@ impl FileWeights {
         files
     }
 
-    /// How much of the first hits' files an entry shares, itself not counted.
+    /// An entry's share of the first hits' files, without its own contribution.
     pub(super) fn shared_files(&self, doc: &Doc) -> f64 {
         let size = (doc.words.files.len().max(1) as f64).sqrt();
         let sum: f64 = doc
@@ -73,7 +72,7 @@ impl FileWeights {
     }
 }
 
-/// How fresh an entry is at `now`: 1 new, 1/2 after `half_life_days`.
+/// An entry's freshness at `now`: 1 when new, 1/2 after `half_life_days`.
 pub(super) fn freshness(now: OffsetDateTime, created_at: OffsetDateTime, half_life_days: f64) -> f64 {
     let days = (now - created_at).as_seconds_f64().max(0.0) / 86_400.0;
     (-days / half_life_days).exp2()
@@ -88,7 +87,7 @@ pub(super) fn rarities(query: &Query, scope: Scope, stats: &Stats) -> HashMap<Wo
         .collect()
 }
 
-/// The best candidates by words alone, and a little by freshness.
+/// The best candidates by words, and a little by freshness.
 #[derive(Debug, Clone)]
 pub struct FirstHits<'a> {
     /// With freshness, without it, and whose.
@@ -129,7 +128,7 @@ impl FirstHits<'_> {
             .flat_map(|(_, _, doc)| doc.words.files.iter().copied())
     }
 
-    /// What they share. `entries` says in how many entries each file stands; one that is missing stands in one.
+    /// Their common files. `entries` has the number of entries of each file; a missing file has one.
     pub fn weigh(&self, stats: &Stats, entries: &HashMap<i64, i64>) -> FileWeights {
         let mut weights = FileWeights::default();
         let rarest = stats.rarity(1);

@@ -1,18 +1,19 @@
-//! Below which confidence nothing is shown.
+//! The confidence below which nothing is shown.
 //!
-//! How well an answer has to fit depends on the memory: on its size, on how long its texts are and how much they repeat
-//! each other. So the memory is asked about its own entries, each among those that are older: tasks like the ones it
-//! came from. What 93 of 100 of them reach is its floor.
+//! How well an answer must fit depends on the memory: on its size, the length of its texts and their
+//! repetitions. So the memory is queried with its own entries, each among older ones: they resemble the tasks
+//! that they came from. The confidence that 93 of 100 of them reach is its floor.
 
 /// A memory smaller than this is not calibrated.
 pub const CALIBRATION_DOCS: i64 = 100;
-/// From so many entries on, the calibrated floor holds alone.
+/// Size from which the calibrated floor holds alone.
 const TRUSTED_DOCS: i64 = 500;
 /// Share of its own entries that a memory may leave unanswered.
 pub const UNANSWERED: f64 = 0.065;
 /// The floor of a small memory: one of the title's words, and something more.
 const SMALL: f64 = 3.5;
-/// What is enough in any memory, however much its entries repeat each other: one of 19 histories asks for more.
+/// Enough confidence in any memory, however much its entries repeat each other: one of 19 histories asks for
+/// more.
 const ENOUGH: f64 = 9.0;
 
 /// A floor of one memory.
@@ -20,7 +21,7 @@ const ENOUGH: f64 = 9.0;
 pub struct Floor(f64);
 
 impl Floor {
-    /// The floor of a memory of so many entries that was calibrated to `calibrated`, if it was.
+    /// The floor of a memory with so many entries, and its calibration, if any.
     pub fn of(entries: i64, calibrated: Option<f64>) -> Self {
         let Some(calibrated) = calibrated else {
             return Self(SMALL);
@@ -39,7 +40,7 @@ impl Floor {
     }
 }
 
-/// How much of what a memory of so many entries was calibrated to holds: 0 to 1.
+/// Weight of the calibration of a memory with so many entries: 0 to 1.
 pub(super) fn trust(entries: i64) -> f64 {
     let span = (TRUSTED_DOCS - CALIBRATION_DOCS) as f64;
     ((entries - CALIBRATION_DOCS) as f64 / span).clamp(0.0, 1.0)

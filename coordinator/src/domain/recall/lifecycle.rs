@@ -1,4 +1,4 @@
-//! How large a memory may grow, what of it was hidden comes back, and when learnings that say nearly the same are merged (SPEC 6.7).
+//! Bounds of a memory, restoring hidden entries, and merging learnings that say nearly the same (SPEC 6.7).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 /// Days after which an entry whose files are gone is hidden (SPEC 6.7).
 pub const STALE_DAYS: f64 = 30.0;
-/// A tag is rare as long as so many of a repository's learnings don't have it: one in ten has it at most.
+/// A tag is rare when at most one in so many of a repository's learnings has it.
 const RARE: i64 = 10;
-/// In a small memory a tag of so many times the bound is rare all the same.
+/// In a small memory, a tag with up to so many times the bound is rare too.
 const SMALL: i64 = 3;
 /// Learnings that one session merges.
 pub const MOST_MERGED: usize = 40;
-/// What their texts may take in its prompt. Characters.
+/// Most characters of their texts in a prompt.
 pub const MOST_MERGED_CHARS: usize = 40_000;
-/// Sessions that may begin in 24 hours, whatever they cost: some agents don't say.
+/// Sessions that may start in 24 hours, whatever their cost: some agents report none.
 pub const SESSIONS_A_DAY: i64 = 20;
 
 /// The bounds of each repository's memory.
@@ -24,18 +24,18 @@ pub struct Bounds {
     pub learnings: i64,
     /// Knowledge entries that are live at once.
     pub knowledge: i64,
-    /// Days after which what no attempt was shown is hidden; 0 is never.
+    /// Days without use after which an entry is hidden; 0 is never.
     pub unused_days: f64,
     /// When learnings are merged; `None` is never.
     pub distill: Option<Distill>,
 }
 
-/// When learnings are merged, and what that may cost.
+/// When learnings are merged, and at what cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distill {
-    /// More learnings than this that share a rare tag are merged.
+    /// More learnings than this with a common rare tag are merged.
     pub above: i64,
-    /// What all such sessions may cost in 24 hours. USD.
+    /// Cost of all such sessions in 24 hours. USD.
     pub usd_a_day: f64,
 }
 
@@ -60,18 +60,18 @@ impl Default for Distill {
     }
 }
 
-/// Why an entry is hidden, where no person hid it.
+/// Why an entry is hidden, unless a person hid it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Because {
     /// No attempt was shown it for long.
     Unused,
-    /// Its repository has more than it may, and others weigh more or were used later.
+    /// Its repository exceeds its bound, and others weigh more or were used later.
     Full,
     /// Its files are gone, and did not come back.
     Stale,
-    /// What came from its attempt was taken back.
+    /// Its attempt was revoked.
     Revoked,
-    /// What had taken its place was purged.
+    /// Its replacement was purged.
     Purged,
 }
 
@@ -95,7 +95,7 @@ impl Because {
     }
 }
 
-/// What is known of an entry that somebody wants back.
+/// Facts on an entry that somebody wants to restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hidden {
     /// Whether it is hidden at all.
@@ -104,7 +104,7 @@ pub struct Hidden {
     pub because: Option<Because>,
     /// Whether another has its place.
     pub is_replaced: bool,
-    /// Whether it is a file of the repository that has no file any more.
+    /// Whether it belongs to a file of the repository that no longer exists.
     pub lost_its_file: bool,
 }
 
@@ -118,7 +118,7 @@ pub enum Stays {
     LostItsFile,
 }
 
-/// Whether an entry comes back; one that isn't hidden is there already.
+/// Whether an entry comes back; a visible one is already there.
 ///
 /// # Errors
 /// When it was hidden for good.

@@ -1,4 +1,4 @@
-//! What memory is worth: attempts that had it against those that were held out.
+//! The benefit of memory: attempts that had it against held-out ones.
 
 /// 95 % of a normal distribution lie within so many standard deviations.
 const Z: f64 = 1.96;

@@ -1,5 +1,5 @@
-//! What an outside model says of how near entries are to a question, as one more view of the best hits. A vector is near to something
-//! always: what that means for the confidence in an answer, each memory has to show first ([`super::Nearness`]).
+//! Ranks the best hits by vectors of an embedding model as well. Every vector has near neighbours, so each
+//! memory must first show what their distance means for confidence ([`super::Nearness`]).
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use super::rank::{RESTS_ON, Ranking};
 
 /// Hits that are looked at again.
 pub const LOOKED_AT: usize = 60;
-/// What the nearest of them gains over the farthest: as much as half of the words.
+/// Largest gain by nearness: as much as half of the words.
 const WEIGHT: f64 = 0.5;
-/// The same of the one whose file's entries are the nearest.
+/// The same for the nearest file's entries.
 const FILE_WEIGHT: f64 = 0.5;
-/// A file of few entries is taken for the mean of all: it has so many more of these.
+/// Number of entries of the overall mean that a file is mixed with.
 const UNSURE: f64 = 3.0;
 
 impl Ranking {
@@ -23,9 +23,10 @@ impl Ranking {
         self.hits.iter().take(LOOKED_AT).map(|hit| hit.entry)
     }
 
-    /// The same with the best hits in the order that their vectors give as well, their own and those of their files; `docs` has the
-    /// hits' files. One without a vector counts as the farthest. How near they are is seen from `centre`, the mean of the memory's vectors,
-    /// where it is known: else some entries are near to every question. That gained 0.004 of nDCG@5 in the mean of nine histories.
+    /// The same with the best hits ordered by their vectors too, and by those of their files; `docs` has the
+    /// hits' files. A hit without a vector counts as the farthest. Distances are measured from `centre`, the
+    /// mean of the memory's vectors, where it is known: otherwise some entries are near to every question.
+    /// That gained 0.004 of nDCG@5 in the mean of nine histories.
     #[must_use]
     pub fn with_meaning(
         mut self,
@@ -39,8 +40,8 @@ impl Ranking {
         self
     }
 
-    /// How near the nearest of the best hits is, since a single one is enough, and as many of the nearest as those are, whatever their
-    /// place, are in the mean: half of each.
+    /// The mean of two values: the nearness of the nearest best hit, since a single one is enough, and the
+    /// mean nearness of as many of the nearest.
     fn near(&self, question: &[f32], vectors: &HashMap<Uuid, Vec<f32>>) -> Option<f64> {
         let cosine = |entry| cosine(question, vectors.get(&entry)?);
         let cosines: Vec<Option<f64>> = self.nearest().map(cosine).collect();
@@ -100,7 +101,7 @@ impl Ranking {
     }
 }
 
-/// From 0, the farthest, to 1; `None` where all are as near.
+/// Scaled from 0, the farthest, to 1; `None` when all are equally near.
 fn spread(near: &[f64]) -> Option<Vec<f64>> {
     let most = near.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let least = near.iter().copied().fold(f64::INFINITY, f64::min);
@@ -108,7 +109,7 @@ fn spread(near: &[f64]) -> Option<Vec<f64>> {
     (most > least).then(|| near.iter().map(share).collect())
 }
 
-/// Of each entry how near the entries of one of its files are, the best file.
+/// For each entry, the nearness of the entries of its best file.
 fn of_files(near: &HashMap<Uuid, f64>, docs: &[&Doc]) -> HashMap<Uuid, f64> {
     let mean = near.values().sum::<f64>() / near.len().max(1) as f64;
     let mut files: HashMap<i64, (f64, f64)> = HashMap::new();
@@ -217,7 +218,7 @@ mod tests {
         };
         let docs = [doc(1, 7), doc(2, 8), doc(3, 8)];
         let docs: Vec<&Doc> = docs.iter().collect();
-        // The first two are as far from the question.
+        // The first two are equally far from the question.
         let vectors = HashMap::from([
             (Uuid::from_u128(1), vec![0.0, 1.0]),
             (Uuid::from_u128(2), vec![0.0, 1.0]),
@@ -230,7 +231,8 @@ mod tests {
 
     #[test]
     fn what_lies_in_the_middle_of_the_memory_is_near_to_nothing() {
-        // The first is the memory's centre, and nearer to the question than the second; seen from there it lies nowhere.
+        // The first is the memory's centre, and nearer to the question than the second; seen from there it
+        // has no direction.
         let centre = [0.8, 0.6];
         let vectors = HashMap::from([
             (Uuid::from_u128(1), centre.to_vec()),

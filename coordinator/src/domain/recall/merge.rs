@@ -1,10 +1,11 @@
-//! When one knowledge entry takes another's place (SPEC 6.5).
+//! Whether one knowledge entry replaces another (SPEC 6.5).
 
 use std::collections::BTreeSet;
 
 use ralph_shared::sigil::MOST_TAGS;
 
-/// Titles that are the same in any case, or one inside the other with more than half of the smaller set of tags shared.
+/// Whether the titles are the same in any case, or one is inside the other with more than half of the smaller
+/// set of tags shared.
 pub fn replaces(title: &str, tags: &[String], old_title: &str, old_tags: &[String]) -> bool {
     let (title, old_title) = (plain(title), plain(old_title));
     if title == old_title {
@@ -19,14 +20,15 @@ pub fn replaces(title: &str, tags: &[String], old_title: &str, old_tags: &[Strin
     inside && shared * 2 > tags.len().min(old_tags.len())
 }
 
-/// Whether two entries say the same: title and tags in any case, and the body but for blanks around it and its line ends.
+/// Whether two entries have the same content: title and tags in any case, and the body except for surrounding
+/// blanks and line ends.
 pub fn says_same(one: (&str, &[String], &str), other: (&str, &[String], &str)) -> bool {
     let body = |text: &str| text.trim().replace("\r\n", "\n");
     plain(one.0) == plain(other.0) && set(one.1) == set(other.1) && body(one.2) == body(other.2)
 }
 
-/// The new tags and those of the entries that are replaced, in their order, each once. Of more than [`MOST_TAGS`] the oldest go that
-/// aren't new.
+/// The new tags and those of replaced entries, in their order, each once. Of more than [`MOST_TAGS`], drops
+/// the oldest that are not new.
 pub fn merged_tags<'a>(old: impl Iterator<Item = &'a [String]>, new: &'a [String]) -> Vec<String> {
     let own: BTreeSet<String> = new.iter().map(|tag| tag.to_lowercase()).collect();
     let mut seen = BTreeSet::new();

@@ -1,20 +1,20 @@
-//! Which remembered entries help with a task, and whether any does (SPEC 6.5).
+//! Which memory entries help with a task, and whether any does (SPEC 6.5).
 //!
-//! Pure functions over analysed texts. The way of a recall, for each kind of entry by itself:
+//! Pure functions over analysed texts. The steps of a recall, for each kind of entry by itself:
 //!
 //! | step | what it does |
 //! | --- | --- |
-//! | [`words`] | texts become words as a reader of code sees them: identifiers and paths cut, stemmed, hashed |
-//! | [`Query`] | a task becomes weighted words; the rare ones ask the index for candidates |
-//! | [`candidates`] | the entries that have the most of these words, from the index alone |
-//! | [`first_hits`] | a fielded BM25 finds the files that the best candidates share, which ask for more candidates |
-//! | [`rank()`] | several views of each candidate are fused to one score, with a confidence in the whole answer |
-//! | [`Floor`] | below it nothing is shown; calibrated on the memory itself, so that it scales with it |
-//! | [`Ranking::with_meaning`] | where an outside model makes vectors, the best hits are ordered by these as well |
-//! | [`Nearness`] | what these mean in this memory, so that the floor can be asked of words and vectors together |
-//! | [`select()`] | weights by verified outcomes, near-duplicates and far followers dropped |
+//! | [`words`] | splits texts into words like a reader of code: identifiers and paths cut, stemmed, hashed |
+//! | [`Query`] | turns a task into weighted words; the rare ones ask the index for candidates |
+//! | [`candidates`] | chooses the entries with the most of these words, from the index alone |
+//! | [`first_hits`] | finds the common files of the best candidates by a fielded BM25, which bring more candidates |
+//! | [`rank()`] | fuses several views of each candidate to one score, with a confidence in the whole answer |
+//! | [`Floor`] | the confidence below which nothing is shown, calibrated on the memory itself |
+//! | [`Ranking::with_meaning`] | orders the best hits by vectors too, where a model makes them |
+//! | [`Nearness`] | the meaning of distances in this memory, so that the floor covers words and vectors |
+//! | [`select()`] | applies weights by verified outcomes, drops near-duplicates and far followers |
 //!
-//! Left to others: reading candidates (`crate::store::memory::index`), and laying them out (`crate::prompt`).
+//! Left to others: reading candidates (`crate::store::memory::index`), and rendering them (`crate::prompt`).
 
 pub mod lifecycle;
 pub mod words;

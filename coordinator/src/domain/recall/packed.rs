@@ -1,7 +1,8 @@
-//! An analysed text as one value: how many words each field has, then the words, 32 bits each, most significant byte first. The keys of
-//! files are two of them each.
+//! An analysed text as one value: the number of words of each field, then the words, 32 bits each, most
+//! significant byte first. A file's key has the size of two words.
 //!
-//! Eight lists of words in a row would cost more than the words themselves. Migrations write this form in SQL (`int4send`).
+//! Eight lists of words in a row would cost more than the words themselves. Migrations write this form in SQL
+//! (`int4send`).
 
 use super::doc::Analysed;
 use super::words::Word;
@@ -40,7 +41,7 @@ impl Analysed {
         all.flat_map(Word::to_be_bytes).collect()
     }
 
-    /// What was packed; `None` when the bytes aren't such a value.
+    /// Unpacks a value; `None` when the bytes are not such a value.
     pub fn unpack(packed: &[u8]) -> Option<Self> {
         let (words, rest) = packed.as_chunks::<4>();
         if !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Entries of the index, and which of them are worth reading: those that have the most of what is wanted.
+//! Postings of the index, and the choice of candidates: the entries with the most wanted keys.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ const MINUTE_BITS: u32 = 26;
 /// 2000-01-01, from which minutes are counted. Seconds since 1970.
 const EPOCH_S: i64 = 946_684_800;
 
-/// That a key stands in an entry: the entry's number in the index, and when it was learned, in one number. The later
+/// A key's occurrence in an entry: the entry's number in the index and its time, in one number. The later
 /// entry is the larger one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Posting(pub i64);
 
 impl Posting {
-    /// Of an entry that was learned then. `memory_posting` in the schema says the same.
+    /// For an entry of that time. `memory_posting` in the schema does the same.
     pub fn new(doc: i64, created_at: OffsetDateTime) -> Self {
         Self((doc << MINUTE_BITS) | minute(created_at))
     }
@@ -36,8 +36,8 @@ fn minute(at: OffsetDateTime) -> i64 {
     ((at.unix_timestamp() - EPOCH_S) / 60).clamp(0, (1 << MINUTE_BITS) - 1)
 }
 
-/// The entries that have the most of what is wanted, at most `most` of them; of those that have as much the newest. None that
-/// was learned in a later minute than `before`.
+/// The entries with the most wanted keys, at most `most`; of equal ones the newest. None from a later minute
+/// than `before`.
 pub fn candidates(
     postings: &HashMap<i64, Vec<Posting>>,
     wanted: &[Lookup],

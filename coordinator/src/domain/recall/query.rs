@@ -1,4 +1,4 @@
-//! A task becomes a question to the memory.
+//! Turns a task into a question to the memory.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use super::doc::{Analysed, pairs};
 use super::key::{Part, Scope};
 use super::words::{Word, names, words};
 
-/// A word of the title counts as so many of the description.
+/// Weight of a word of the title relative to the description.
 const TITLE_WEIGHT: f64 = 2.0;
-/// A word of what surrounds the task.
+/// Weight of a word of the task's context.
 const AROUND_WEIGHT: f64 = 0.5;
 /// Repetitions that count, in the title and elsewhere.
 const TITLE_REPEATS: usize = 2;
@@ -18,12 +18,12 @@ const TEXT_REPEATS: usize = 3;
 const TEXT_WORDS: usize = 120;
 /// Words of the surroundings that count.
 const AROUND_WORDS: usize = 80;
-/// What stands before a title's colon is its area unless it is longer. Characters.
+/// Longest area, the part of a title before its colon. Characters.
 const AREA_CHARS: usize = 40;
-/// Weight of the task's names when they ask for candidates.
+/// Weight of the task's names among wanted keys.
 const NAME_WEIGHT: f64 = 1.0;
 
-/// Index entries that one question may read: rare words first, until their entries are so many.
+/// Index entries that one question may read: rare words first, until the sum of their entries.
 pub const POSTINGS: i64 = 2_000;
 
 /// A question.
@@ -37,7 +37,7 @@ pub struct Query {
     pub(super) weights: BTreeMap<Word, f64>,
     /// Names, and the title's single words, which may be files' names.
     pub(super) names: Vec<Word>,
-    /// Words of the area that the title names.
+    /// Words of the title's area.
     pub(super) area: Vec<Word>,
 }
 
@@ -46,12 +46,13 @@ pub struct Query {
 pub struct Lookup {
     /// The key.
     pub key: i64,
-    /// What an entry that has it gains when candidates are chosen.
+    /// Gain of an entry with this key when candidates are chosen.
     pub weight: f64,
 }
 
 impl Query {
-    /// The question of a task: its title, its description, and what surrounds it (parent, feature, paths, last failures).
+    /// The question of a task: its title, its description, and its context (parent, feature, paths, last
+    /// failures).
     pub fn new(title: &str, description: &str, around: &str) -> Self {
         let text = words(description).into_iter().take(TEXT_WORDS).collect();
         let names = names(&format!("{title}\n{description}"));
@@ -61,7 +62,7 @@ impl Query {
         }
     }
 
-    /// The question that an entry would have been as a task, for calibration.
+    /// The question that an entry would be as a task, for calibration.
     pub fn of_entry(entry: &Analysed) -> Self {
         let text = entry.body.iter().copied().take(TEXT_WORDS).collect();
         Self::of_words(entry.title.clone(), text, &[], entry.names.clone())
@@ -96,14 +97,15 @@ impl Query {
         self.weights.is_empty()
     }
 
-    /// Every key whose frequency has to be known, with the word.
+    /// Every key whose frequency is needed, with the word.
     pub fn lookups(&self, scope: Scope) -> impl Iterator<Item = i64> {
         let words = self.weights.keys().map(move |word| scope.key(Part::Word, *word));
         let names = self.names.iter().map(move |name| scope.key(Part::Name, *name));
         words.chain(names)
     }
 
-    /// The keys that ask for candidates: rare and heavy ones first, until their entries are [`POSTINGS`].
+    /// The keys that bring candidates: rare and heavy ones first, until the sum of their entries is
+    /// [`POSTINGS`].
     pub fn wanted(&self, scope: Scope, stats: &Stats) -> Vec<Lookup> {
         let words = self.weights.iter().map(|(word, weight)| {
             let entries = stats.entries_with(scope, Part::Word, *word);
@@ -145,7 +147,7 @@ impl Query {
     }
 }
 
-/// The words of what a title names first, each once: `cli: …`, `fix(parser): …`, `[docs] …`.
+/// The words of a title's area, each once: `cli: …`, `fix(parser): …`, `[docs] …`.
 fn area(title: &str) -> Vec<Word> {
     let title = title.trim();
     let cut = match title.strip_prefix('[') {

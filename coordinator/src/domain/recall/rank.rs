@@ -1,4 +1,4 @@
-//! Several views of each candidate, fused to one score; and how much the answer as a whole is to be trusted.
+//! Fuses several views of each candidate to one score, and computes the confidence in the whole answer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,13 +12,13 @@ use super::key::{Part, Scope};
 use super::query::{Query, counts};
 use super::words::Word;
 
-/// Hits on which the confidence in an answer rests.
+/// Hits that determine the confidence in an answer.
 pub(super) const RESTS_ON: usize = 5;
-/// A name of a single word, which is a word as well, counts as so much of one of several.
+/// Weight of a single-word name, which is a word as well, relative to a longer one.
 const SINGLE_NAME: f64 = 0.5;
-/// After so many days a candidate has lost half of its freshness.
+/// Age at which a candidate has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 1200.0;
-/// How much the length of what is told of a file takes away.
+/// Effect of the length of texts on a file's score.
 const BY_LENGTH: f64 = 0.75;
 
 type Pair = (Word, Word);
@@ -63,7 +63,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Weights by a listwise regression over 19 histories; it holds for each of them when it is left out.
+    /// Weights from a listwise regression over 19 histories; they hold for each of them when it is left out.
     fn fused(&self) -> f64 {
         self.lasting() + 1.1 * self.freshness
     }
@@ -100,19 +100,19 @@ pub struct Hit {
 pub struct Ranking {
     /// Best first.
     pub hits: Vec<Hit>,
-    /// How well the best hits answer: to be compared with a [`super::Floor`].
+    /// How well the best hits answer, to be compared with a [`super::Floor`].
     pub confidence: f64,
-    /// How near vectors of the best hits are to the question's, a cosine from -1 to 1; `None` where they have none.
+    /// Nearness of the best hits' vectors to the question's, a cosine from -1 to 1; `None` without vectors.
     pub near: Option<f64>,
 }
 
-/// A question with what is known of its words, to be held against candidates.
+/// A question with the rarity of its words, to be compared with candidates.
 struct Asked<'a> {
     query: &'a Query,
     scope: Scope,
     stats: &'a Stats,
     rarity: HashMap<Word, f64>,
-    /// Rarity of a word that is nowhere.
+    /// Rarity of a word in no entry.
     rarest: f64,
     pairs: BTreeSet<Pair>,
     /// Rarity of its names.
@@ -140,7 +140,7 @@ impl<'a> Asked<'a> {
         self.rarity.get(word).copied().unwrap_or(0.0)
     }
 
-    /// The words of an entry, where rare ones count as much as `rarity` says.
+    /// The words of an entry, weighted by `rarity`.
     fn words(&self, docs: &[&Doc], rarity: &HashMap<Word, f64>) -> Vec<f64> {
         let terms = Terms::new(&self.query.weights, rarity);
         let words = docs
@@ -160,7 +160,7 @@ impl<'a> Asked<'a> {
 
     /// Its words and pairs in the paths of entries.
     fn places(&self, docs: &[&Doc]) -> Vec<f64> {
-        // A path is short: a word that the question repeats isn't said more often there.
+        // A path is short: a word that the question repeats does not repeat there.
         let once = self
             .query
             .weights
@@ -181,7 +181,7 @@ impl<'a> Asked<'a> {
         rare.sum()
     }
 
-    /// Its names that an entry has. One of a single word counts `single`.
+    /// Its names in an entry. A single-word name counts `single`.
     fn shared_names(&self, doc: &Doc, single: f64) -> f64 {
         let has: BTreeSet<Word> = doc.words.all_names().collect();
         let shared = has.iter().filter_map(|name| {
@@ -195,7 +195,7 @@ impl<'a> Asked<'a> {
         shared.sum()
     }
 
-    /// Share of the title's area that an entry's paths have.
+    /// Share of the title's area in an entry's paths.
     fn in_area(&self, doc: &Doc) -> f64 {
         let area = || self.query.area.iter();
         let all: f64 = area().map(|word| self.rare(word)).sum();
@@ -207,7 +207,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What an answer rests on whose best hits are `top`, the first of which is `first`; `paired` says what pairs each candidate shares.
+    /// Evidence of an answer with the best hits `top`, whose first is `first`; `paired` has the shared pairs
+    /// of each candidate.
     fn evidence(&self, docs: &[&Doc], top: &[usize], first: &Parts, paired: &[f64]) -> Evidence {
         let title: BTreeMap<Word, f64> = counts(&self.query.title)
             .into_iter()
@@ -226,7 +227,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The question's weight, and how much of it the memory has never seen.
+    /// The question's weight, and the part of it that the memory has never seen.
     fn weight(&self) -> (f64, f64) {
         let weights = self.query.weights.iter();
         let weights = weights.map(|(word, weight)| (word, weight * self.rare(word)));
@@ -310,7 +311,7 @@ pub fn rank(
     }
 }
 
-/// Share of each entry's title that the question says. Words that few of the candidates' titles have count more.
+/// Share of each entry's title in the question. Words in few of the candidates' titles count more.
 fn titles_said(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let titles: Vec<BTreeSet<Word>> = docs
         .iter()
@@ -333,8 +334,8 @@ fn titles_said(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     titles.iter().map(said).collect()
 }
 
-/// How many of the other candidates share each one's files: the sum of the files' cosines. Those with the best words count by far the
-/// most.
+/// Kinship by files: the sum of the cosines between each candidate's files and the others'. Candidates with
+/// the best words count by far the most.
 fn kin(docs: &[&Doc], words: &[f64], best: f64) -> Vec<f64> {
     let size = |doc: &Doc| (doc.words.files.len().max(1) as f64).sqrt();
     let weights: Vec<f64> = words.iter().map(|score| (score / best).powi(4)).collect();
@@ -352,17 +353,17 @@ fn kin(docs: &[&Doc], words: &[f64], best: f64) -> Vec<f64> {
     docs.iter().zip(&weights).map(of).collect()
 }
 
-/// What the candidates say of a file.
+/// All candidates' words on a file.
 #[derive(Debug, Clone)]
 struct FileEvidence {
-    /// In how many of their texts each asked word stands.
+    /// Number of their texts with each queried word.
     said: Vec<f64>,
     /// Words of these texts.
     length: f64,
 }
 
-/// The question's words in what all candidates say of each one's files, the best file: together they tell what it is about, even if
-/// each of them says little.
+/// The question's words in all candidates' texts on an entry's best file: together they describe the file,
+/// even if each says little.
 fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let alike = query.weights.keys().map(|word| (*word, 1.0)).collect();
     let terms = Terms::new(&query.weights, &alike);
@@ -386,7 +387,7 @@ fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     }
     let all = files.len() as f64;
     let mean = files.values().map(|told| told.length).sum::<f64>() / all.max(1.0);
-    // A word that is said of few of these files tells them apart.
+    // A word on few of these files distinguishes them.
     let gain = |(at, gain): (usize, &f64)| {
         let known = files.values().filter(|told| told.said[at] > 0.0).count() as f64;
         gain * (1.0 + (all - known + 0.5) / (known + 0.5)).ln()
@@ -409,28 +410,29 @@ fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     docs.iter().map(best).collect()
 }
 
-/// What an answer rests on: a single entry is enough, however little the others fit.
+/// Evidence of an answer: a single entry is enough, however little the others fit.
 #[derive(Debug, Clone, Copy)]
 struct Evidence {
     /// The best candidate's score by words.
     best: f64,
-    /// The question's weight: a long one finds something more easily.
+    /// The question's weight: a long question finds something more easily.
     asked: f64,
-    /// Share of it that the memory has never seen.
+    /// The share of it that the memory has never seen.
     unknown: f64,
-    /// Share of the title that one of the best hits covers.
+    /// The share of the title that one of the best hits covers.
     title: f64,
     /// Pairs of words that one of the best hits shares with the question.
     pairs: f64,
-    /// How much the first hit is the best in every view. Not how fresh it is: a memory that rests keeps its answers.
+    /// How far the first hit is the best in every view. Freshness is left out: a memory without changes keeps
+    /// its answers.
     first: f64,
     /// Rarity of a word that is nowhere.
     rarest: f64,
 }
 
 impl Evidence {
-    /// Weights by logistic regression over histories that were each left out once. Only differences count: what is
-    /// enough depends on the memory, see [`super::Floor`].
+    /// Weights from a logistic regression over histories, each left out once. Only differences count: the
+    /// required confidence depends on the memory ([`super::Floor`]).
     fn confidence(&self) -> f64 {
         1.6 * (self.best.max(1e-9) / self.asked.max(1e-9).sqrt()).ln() + 2.5 * self.title - 4.0 * self.unknown
             + 0.65 * self.pairs / self.rarest
@@ -438,7 +440,7 @@ impl Evidence {
     }
 }
 
-/// Share of the weighted words that an entry has.
+/// Share of the weighted words in an entry.
 fn covered(weights: &BTreeMap<Word, f64>, rarity: &HashMap<Word, f64>, doc: &Doc) -> f64 {
     let has: BTreeSet<Word> = doc.words.all_words().collect();
     let weight = |word: &Word, weight: &f64| weight * rarity.get(word).copied().unwrap_or(0.0);

@@ -1,4 +1,5 @@
-//! The last choice among ranked entries: what verified outcomes say, no two of the same, nothing far behind the best.
+//! The final choice among ranked entries: weights by verified outcomes, no duplicates, nothing far behind the
+//! best.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +8,12 @@ use uuid::Uuid;
 use super::rank::Hit;
 use super::words::{Word, words};
 
-/// An entry is shown if it reaches so much of the best one's score.
+/// Least share of the best score of a shown entry.
 const FAR: f64 = 0.45;
-/// Of two entries that share more than this part of their words, one is shown (SPEC 6.5).
+/// Of two entries with more than this share of common words, one is shown (SPEC 6.5).
 const NEAR: f64 = 0.8;
 
-/// What the last choice has to know of a hit.
+/// Facts on a hit for the final choice.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub struct Entry {
@@ -33,9 +34,9 @@ pub struct Entry {
 pub enum Dropped {
     /// The answer as a whole is below the memory's floor.
     BelowFloor,
-    /// Far behind the best one, or weighed down by failures of those who were shown it.
+    /// Far behind the best one, or weighed down by failed attempts that were shown it.
     FarBehind,
-    /// One that people gave says the same, or a newer one of the same trust.
+    /// A person's entry has the same content, or a newer one of the same trust.
     Duplicate,
     /// There are better ones.
     Enough,
@@ -53,7 +54,7 @@ impl Dropped {
     }
 }
 
-/// A shown entry: which of the given ones, and the score that counted.
+/// A shown entry: its index among the given ones, and its final score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Chosen {
     /// Its index.
@@ -62,7 +63,7 @@ pub struct Chosen {
     pub score: f64,
 }
 
-/// Chooses at most `limit` entries, best first, and says why not the others.
+/// Chooses at most `limit` entries, best first, and says why others are not shown.
 pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Dropped)>) {
     let best = entries.iter().map(|entry| entry.hit.score).fold(0.0, f64::max);
     let mut ranked: Vec<Chosen> = entries
@@ -93,7 +94,7 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
         if one.score < best * FAR {
             dropped.push((one.index, Dropped::FarBehind));
         } else if let Some(at) = same {
-            // What people gave, then the newest, takes the place of the one that ranked first.
+            // A person's entry, then the newest, replaces the one that ranked first.
             let other = chosen[at].index;
             if (entry.trusted, entry.id) > (entries[other].trusted, entries[other].id) {
                 chosen[at].index = one.index;
@@ -110,7 +111,8 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
     (chosen, dropped)
 }
 
-/// Of texts in the order in which they would be shown, why not: at most `most` are, and none that is like one before it.
+/// For texts in their order of display, why each is not shown: at most `most` are, and none that resembles an
+/// earlier one.
 pub fn unlike<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Vec<Option<Dropped>> {
     let mut shown: Vec<BTreeSet<Word>> = Vec::new();
     let dropped = texts.into_iter().map(|text| {

@@ -1,39 +1,40 @@
-//! How near is near. Cosines lie elsewhere in each model and each memory, so that none is near or far by itself. A memory is asked about
-//! its own entries, as it is for its [`super::Floor`]: how near their answers are shows what is usual there, and how much more or less
-//! than that means as much as the words do.
+//! The meaning of a cosine. Cosines differ between models and memories, so none is near or far by itself. A
+//! memory is queried with its own entries, as for its [`super::Floor`]. The nearness of their answers is the
+//! usual one, and its deviation is scaled to that of words.
 
 use super::floor::{quantile_floor, trust};
 
-/// Share of its own entries that a memory may leave unanswered. Fewer than by words alone, since vectors tell the others better: with
-/// this, as many questions without an answer get none, over nine histories and two models.
+/// Share of its own entries that a memory may leave unanswered. Fewer than by words alone, since vectors
+/// distinguish the others better: with this, as many questions without an answer get none, over nine
+/// histories and two models.
 const UNANSWERED: f64 = 0.055;
-/// Cosines that vary less are all the same but for rounding.
+/// Cosines with a smaller deviation differ by rounding only.
 const LEAST: f64 = 1e-6;
 
-/// What the vectors of one model are like in one memory.
+/// Properties of one model's vectors in one memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearness {
-    /// The mean of its entries' vectors: what all of them have in common tells none from the others.
+    /// The mean of its entries' vectors: their common part distinguishes none of them.
     pub centre: Vec<f32>,
-    /// How near the answers to its own entries are, in the mean: a cosine.
+    /// Mean nearness of answers to its own entries: a cosine.
     pub usual: f64,
-    /// How much confidence a cosine more is worth: so much that it varies as much as that of words does.
+    /// Confidence per cosine, so that it deviates as much as that of words.
     pub weight: f64,
-    /// What 94 of 100 of its own entries reach.
+    /// The confidence that 94 of 100 of its own entries reach.
     pub floor: f64,
 }
 
-/// What one of a memory's own entries found among the older ones.
+/// The answer to one of a memory's own entries among older ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Own {
-    /// The confidence in the answer by its words.
+    /// Confidence in the answer by its words.
     pub confidence: f64,
     /// How near it is, a cosine.
     pub near: f64,
 }
 
 impl Nearness {
-    /// Of a memory with this centre; `None` where its entries show nothing, being as near to each other all of them.
+    /// For a memory with this centre; `None` when all of its entries are equally near.
     pub fn of(centre: Vec<f32>, own: &[Own]) -> Option<Self> {
         let (_, words) = spread(own.iter().map(|one| one.confidence));
         let (usual, varies) = spread(own.iter().map(|one| one.near));
@@ -51,8 +52,8 @@ impl Nearness {
         })
     }
 
-    /// The confidence in an answer of a memory of so many entries: by its words, and by how near it is. As
-    /// much of it as of the memory's floor is calibrated.
+    /// Confidence in an answer of a memory with so many entries, by its words and its nearness. Uses as much
+    /// of the latter as of the calibrated floor.
     pub fn confidence(&self, entries: i64, words: f64, near: f64) -> f64 {
         words + trust(entries) * self.weight * (near - self.usual)
     }

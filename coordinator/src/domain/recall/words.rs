@@ -1,15 +1,15 @@
-//! Texts become words as a reader of code sees them.
+//! Splits texts into words like a reader of code.
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Words of a text that count; what stands further down is not looked at.
+/// Most words of a text; the rest is ignored.
 pub const MAX_WORDS: usize = 400;
 /// As git abbreviates a commit.
 const SHORT_HASH: usize = 7;
-/// Names are looked for so far. Bytes.
+/// Longest part of a text that is searched for names. Bytes.
 const MAX_NAMES_BYTES: usize = 20_000;
 
-/// Words that say nothing about what a text is about.
+/// Words without meaning for the subject of a text.
 const STOP: &[&str] = &[
     "about", "after", "again", "all", "also", "always", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "both", "but", "by", "can", "cannot", "could", "did", "do", "does",
@@ -35,7 +35,8 @@ pub fn hash(text: &str) -> Word {
     })
 }
 
-/// The stems of a text in its order: camelCase, snake_case, kebab-case and paths cut, stop words, long numbers and hashes dropped.
+/// The stems of a text in order: splits camelCase, snake_case, kebab-case and paths, drops stop words, long
+/// numbers and hashes.
 pub fn words(text: &str) -> Vec<Word> {
     let stemmer = Stemmer::create(Algorithm::English);
     plain_words(text)
@@ -53,8 +54,8 @@ fn plain_words(text: &str) -> impl Iterator<Item = String> {
         .filter(|word| is_telling(word))
 }
 
-/// Names of several words as one: `parse_bulk_edit`, `parseBulkEdit` and `parse-bulk-edit` are the same name. One with a hash in it is
-/// an id.
+/// Names of several words as one: `parse_bulk_edit`, `parseBulkEdit` and `parse-bulk-edit` are the same name.
+/// A name with a hash in it is an id.
 pub fn names(text: &str) -> Vec<Word> {
     let mut names: Vec<Word> = text[..text.floor_char_boundary(MAX_NAMES_BYTES)]
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
@@ -66,7 +67,7 @@ pub fn names(text: &str) -> Vec<Word> {
     names
 }
 
-/// The name of a file, without its ending: a single word as [`words`] has it, several as [`names`] has them.
+/// The name of a file without its ending: a single word as in [`words`], several as in [`names`].
 pub fn file_name(stem: &str) -> Word {
     match words(stem).as_slice() {
         [word] => *word,
@@ -89,7 +90,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
         .filter(|piece| !piece.is_empty())
 }
 
-/// A commit, an id of a task or a part of one: no other text is about it.
+/// A commit, an id of a task or a part of one: no other text has it.
 fn is_hash(piece: &str) -> bool {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     piece.len() >= SHORT_HASH
@@ -108,7 +109,7 @@ fn cut_case(piece: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the second word of a piece begins, or its end.
+/// The start of a piece's second word, or its end.
 fn first_cut(piece: &str) -> usize {
     let mut chars = piece.char_indices().peekable();
     let mut before = chars.next().map(|(_, c)| c);
@@ -123,7 +124,7 @@ fn first_cut(piece: &str) -> usize {
 }
 
 fn is_telling(word: &str) -> bool {
-    // One letter says little in an alphabet, but a word in Chinese.
+    // One letter says little in an alphabet, but is a word in Chinese.
     let long_enough = word.chars().nth(1).is_some() || word.chars().any(|c| c > '\u{2e7f}');
     let number = word.len() > 4 && word.bytes().all(|b| b.is_ascii_digit());
     long_enough && !number && STOP.binary_search(&word).is_err()

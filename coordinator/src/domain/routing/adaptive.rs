@@ -1,9 +1,10 @@
-//! Which model a task gets by what came of earlier attempts in its repository (SPEC 7.1).
+//! Chooses a model by the outcomes of earlier attempts in the repository (SPEC 7.1).
 //!
-//! An attempt that comes to nothing costs its price and leaves the task to the next one, and at last to a person. So each model is worth
-//! what it costs and what is to be expected after it; the cheapest goes first. How often a model gets a task done is drawn from what is
-//! known of it (Thompson sampling): one of which little is known gets a chance now and then, one that is known to be worse hardly any.
-//! What is drawn depends on nothing but the task, its attempt and the rows, so that a choice can be made again from them.
+//! A failed attempt costs its price and leaves the task to the next one, and at last to a person. So the
+//! value of a model is its price plus the expected cost after it; the cheapest goes first. The success rate
+//! of a model is drawn from its known outcomes (Thompson sampling). A model with few attempts gets a chance
+//! now and then, one that is known to be worse hardly any. The draw depends only on the task, its attempt and
+//! the rows, so a choice can be reproduced from them.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::sigil::Difficulty;
@@ -13,39 +14,39 @@ use rand_distr::{Beta, Distribution as _};
 
 use super::strategy::Choice;
 
-/// Attempts that have to be known before anything is learned from them.
+/// ModelStats attempts before anything is learned from them.
 pub const ENOUGH: f64 = 10.0;
-/// Failures before an attempt are told apart up to so many.
+/// Failures before an attempt are distinguished up to this number.
 pub const MOST_FAILURES: usize = 2;
-/// What a person's time is worth who takes a task over, in attempts of the dearest model.
+/// Price of a person who takes a task over, in attempts of the most expensive model.
 pub const PERSON: f64 = 20.0;
-/// What an hour of an attempt is worth. US dollars.
+/// Price of an hour of an attempt. US dollars.
 pub const HOUR_USD: f64 = 1.0;
-/// What a model costs of which no attempt is known, beside the next weaker one.
+/// Price of a model without known attempts, relative to the next weaker one.
 const DEARER: f64 = 3.0;
-/// Attempts by which a rate that is known of all models counts for one of them.
+/// Weight of the rate of all models in the rate of one, in attempts.
 const PRIOR: f64 = 2.0;
 
-/// What came of attempts that are alike.
+/// Outcomes of similar attempts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcomes {
     /// Their model.
     pub model: String,
     /// How their agents rated the task.
     pub difficulty: Option<Difficulty>,
-    /// Failures of their tasks before them that a stronger model may mend, at most [`MOST_FAILURES`].
+    /// Earlier failures of their tasks that a stronger model may mend, at most [`MOST_FAILURES`].
     pub failures: usize,
     /// How many there were.
     pub attempts: f64,
-    /// How many of them were done, and passed what judged them.
+    /// Number of done attempts that passed verification.
     pub done: f64,
-    /// What they cost in all. US dollars.
+    /// Total cost. US dollars.
     pub cost_usd: f64,
-    /// How long they took in all. Seconds.
+    /// Total duration. Seconds.
     pub seconds: f64,
 }
 
-/// What the choice depends on beside those.
+/// Further facts for the choice.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// The task.
@@ -54,18 +55,18 @@ pub struct Facts {
     pub attempt: i32,
     /// How an earlier attempt rated it.
     pub difficulty: Option<Difficulty>,
-    /// Failures of it that a stronger model may mend.
+    /// Its failures that a stronger model may mend.
     pub failures: usize,
-    /// Attempts that may fail before a person is asked, this one included.
+    /// Attempts that may fail before a person is asked, including this one.
     pub tries: usize,
 }
 
-/// What is known of a model after so many failures.
+/// Estimates for a model after so many failures.
 #[derive(Debug, Clone, Copy, Default)]
 struct ModelStats {
     attempts: f64,
     done: f64,
-    /// Price of an attempt, its time included. US dollars.
+    /// Price of an attempt with its time. US dollars.
     price: f64,
 }
 
@@ -82,7 +83,7 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
         .filter(|row| models.contains(&row.model.as_str()))
         .filter(|row| facts.difficulty.is_none() || row.difficulty == facts.difficulty)
         .collect();
-    // Of tasks rated so there may be too few.
+    // There may be too few tasks with this rating.
     let all: Vec<&Outcomes> = rows
         .iter()
         .filter(|row| models.contains(&row.model.as_str()))
@@ -112,7 +113,7 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
     };
     let mut random = StdRng::seed_from_u64(seed(facts));
     let person = PERSON * prices.iter().copied().fold(0.0, f64::max);
-    // From the last try backwards: what is to be expected where a try comes to nothing.
+    // From the last try backwards: the expected cost after a failed try.
     let (mut drawn_after, mut mean_after) = (person, person);
     let mut best = (0, 0);
     let mut expected = Vec::new();
@@ -137,7 +138,7 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
     })
 }
 
-/// The price of an attempt of each model, its time included.
+/// The price of an attempt of each model with its time.
 fn prices(models: &[&str], rows: &[&Outcomes]) -> Vec<f64> {
     let price = |model: &&str| {
         let own = || rows.iter().filter(|row| row.model == *model);
@@ -148,7 +149,7 @@ fn prices(models: &[&str], rows: &[&Outcomes]) -> Vec<f64> {
         (attempts > 0.0).then(|| price / attempts)
     };
     let known: Vec<Option<f64>> = models.iter().map(price).collect();
-    // The nearest one that is known tells of those that aren't.
+    // For unknown models, the nearest known one.
     let of = |index: usize| {
         let near = (0..known.len())
             .filter_map(|other| Some((other, known[other]?)))
@@ -250,7 +251,7 @@ mod tests {
             let choice = choose(MODELS, facts, rows).unwrap();
             assert_eq!((choice.model.as_str(), choice.reason.as_str()), (model, reason));
         };
-        // A cheap one that does nearly all, and what is done by others after it failed.
+        // A cheap model that does nearly all, and the work of others after its failures.
         let rows = [
             row("haiku", 0, 400.0, 380.0, 0.05),
             row("sonnet", 0, 400.0, 390.0, 0.3),

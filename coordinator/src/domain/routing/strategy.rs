@@ -1,14 +1,14 @@
-//! Which model an attempt gets, and why in words (SPEC 7.1).
+//! Chooses the model of an attempt, with the reason in words (SPEC 7.1).
 
 use ralph_shared::kind::SessionKind;
 
 use super::adaptive::{self, Outcomes};
 
-/// Where the models of the configuration stand, weakest first (SPEC 7.1).
+/// The configured models, weakest first (SPEC 7.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tiers(Vec<Tier>);
 
-/// A tier and the names that agents know it by.
+/// A tier and its names among agents' models.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tier {
     /// What people and `<next-model>` call it.
@@ -16,7 +16,7 @@ pub struct Tier {
     /// Names to look for among an agent's models, best first; the tier's own name is always tried.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The agent that has it, where neither the task nor its run names one; else whichever the worker takes.
+    /// The agent that has it, unless the task or its run names one; `None` leaves that to the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
@@ -47,7 +47,7 @@ impl Tiers {
         self.0.iter().map(|tier| tier.name.clone()).collect()
     }
 
-    /// Whether this is a tier whose names nobody configured.
+    /// Whether this is a tier with default names.
     pub fn names_by_default(&self, name: &str) -> bool {
         let default = Self::default();
         self.get(name)
@@ -79,14 +79,14 @@ impl Tiers {
 pub enum Strategy {
     /// Always the same.
     Fixed,
-    /// Middle; strongest in trouble; weakest while it goes well with easy ones.
+    /// Middle; strongest in trouble; weakest while easy tasks go well.
     #[default]
     CostOptimized,
     /// Weakest first, one up a failure.
     Escalate,
     /// Strongest to plan, then middle.
     PlanThenExecute,
-    /// By what came of earlier attempts in the repository; as `cost-optimized` while too little is known.
+    /// By outcomes of earlier attempts in the repository; as `cost-optimized` while too little is known.
     Adaptive,
 }
 
@@ -120,23 +120,23 @@ impl Strategy {
 /// What the choice depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
-    /// The run's model, of the `fixed` strategy or as a wish.
+    /// The run's model, for the `fixed` strategy or as a request.
     pub run_model: Option<&'a str>,
-    /// What an agent asked for this attempt.
+    /// An agent's request for this attempt.
     pub hint: Option<&'a str>,
     /// The task's own model, from the graph.
     pub task_model: Option<&'a str>,
     /// Failures of this task in a row that a stronger model may mend.
     pub failures: i16,
-    /// The run's last attempts, at most 10: how many, and how many of them were done.
+    /// The run's last attempts, at most 10: their number, and the number of done ones.
     pub recent: (u32, u32),
-    /// Attempts done in a row that were rated trivial or easy.
+    /// Finished attempts in a row that were rated trivial or easy.
     pub easy_streak: u32,
     /// Whether this is the run's first iteration of a feature whose spec and plan were given.
     pub first_of_given_plan: bool,
-    /// What the session does, where that is not work on a task.
+    /// The session's kind, unless it works on a task.
     pub step: Option<SessionKind>,
-    /// What came of earlier attempts in the repository, and what a choice by it depends on.
+    /// Outcomes of earlier attempts in the repository, and facts for a choice by them.
     pub outcomes: Option<(adaptive::Facts, &'a [Outcomes])>,
 }
 
@@ -149,10 +149,10 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// The reason for a model that an agent asked for, over whatever else would be chosen (SPEC 7.1).
+/// The reason for a model that an agent asked for (SPEC 7.1).
 pub const HINTED: &str = "an agent asked for it";
 
-/// Chooses; `None` leaves it to the agent (strategy `fixed` without a model, which submit refuses).
+/// Chooses a model; `None` leaves it to the agent (`fixed` without a model, which submit refuses).
 pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Choice> {
     let choice = |model: &str, reason: &str| {
         Some(Choice {
@@ -218,7 +218,7 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
     }
 }
 
-/// The tier that costs little for what it does, and why.
+/// The tier with a low cost for its results, and why.
 fn cost_optimized(tiers: &Tiers, facts: &Facts<'_>) -> (usize, &'static str) {
     let (attempts, done) = facts.recent;
     if facts.failures >= 2 {

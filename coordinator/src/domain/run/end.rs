@@ -1,4 +1,4 @@
-//! When a run is over, and how it ended (SPEC 3.4, 3.5).
+//! Decides whether a run is over, and its outcome (SPEC 3.4, 3.5).
 
 use time::OffsetDateTime;
 
@@ -7,37 +7,37 @@ use crate::domain::run::Run;
 use crate::domain::states::{FeatureState, RunOutcome, TaskState};
 use crate::domain::status::counts::Counts;
 
-/// Why a run ends whose agent gave its feature up.
+/// The reason of a run whose agent gave its feature up.
 pub const GIVEN_UP: &str = "an agent promised that the feature can't be done";
 
-/// What is known of a feature that runs.
+/// Facts on a running feature.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Facts<'a> {
     pub state: FeatureState,
     pub counts: Counts,
-    /// Whether a dispatch is live. While one is, `queued`, `following_up` and `integrating` don't matter.
+    /// Whether a dispatch is live. If so, `queued`, `following_up` and `integrating` do not matter.
     pub live: bool,
-    /// Whether anything waits in the queue, its time come or not.
+    /// Whether anything is queued, due or not.
     pub queued: bool,
-    /// Whether a verification or an integration of what was done already waits in the queue.
+    /// Whether a verification or an integration is queued.
     pub following_up: bool,
     /// Whether an integration is open that may land without a person.
     pub integrating: bool,
-    /// Why nothing lands before a person decides about the gate, if that is so.
+    /// Why nothing lands before a person's decision on the gate, if so.
     pub gate: Option<String>,
-    /// Why no session of the feature may begin any more, by its own limit.
+    /// Why no session of the feature may start any more, by its own limit.
     pub held: Option<String>,
     pub run: &'a Run,
     pub now: OffsetDateTime,
 }
 
-/// What is to be done about it.
+/// The next step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Nothing.
     GoOn,
-    /// A limit is reached: end what runs.
+    /// A limit is reached: end the sessions.
     EndSessions {
         /// Which limit, in words.
         reason: String,
@@ -121,7 +121,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
-/// Whether a run goes on of which it is known that something is queued, whatever else is under way.
+/// Whether a run continues that is known to have queued tasks, whatever else is under way.
 pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: OffsetDateTime) -> bool {
     let facts = Facts {
         state,
@@ -138,7 +138,7 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
     decide(&facts) == Decision::GoOn
 }
 
-/// Whether the run has used up what it may: nothing more is begun that nobody asked for.
+/// Whether the run has used up its limits: it starts nothing unrequested any more.
 pub fn used_up(facts: &Facts<'_>) -> bool {
     let max = facts.run.settings.max_iterations;
     hard_limit(facts).is_some()
@@ -146,7 +146,7 @@ pub fn used_up(facts: &Facts<'_>) -> bool {
         || max.is_some_and(|max| facts.run.iterations >= max)
 }
 
-/// Whether less of its limit of cost is left than a session begins with.
+/// Whether the rest of its cost limit is below a first share.
 pub fn lacks_cost(run: &Run) -> bool {
     let microusd = run.purse().microusd;
     Purse {
@@ -157,7 +157,7 @@ pub fn lacks_cost(run: &Run) -> bool {
         == 0
 }
 
-/// The same of its limit of tokens.
+/// The same for its token limit.
 pub fn lacks_tokens(run: &Run) -> bool {
     let tokens = run.purse().tokens;
     Purse {
@@ -168,7 +168,7 @@ pub fn lacks_tokens(run: &Run) -> bool {
         == 0
 }
 
-/// The limit of which less is left than a session begins with, in words.
+/// The limit whose rest is below a first share, in words.
 fn too_little_left(run: &Run) -> Option<String> {
     let why = "less is left than a session begins with";
     if lacks_cost(run) {
@@ -188,7 +188,7 @@ fn too_little_left(run: &Run) -> Option<String> {
     None
 }
 
-/// The limit of cost, tokens or time that is reached, in words.
+/// The reached limit of cost, tokens or time, in words.
 pub fn hard_limit(facts: &Facts<'_>) -> Option<String> {
     let run = facts.run;
     let limits = &run.settings;
@@ -341,7 +341,7 @@ mod tests {
             Some(RunOutcome::LimitReached),
         );
         check(&[(InProgress, 1)], true, true, |run| run.iterations = 20, None);
-        // Too little is left for a session; those that run go on.
+        // Too little is left for a new session; running ones continue.
         let nearly = |run: &mut Run| run.cost_usd = 1.96;
         check(
             &[(Pending, 1)],

@@ -1,4 +1,4 @@
-//! A run: its limits and choices, and what it used so far.
+//! A run: its limits and choices, and its usage.
 
 pub mod defaults;
 pub mod end;
@@ -29,7 +29,8 @@ pub struct RunSettings {
     pub agent: Option<String>,
     /// Commands that must succeed on exactly the commit that lands.
     pub gate: Vec<String>,
-    /// Whether what fails it may land nothing although it fails on the base commit, too: it is not tried there.
+    /// Whether the gate may fail on the base commit: it is then not tried there, and its failure still
+    /// prevents landings.
     #[serde(default)]
     pub gate_may_fail: bool,
     /// Patterns of paths whose change a person has to approve before it lands.
@@ -42,17 +43,17 @@ pub struct RunSettings {
     pub review: bool,
 }
 
-/// What is used where nobody chose (SPEC 3.4).
+/// Defaults (SPEC 3.4): wall time of a session.
 pub const SESSION_MS: i64 = 60 * 60 * 1_000;
-/// The same for the silence of an agent.
+/// Silence of an agent.
 pub const IDLE_MS: i64 = 10 * 60 * 1_000;
-/// The same for what a session says.
+/// Output of a session.
 pub const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
-/// The same for the pause after a failure.
+/// Pause after a failure.
 pub const BACKOFF_MS: i64 = 10 * 1_000;
 
 impl Default for RunSettings {
-    /// A run without limits of its own, with those of a session that are used where nobody chose.
+    /// A run without limits of its own, with the default limits of sessions.
     fn default() -> Self {
         Self {
             max_iterations: None,
@@ -75,12 +76,12 @@ impl Default for RunSettings {
     }
 }
 
-/// What was kept before there was a choice.
+/// The meaning of rows from before the choice existed.
 fn reviewed() -> bool {
     true
 }
 
-/// What the coordinator lets a run have at most; `None` is no bound (SPEC 8).
+/// The coordinator's bounds of every run; `None` is no bound (SPEC 8).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[allow(missing_docs)]
 pub struct Ceilings {
@@ -91,7 +92,7 @@ pub struct Ceilings {
 }
 
 impl RunSettings {
-    /// Iterations, milliseconds, US dollars and tokens that the run may use.
+    /// Iterations, milliseconds, US dollars and tokens of the run.
     pub fn limits(&self) -> (Option<i32>, Option<i64>, Option<f64>, Option<i64>) {
         (
             self.max_iterations,
@@ -101,7 +102,8 @@ impl RunSettings {
         )
     }
 
-    /// The same within these bounds. Where nobody chose the iterations, the bound is what agents' tasks may use, too.
+    /// The same within these bounds. A default limit of iterations is replaced by the bound, also for tasks
+    /// of agents.
     #[must_use]
     pub fn within(mut self, ceilings: &Ceilings) -> Self {
         fn least<T: PartialOrd>(limit: Option<T>, ceiling: Option<T>) -> Option<T> {
@@ -135,16 +137,16 @@ pub struct Run {
     pub output_tokens: i64,
     /// Of sessions that ended. US dollars.
     pub cost_usd: f64,
-    /// How much of the cost is estimated, of live sessions as well. US dollars.
+    /// Estimated part of the cost, also of live sessions. US dollars.
     pub estimated_usd: f64,
-    /// Sessions whose cost nobody knows, live ones as well.
+    /// Sessions with an unknown cost, also live ones.
     pub unpriced: i32,
-    /// Sessions that cost nothing by use, live ones as well.
+    /// Sessions under a subscription, also live ones.
     pub subscribed: i32,
     /// What live sessions used so far.
     pub in_flight: InFlight,
     pub started_at: OffsetDateTime,
-    /// How long its feature was paused meanwhile, the pause included that lasts. Milliseconds.
+    /// Total pauses of its feature, with the present one. Milliseconds.
     pub paused_ms: i64,
     pub ended_at: Option<OffsetDateTime>,
     /// Nothing of its feature begins before.
@@ -175,39 +177,39 @@ pub fn microusd(usd: f64) -> i64 {
 }
 
 impl Run {
-    /// Whether it ended after its feature's deadline, or goes on after it.
+    /// Whether it ended after its feature's deadline, or continues after it.
     pub fn is_late(&self) -> bool {
         let at = self.ended_at.unwrap_or(self.now);
         self.deadline.is_some_and(|deadline| deadline < at)
     }
 
-    /// All that its sessions cost, those that are live included. US dollars.
+    /// Total cost, with live sessions. US dollars.
     pub fn used_usd(&self) -> f64 {
         self.cost_usd + self.in_flight.cost_usd
     }
 
-    /// All tokens that its sessions read and wrote, those that are live included.
+    /// Total tokens, with live sessions.
     pub fn used_tokens(&self) -> i64 {
         self.input_tokens + self.output_tokens + self.in_flight.tokens
     }
 
-    /// Whether its agents tell what they cost; not known to be otherwise while they did nothing.
+    /// Whether its agents report a cost; true before the first session.
     pub fn tells_cost(&self) -> bool {
         self.used_usd() > 0.0 || self.iterations == 0 && self.used_tokens() == 0
     }
 
-    /// Whether nothing is paid by what it uses.
+    /// Whether no usage of it is paid.
     pub fn is_subscription(&self) -> bool {
         self.subscribed > 0 && self.unpriced == 0 && self.used_usd() <= 0.0
     }
 
-    /// All that its sessions cost, in words, without the unit.
+    /// Total cost in words, without the unit.
     pub fn used_words(&self) -> String {
         let about = if self.estimated_usd > 0.0 { "~" } else { "" };
         format!("{about}{:.2}", self.used_usd())
     }
 
-    /// What is left of its limits when no session is live.
+    /// The rest of its limits without live sessions.
     pub fn purse(&self) -> Purse {
         let pot = |max: i64, used: i64| Pot {
             max,
@@ -222,7 +224,7 @@ impl Run {
         }
     }
 
-    /// How long it took, or takes so far, pauses left out. Milliseconds.
+    /// Its duration so far, without pauses. Milliseconds.
     pub fn took_ms(&self, now: OffsetDateTime) -> i64 {
         let began = self
             .not_before
@@ -232,7 +234,7 @@ impl Run {
         elapsed_ms.saturating_sub(self.paused_ms)
     }
 
-    /// The run once it has used this as well.
+    /// The run with this usage added.
     #[must_use]
     pub fn after(&self, spent: Spent) -> Self {
         Self {
@@ -247,7 +249,7 @@ impl Run {
     }
 }
 
-/// What a batch of reports adds to a run.
+/// Usage that a batch of reports adds to a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Spent {
@@ -262,7 +264,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Adds what a session used beyond what was counted of it before.
+    /// Adds a session's usage beyond the part that was counted before.
     pub fn more(&mut self, before: &Usage, used: &Usage) {
         let tokens = |before: Option<u64>, used: Option<u64>| {
             let more = used.unwrap_or(0).saturating_sub(before.unwrap_or(0));
@@ -273,7 +275,7 @@ impl Spent {
         let cost = |of: &Usage| of.cost_usd.unwrap_or(0.0);
         let estimated = |of: &Usage| if of.is_estimated() { cost(of) } else { 0.0 };
         let count = |of: &Usage, basis| i32::from(of.basis == Some(basis));
-        // An estimate may have been too much.
+        // An earlier estimate may have been too high.
         self.cost_usd += cost(used) - cost(before);
         self.estimated_usd += estimated(used) - estimated(before);
         self.unpriced += count(used, Basis::Unknown) - count(before, Basis::Unknown);

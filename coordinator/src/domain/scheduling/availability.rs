@@ -1,7 +1,7 @@
-//! Who waits before a closed door, and for how long (SPEC 7.3).
+//! Availability of agents and accounts, and the duration of pauses (SPEC 7.3).
 //!
-//! An agent that isn't found, begins no session or wants a login is closed by the worker that met it, which then doesn't offer it.
-//! What concerns an account (rate, quota, overload) closes that account for every worker that uses it.
+//! A worker marks an agent as unavailable that is missing, starts no session or wants a login, and no longer
+//! offers it. A problem of an account (rate, quota, overload) makes the account unavailable on every worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,32 +12,32 @@ use time::OffsetDateTime;
 
 use crate::domain::failure::Pauses;
 
-/// Longest pause that a provider may ask for: its word may be wrong, and an account that waits for its quota may get another one
-/// before.
+/// Longest pause that a provider may request: its word may be wrong, and an account over its quota may get a
+/// new one earlier.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(6 * 60 * 60);
-/// What a pause that a provider asks for is lengthened by at most: a tenth of it, up to this.
+/// Most added jitter of a provider's pause: a tenth of it, up to this.
 pub const MOST_JITTER: Duration = Duration::from_secs(30);
-/// An account that so many sessions at a time used, and were answered, is open.
+/// An account that answered so many sessions at once is open.
 pub const WIDEST: i32 = 16;
 
-/// How long a session that tries an account keeps the others waiting without a word of its model: it may have died with its lease
-/// still running, prepare a large repository, or be a worker's that doesn't tell.
+/// How long a session that tries an account keeps others waiting without an answer of its model: it may have
+/// died with a live lease, prepare a large repository, or run on a worker that does not report answers.
 pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// The agent of what needs none.
 pub const NO_AGENT: &str = "";
 
-/// Failures of an account in a row, and until when it waits.
+/// An account's failures in a row, and the end of its pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// Failures in a row.
     pub failures: i32,
-    /// Nothing that uses it is claimed before.
+    /// No claim uses it before.
     pub until: OffsetDateTime,
 }
 
-/// What another failure leads to; `None` when it waits already: sessions that began together fail together, which is one failure.
-/// It waits for as long as its provider `asked`, and with `jitter`, between 0 and 1, some longer, else for one of `pauses`.
+/// The pause after another failure; `None` during a pause: sessions that started together fail together, as
+/// one failure. It lasts as long as the provider `asked`, plus `jitter` (0 to 1), else by `pauses`.
 pub fn after_failure(
     before: Option<Pause>,
     pauses: Pauses,
@@ -60,7 +60,7 @@ pub fn after_failure(
     })
 }
 
-/// The session that tries an account whose pause ended.
+/// The session that tries an account after its pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
     /// When it was claimed.
@@ -69,19 +69,19 @@ pub struct Probe {
     pub live: bool,
 }
 
-/// How an account stands whose last session failed; one that stands nowhere is open.
+/// The state of an account whose last session failed; an account without a row is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
     /// Nobody may use it yet.
     Paused,
-    /// As many sessions use it as may; the others wait until these got past the door.
+    /// As many sessions use it as may; the others wait for their models' answers.
     Tried,
-    /// So many sessions more may use it.
+    /// So many further sessions may use it.
     Free(usize),
 }
 
-/// Decides it. When a pause ends, those that wait would all meet the same limit at once: so one goes first, then as many as its `width`
-/// is by then, of which `live` run.
+/// Decides the state. After a pause, all waiting sessions would meet the same limit at once. So one goes
+/// first, then as many as the account's `width`, of which `live` run.
 pub fn standing(
     until: OffsetDateTime,
     probe: Option<Probe>,
@@ -102,7 +102,7 @@ pub fn standing(
     }
 }
 
-/// A worker that takes work, as far as it matters who may start what.
+/// A worker that takes work, with its agents.
 #[derive(Debug, Clone, Default)]
 pub struct Site {
     /// Its name.
@@ -111,16 +111,16 @@ pub struct Site {
     pub pools: Vec<String>,
     /// Its agents, each with its account.
     pub agents: BTreeMap<String, String>,
-    /// What they are taken for where nobody names one.
+    /// Its rules for tasks without an agent.
     pub rules: Vec<AgentRule>,
-    /// Those of them that it doesn't start now, or whose account is closed.
+    /// Agents that it cannot start now, or whose account is unavailable.
     pub closed: BTreeMap<String, Closed>,
 }
 
 /// Why something waits at a door.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
-    /// The account, where it is that which is closed.
+    /// The account, if that is unavailable.
     pub account: Option<String>,
     /// What failed.
     pub door: Unavailable,
@@ -132,7 +132,7 @@ pub struct Closed {
     pub until: OffsetDateTime,
     /// Whether a session tries it now.
     pub tried: bool,
-    /// How many sessions may use it at a time; 1 until it answers again.
+    /// Number of sessions that may use it at once; 1 until it answers again.
     pub width: u32,
 }
 
@@ -143,7 +143,7 @@ pub enum Lack {
     Worker,
     /// No worker of the pool has the agent; these are the ones that they have.
     Agent(BTreeSet<String>),
-    /// Every worker of the pool that has it waits at its door; this one opens first.
+    /// The agent is unavailable on every worker of the pool that has it; this one returns first.
     Unavailable {
         /// Its worker.
         worker: String,
@@ -154,7 +154,8 @@ pub enum Lack {
     },
 }
 
-/// Decides what a session of a kind lacks, whose task asks for this agent; [`DEFAULT_AGENT`] where it asks for none.
+/// What a session of this kind lacks when its task asks for this agent; [`DEFAULT_AGENT`] when it asks for
+/// none.
 pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<Lack> {
     let here: Vec<&Site> = sites
         .iter()

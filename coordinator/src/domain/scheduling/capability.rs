@@ -1,4 +1,4 @@
-//! What a free slot offers: its worker's pools, and what it can start now (SPEC 7.3, 8).
+//! The offer of a free slot: its worker's pools, and the agents that can start now (SPEC 7.3, 8).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,32 +25,32 @@ impl Accounts<'_> {
     }
 }
 
-/// A worker's agents, as claims and tickets see them.
+/// A worker's agents, for claims and tickets.
 #[derive(Debug, Clone, Copy)]
 pub struct Agents<'a> {
     /// The account of each of them.
     pub accounts: &'a BTreeMap<String, String>,
-    /// What they are taken for where nobody names one.
+    /// Their rules for tasks without an agent.
     pub rules: &'a [AgentRule],
 }
 
-/// What a free slot offers: its worker's pools, and what it can start now.
+/// The offer of a free slot: its worker's pools, and the agents that can start now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capability {
     /// The pools, each once, in order.
     pub pools: Vec<String>,
-    /// The agents that it can start, each once, in order.
+    /// The agents that can start, each once, in order.
     pub startable: Vec<String>,
-    /// What it can do of what the queue names as agents: those, [`DEFAULT_AGENT`] where it can start what nobody named an agent
-    /// for, and [`NO_AGENT`], first.
+    /// Agent names of the queue that it serves: those, [`DEFAULT_AGENT`] when it can start tasks without an
+    /// agent, and [`NO_AGENT`], first.
     pub agents: Vec<String>,
-    /// Sessions that it can't start although `agents` holds [`DEFAULT_AGENT`]: of these pools and kinds.
+    /// Pools and kinds of sessions that it cannot start although `agents` holds [`DEFAULT_AGENT`].
     pub shut: Vec<(String, SessionKind)>,
 }
 
 impl Capability {
-    /// Of these pools, those of `open` agents whose account may be used. The agent's own name is its account where nothing else is
-    /// said. Who tries an account offers nothing else.
+    /// An offer for these pools, of those `open` agents whose account may be used. By default an agent's
+    /// account is its own name. A slot that tries an account offers nothing else.
     pub fn new<'a>(
         pools: &[String],
         open: impl IntoIterator<Item = &'a str>,
@@ -99,12 +99,12 @@ impl Capability {
         self.shut.iter().map(words).collect()
     }
 
-    /// Whether a session can be started that needs this agent; none is always there.
+    /// Whether a session with this agent can start; one without an agent always can.
     pub fn can_start(&self, agent: Option<&str>) -> bool {
         agent.is_none_or(|agent| self.startable.iter().any(|one| one == agent))
     }
 
-    /// Everything that several workers offer in one pool.
+    /// The combined offers of several workers in one pool.
     pub fn of_pool<'a>(pool: &str, offers: impl IntoIterator<Item = &'a Capability>) -> Self {
         let mut agents: BTreeSet<&str> = BTreeSet::from([NO_AGENT]);
         let mut startable: BTreeSet<&str> = BTreeSet::new();
@@ -195,7 +195,7 @@ mod tests {
         assert!(offer.can_start(None) && offer.can_start(Some("strong")) && !offer.can_start(Some("judge")));
         let rest = ["p spec", "p plan", "p build", "p work", "p distill"];
         check(&["judge"], &["", "default", "judge"], &rest);
-        // One tier or another may fit: that is seen when it is claimed.
+        // One tier or another may fit: the claim decides.
         check(&["strong"], &["", "default", "strong"], &judged);
         check(&["other"], &["", "other"], &[]);
         check(&[], &[""], &[]);

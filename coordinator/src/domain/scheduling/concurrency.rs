@@ -1,4 +1,4 @@
-//! Concurrency keys: of all sessions that have one, no more are live than its limit, over the whole installation.
+//! Concurrency keys: at most so many sessions with a key are live, in the whole installation.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +22,10 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Whether it keeps the rules.
+    /// Checks the key's rules.
     ///
     /// # Errors
-    /// In words, when it doesn't.
+    /// The broken rule, in words.
     pub fn check(&self) -> Result<(), String> {
         if !is_key(&self.key) {
             return Err("the `key` of `concurrency` is at most 100 letters, digits and . _ - / : and begins with a letter, a digit or _".to_owned());

@@ -1,4 +1,5 @@
-//! How free slots are divided between features (SPEC 2.3): a feature with 10,000 ready tasks does not starve one with 3.
+//! Divides free slots between features (SPEC 2.3): a feature with 10,000 ready tasks does not starve one with
+//! 3.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -6,9 +7,9 @@ use std::collections::{BinaryHeap, HashMap};
 use ralph_shared::ids::FeatureId;
 use time::OffsetDateTime;
 
-/// How many turns a feature that took none lately may be behind the one that is furthest: so many sessions in a row it gets at most.
+/// Most turns by which a feature may lag behind the furthest one: the most sessions that it gets in a row.
 const BEHIND: f64 = 4.0;
-/// Features whose turns are remembered; then all begin anew.
+/// Most features with remembered turns; then all start over.
 const REMEMBERED: usize = 10_000;
 
 /// What a feature may still take.
@@ -18,35 +19,35 @@ pub struct Share {
     pub feature: FeatureId,
     /// Its running sessions.
     pub running: u32,
-    /// How many more it may start now: by `max_parallel`, its limits, and what is known of its ready tasks.
+    /// Number of sessions that it may start now: by `max_parallel`, its limits, and its known ready tasks.
     pub room: u32,
-    /// Its part beside that of others; at least 1.
+    /// Its weight; at least 1.
     pub weight: u32,
     /// When it should be finished.
     pub deadline: Option<OffsetDateTime>,
-    /// Sessions that it began, each divided by its weight, as [`Turns`] tells.
+    /// Its started sessions, each divided by its weight ([`Turns`]).
     pub turn: f64,
 }
 
-/// What a look for tasks leaves to whoever got none.
+/// What a query for tasks leaves for claims that got none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unserved {
     /// It isn't known what.
     #[default]
     Unknown,
-    /// Tasks that are ready, for which their features have no room: each session that ends may make some.
+    /// Ready tasks without room in their features: each ended session may make room.
     NoRoom,
     /// Nothing that is ready.
     Nothing,
 }
 
-/// How far features came in taking turns for slots. It decides between those with the same part of the slots, as when there are fewer
-/// slots than features.
+/// The turns of features for slots. They decide between features with the same part of the slots, as when
+/// there are fewer slots than features.
 #[derive(Debug, Default)]
 pub struct Turns(HashMap<FeatureId, f64>);
 
 impl Turns {
-    /// Tells the shares their turns. Who is new begins with the one that is next.
+    /// Fills in the turns of shares. A new feature starts with the lowest one.
     pub fn tell(&self, shares: &mut [Share]) {
         let known = || {
             shares
@@ -71,11 +72,11 @@ impl Turns {
     }
 }
 
-/// Gives each slot to the feature with the fewest running sessions for its weight that still has room. Of several, the one with the
-/// earliest deadline goes first, then the one whose turn it is, then the oldest. Returns how many each one gets, features that get
-/// none left out.
+/// Gives each slot to the feature with room and the fewest running sessions for its weight. Of several, the
+/// one with the earliest deadline goes first, then the one whose turn it is, then the oldest. Returns the
+/// number of each feature, without those that get none.
 pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {
-    // Turns are no less than 0, so their bits are in their order.
+    // Turns are not negative, so their bits have their order.
     let place = |index: usize, given: u32| {
         let share = &shares[index];
         let weight = share.weight.max(1);
@@ -161,7 +162,7 @@ mod tests {
         check(1, &weighted([3, 1], [(3, 99), (0, 99)]), &[0, 1]);
     }
 
-    /// Sessions one after the other, with fewer slots than the weights add up to.
+    /// Sessions one after the other, with fewer slots than the sum of the weights.
     #[test]
     fn turns_keep_to_the_weights_where_slots_are_few() {
         let mut turns = Turns::default();

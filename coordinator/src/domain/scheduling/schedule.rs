@@ -1,4 +1,4 @@
-//! When a schedule fires: by the wall clock of a time zone, and what becomes of times that nobody was there for.
+//! When a schedule fires: by the wall clock of a time zone, with a policy for missed times.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-/// A firing that is later than this was missed.
+/// A firing later than this was missed.
 const MISSED_AFTER: Duration = Duration::minutes(1);
 
 /// Whether one firing makes up for those that were missed.
@@ -63,15 +63,15 @@ impl Timetable {
         }
     }
 
-    /// The first time after this one. An hour that the change of clocks skips fires right behind it, and one that it repeats fires
-    /// once, unless the expression fires every hour or minute.
+    /// The first time after this one. An hour that the change of clocks skips fires right after it, and one
+    /// that it repeats fires once, unless the expression fires every hour or minute.
     pub fn after(&self, at: OffsetDateTime) -> Option<OffsetDateTime> {
         let at = timestamp(at)?.to_zoned(self.zone.clone());
         let next = self.cron.find_next_occurrence(&at, false).ok()?;
         OffsetDateTime::from_unix_timestamp_nanos(next.timestamp().as_nanosecond()).ok()
     }
 
-    /// A time as names of copies have it.
+    /// A time in the names of copies.
     pub fn stamp(&self, at: OffsetDateTime) -> String {
         stamp(at, &self.zone)
     }
@@ -96,7 +96,7 @@ fn timestamp(at: OffsetDateTime) -> Option<Timestamp> {
     Timestamp::from_nanosecond(at.unix_timestamp_nanos()).ok()
 }
 
-/// What to do about a schedule that is due.
+/// The next step of a due schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it fires, now.
@@ -105,7 +105,7 @@ pub struct Decision {
     pub next: Option<OffsetDateTime>,
 }
 
-/// Decides about a schedule that was due at `due`, with a timetable unless it fires once.
+/// Decides on a schedule that was due at `due`; one with a timetable repeats.
 pub fn decide(
     now: OffsetDateTime,
     due: OffsetDateTime,

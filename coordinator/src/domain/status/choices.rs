@@ -1,11 +1,11 @@
-//! What a person can do about a task that waits for them or failed: the commands, as they are typed.
+//! Commands for a task that waits for a person or failed, ready to type.
 
 use ralph_shared::kind::SessionKind;
 
 use crate::domain::states::{TaskState, Verification};
 use crate::domain::steps;
 
-/// What is known of such a task.
+/// Facts on such a task.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {
     /// Its feature's name or id.
@@ -16,31 +16,31 @@ pub struct Facts<'a> {
     pub state: TaskState,
     /// What its sessions are.
     pub role: SessionKind,
-    /// What is known of its last attempt's verification.
+    /// Result of its last attempt's verification.
     pub verification: Verification,
-    /// Whether an attempt left something that can be approved.
+    /// Whether an attempt left a result to approve.
     pub has_result: bool,
     /// Whether a session worked on it.
     pub has_session: bool,
 }
 
-/// The commands, as they are typed: none of them asks for words that are not there.
+/// Complete commands, without placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices {
-    /// Show what there is to decide by.
+    /// Commands that show facts for the decision.
     pub look: Vec<String>,
-    /// Decide, the first one as its state suggests.
+    /// Commands that decide, the most likely one first.
     pub decide: Vec<String>,
 }
 
 impl Choices {
-    /// All of them, what shows before what decides.
+    /// All of them, first those that show facts.
     pub fn all(self) -> Vec<String> {
         self.look.into_iter().chain(self.decide).collect()
     }
 }
 
-/// Whether a result of the task waits for approval, and nothing went wrong with it.
+/// Whether a result of the task waits for approval, without a failure.
 pub fn is_approval(facts: &Facts<'_>) -> bool {
     let is_step = matches!(
         facts.role,

@@ -1,4 +1,4 @@
-//! What a feature came to, and what it asks of whom: one word and a reason, the same wherever people and programs read it.
+//! The condition of a feature: one word and a reason, the same for people and programs everywhere.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl Word {
         }
     }
 
-    /// Whether the whole feature waits for a person, beside single tasks of it.
+    /// Whether the whole feature waits for a person, beside single tasks.
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Ready | Self::Limit | Self::Stopped)
     }
@@ -78,7 +78,7 @@ pub struct Condition {
 }
 
 impl Default for Condition {
-    /// What an answer of an earlier release means, which has none.
+    /// The meaning of an earlier release's answer without a condition.
     fn default() -> Self {
         Self {
             word: Word::Ready,
@@ -105,7 +105,7 @@ pub struct Facts {
     pub state: FeatureState,
     /// All of its tasks.
     pub total: i64,
-    /// Tasks that are worked on, or would be in time.
+    /// Tasks that are worked on, or will be in time.
     pub open: i64,
     /// Tasks that wait for a person.
     pub needs_person: i64,
@@ -113,15 +113,15 @@ pub struct Facts {
     pub failed: i64,
     /// Whether a session runs.
     pub live: bool,
-    /// Whether something of it would begin, or land, if it ran.
+    /// Whether a task would start or land if the feature ran.
     pub can_begin: bool,
     /// Its last run, once that ended.
     pub ended: Option<Ended>,
-    /// When its run, or a copy of it, begins by itself.
+    /// When its run, or a copy of it, starts by itself.
     pub begins_at: Option<OffsetDateTime>,
-    /// Nothing of it begins before, if that is in the future.
+    /// Nothing of it starts before this time.
     pub opens: Option<OffsetDateTime>,
-    /// The limit beside its run's that lets nothing begin.
+    /// The limit beside its run's that lets nothing start.
     pub held: Option<String>,
 }
 
@@ -130,15 +130,16 @@ pub struct Facts {
 pub struct Ended {
     /// How.
     pub outcome: RunOutcome,
-    /// The limit of it that is reached, as it is by now.
+    /// The limit that its last run reached, with its present value.
     pub reached: Option<Reached>,
     /// Whether an agent gave the feature up.
     pub given_up: bool,
 }
 
 impl Facts {
-    /// Whether it waits for a run that a person starts: something would begin, or nothing is open any more and no run ended it.
-    /// One with a failed task would only fail once more, unless that was failed since the last run ended.
+    /// Whether it waits for a run that a person starts: something would start, or nothing is open any more
+    /// and no run ended it. A feature with a failed task would only fail again, unless the task failed after
+    /// the last run.
     pub fn needs_run(&self) -> bool {
         let may_start = matches!(
             self.state,
@@ -194,7 +195,7 @@ pub fn of(facts: &Facts) -> Condition {
     }
 }
 
-/// The condition of a feature whose last run ended, and that is not over.
+/// The condition of an unfinished feature whose last run ended.
 fn after_run(facts: &Facts, run: &Ended, needs: Option<String>) -> Condition {
     let at = |word, reason: Option<String>| Condition {
         word,
@@ -253,8 +254,8 @@ fn need_you(tasks: i64) -> String {
     }
 }
 
-/// Whether a decision of a person on a task lets a run go on that ended so: at a limit, or by a person, it ended for something else.
-/// One that had nothing left to do goes on only where the person `wants_work`.
+/// Whether a person's decision on a task continues a run with this outcome. A run that ended at a limit, or
+/// by a person, does not continue. A run without further work continues only when the person `wants_work`.
 pub fn goes_on_after(outcome: RunOutcome, wants_work: bool) -> bool {
     match outcome {
         RunOutcome::Blocked | RunOutcome::Failure => true,
@@ -318,7 +319,7 @@ mod tests {
             };
             check(expected, facts);
         }
-        // One of two was approved, and no run goes on.
+        // One of two was approved, and no run continues.
         let approved = Facts {
             needs_person: 1,
             can_begin: true,
@@ -424,10 +425,10 @@ mod tests {
         check(FeatureState::Ready, true, [1, 0, 1], true);
         check(FeatureState::Failed, true, [1, 1, 0], true);
         check(FeatureState::Running, true, [1, 0, 0], false);
-        // What is open waits for what a person is to decide: a run would end at once.
+        // Open tasks wait for a person's decision: a run would end at once.
         check(FeatureState::Ready, false, [1, 0, 1], false);
         check(FeatureState::Ready, false, [0, 0, 1], false);
-        // The last task that waited for one was resolved, or failed.
+        // The last task that waited for a person was resolved, or failed.
         check(FeatureState::Ready, false, [0, 0, 0], true);
         check(FeatureState::Ready, false, [0, 1, 0], true);
         check(FeatureState::Failed, false, [0, 1, 0], false);

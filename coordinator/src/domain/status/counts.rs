@@ -1,9 +1,9 @@
-//! How many of a feature's tasks are in each state. What is in progress counts as pending, since claims move tasks between
-//! the two without the feature's lock.
+//! Counts of a feature's tasks by state. A task in progress counts as pending, since claims move tasks
+//! between the two without the feature's lock.
 
 use crate::domain::states::TaskState;
 
-/// How many tasks are in each state, `in_progress` counted as `pending`.
+/// Tasks by state, with `in_progress` counted as `pending`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts([i32; 8]);
 
@@ -18,7 +18,7 @@ impl Counts {
         self.0[index(state)] += n;
     }
 
-    /// Notes that a task went from one state to another.
+    /// Moves one task from a state to another.
     pub fn moved(&mut self, from: TaskState, to: TaskState) {
         self.add(from, -1);
         self.add(to, 1);
@@ -29,7 +29,7 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// Tasks that can still change without a person.
+    /// Tasks that may still change without a person.
     pub fn open(&self) -> i32 {
         self.of(TaskState::Pending) + self.of(TaskState::Blocked)
     }

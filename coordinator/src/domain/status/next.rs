@@ -1,4 +1,4 @@
-//! What to do next about a feature: one command for each condition, which changes something when it is pasted.
+//! The next command for a feature: one for each condition, which changes something when it is pasted.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,21 @@ use super::condition::{Condition, Word};
 use crate::domain::budget::levels::Hold;
 use crate::domain::budget::limit::Reached;
 
-/// What is known of a feature beside its condition.
+/// Facts on a feature beside its condition.
 #[derive(Debug, Clone, Default)]
 pub struct Facts<'a> {
     /// Its name or id.
     pub feature: &'a str,
     /// Whether a run would do or end something.
     pub needs_run: bool,
-    /// Whether it has texts that sessions can begin with.
+    /// Whether it has texts that sessions can start from.
     pub has_texts: bool,
-    /// The limit of its last run that is reached.
+    /// The limit that its last run reached.
     pub reached: Option<&'a Reached>,
-    /// The limit beside its run's that lets nothing begin.
+    /// The limit beside its run's that lets nothing start.
     pub hold: Option<&'a Hold>,
-    /// The command that decides on the first task that waits for a person, failed, or was cancelled while others wait for it.
+    /// The command that decides on the first task that waits for a person, failed, or was cancelled while
+    /// others wait for it.
     pub decision: Option<&'a str>,
 }
 
@@ -32,7 +33,7 @@ pub struct Next {
     pub command: String,
 }
 
-/// Finds it; `None` where the feature goes on by itself, or is over.
+/// The command; `None` when the feature continues by itself, or is over.
 pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
     let feature = facts.feature;
     let command = |verb: &str| format!("ralph-coordinator feature {verb}");

@@ -1,10 +1,10 @@
-//! What to do instead of a command that is refused: people and programs read it, and do that.
+//! Advice for a refused command, for people and programs.
 
 use ralph_shared::ids::TaskId;
 
 use crate::domain::states::FeatureState;
 
-/// A command to a feature that its state may refuse.
+/// A command on a feature that its state may refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FeatureVerb {
@@ -18,7 +18,7 @@ pub enum FeatureVerb {
 }
 
 impl FeatureVerb {
-    /// What it does to a feature, after "can't".
+    /// Its effect on a feature, after "can't".
     fn words(self) -> &'static str {
         match self {
             Self::Run => "run a feature",
@@ -42,7 +42,7 @@ pub fn of_feature(verb: FeatureVerb, state: FeatureState, name: &str) -> String 
     )
 }
 
-/// What people are told of a state: one that only says that it has tasks says that it doesn't run.
+/// The state in words for people: one that only says that it has tasks says that it does not run.
 fn word(state: FeatureState) -> &'static str {
     match state {
         FeatureState::Ready => "not running",
@@ -87,8 +87,8 @@ fn next(verb: FeatureVerb, state: FeatureState, name: &str) -> String {
     }
 }
 
-/// What has a worker find out whether a push arrived that nobody has looked after, of a feature that is not at it by itself. Of a
-/// cancelled one nobody does any more.
+/// The command that has a worker check whether a push arrived, for a feature that does not check it by
+/// itself. For a cancelled one nobody does.
 pub fn finds_out(state: FeatureState, name: &str) -> Option<String> {
     let verb = match state {
         FeatureState::Running | FeatureState::Cancelled => return None,
@@ -98,10 +98,10 @@ pub fn finds_out(state: FeatureState, name: &str) -> Option<String> {
     Some(format!("`feature {verb} {name}` has a worker find out"))
 }
 
-/// How many parts of a task are named.
+/// Most parts of a task in a message.
 const NAMED: usize = 3;
 
-/// Refers a person who gave `whole` a command for who works on it to the parts that it fits.
+/// Refers a person's command for the sessions of `whole` to those parts whose state allows it.
 pub fn of_whole(whole: TaskId, verb: &str, fitting: &[TaskId]) -> String {
     let named: Vec<String> = fitting
         .iter()

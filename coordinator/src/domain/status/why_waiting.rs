@@ -1,22 +1,22 @@
-//! Why a task isn't worked on now, in words, and until when.
+//! Why a task does not run now, in words, and until when.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// What is known of a task that no session works on.
+/// Facts on a task without a session.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// What its feature waits for as a whole, where it doesn't run.
+    /// What its whole feature waits for, when it does not run.
     pub feature: Option<String>,
     /// It waits for a person, or is over: nothing else keeps it.
     pub is_over: bool,
-    /// Keys of tasks that it waits for, and how many there are.
+    /// Keys of its blockers, and their number.
     pub blockers: (Vec<String>, i32),
-    /// Something above it failed or was cancelled, or a failure beside it stops it.
+    /// An ancestor failed or was cancelled, or a failed sibling stops it.
     pub held: bool,
-    /// The task that changes the same, and what both change.
+    /// The task with the same paths, and those paths.
     pub paths: Option<(String, String)>,
     /// It conflicted several times, and waits until others are over.
     pub collided: bool,
@@ -26,17 +26,17 @@ pub struct Facts {
     pub feature_opens: Option<OffsetDateTime>,
     /// It isn't begun before.
     pub opens: Option<OffsetDateTime>,
-    /// Its last attempt, if that failed: its number, and why.
+    /// Its last attempt, if that failed: the number, and the reason.
     pub failed: Option<(i32, Option<String>)>,
     /// The limit that lets nothing begin.
     pub limit: Option<String>,
-    /// Its concurrency key, with the key's limit and the sessions that are live.
+    /// Its concurrency key, with the limit and the number of live sessions.
     pub key: Option<(String, i32, i64)>,
     /// Why no worker can start it.
     pub lacks: Option<String>,
-    /// Sessions of its feature that are live, and how many there may be.
+    /// Live sessions of its feature, and their limit.
     pub parallel: (i64, i32),
-    /// Its place among those that could begin in its pool.
+    /// Its place among the claimable tasks of its pool.
     pub place: Option<QueuePosition>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for QueuePosition {
     }
 }
 
-/// Says why; `None` when it is over, or nothing is known to keep it.
+/// Says why; `None` when it is over, or no reason is known.
 pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<Why> {
     let because = |words: String| Some(Why { words, until: None });
     let later = |at: Option<OffsetDateTime>, words: String| {
@@ -120,7 +120,7 @@ pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<Why> {
     if let Some(why) = later(facts.opens, words) {
         return Some(why);
     }
-    // What isn't queued begins for another reason than these.
+    // A task that is not queued starts for another reason.
     facts.opens?;
     if let Some(limit) = &facts.limit {
         return because(format!("limit: {limit}"));
@@ -149,7 +149,7 @@ fn blocked_by(named: &[String], n: i32) -> String {
     }
 }
 
-/// Says that a concurrency key lets nothing more begin.
+/// Says that a concurrency key allows no further session.
 pub fn full(key: &str, live: i64, limit: i32) -> String {
     format!("the concurrency key `{key}` has {live} of {limit} sessions")
 }
@@ -173,7 +173,7 @@ mod tests {
             assert_eq!(told, expected.map(|words| (words, until)), "{facts:?}");
         };
         check(&Facts::default(), None, None);
-        // From what passes first to what holds longest: each is told before those above it.
+        // From the reason that passes first to the one that holds longest: each goes before those above it.
         let mut facts = Facts {
             opens: Some(now),
             place: Some(QueuePosition {

@@ -1,24 +1,24 @@
-//! The text that a `spec` or a `plan` session leaves (SPEC 5).
+//! Extracts the text of a `spec` or a `plan` session (SPEC 5).
 //!
-//! Agents talk while they work, so the prompt asks them to put the text between two marks; one that forgot them wrote
-//! nothing but the text, or its talk has to do.
+//! Agents talk while they work, so the prompt asks them to put the text between two marks. Without marks, the
+//! whole message text counts.
 
 const OPEN: &str = "<document>";
 const CLOSE: &str = "</document>";
 
-/// More is cut off: it would be read with every claim of the feature. Bytes.
+/// Longest text, since every claim of the feature reads it. Bytes.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// The document in an agent's whole message text: what stands between the last pair of marks, else all of it. `None` when
-/// that is blank.
+/// The document in an agent's message text: the part between the last pair of marks, else the whole. `None`
+/// when that is blank.
 pub fn document(text: &str) -> Option<&str> {
     let found = marked(text).unwrap_or(text.trim());
     let found = &found[..found.floor_char_boundary(MOST_BYTES)];
     (!found.is_empty()).then_some(found)
 }
 
-/// What stands between the last pair of marks; `None` when there is no pair, or nothing in it. Marks that stand alone on their
-/// lines, as they were asked for, go before those in the middle of a line: agents, and documents, speak of them as well.
+/// The part between the last pair of marks; `None` without a pair or content. Marks alone on their lines, as
+/// requested, go before those within a line: agents, and documents, mention them as well.
 pub fn marked(text: &str) -> Option<&str> {
     let found = between_lines(text).or_else(|| {
         let end = text.rfind(CLOSE)?;
@@ -29,7 +29,7 @@ pub fn marked(text: &str) -> Option<&str> {
     (!found.is_empty()).then_some(found)
 }
 
-/// What stands between the last line that closes and the line that opened it.
+/// The part between the last closing line and its opening line.
 fn between_lines(text: &str) -> Option<&str> {
     let mut end = None;
     let mut depth = 0;

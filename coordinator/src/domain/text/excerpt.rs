@@ -1,11 +1,11 @@
-//! A long transcript, shortened: how a session began and how it ended say most, so the middle goes, and what takes its place says
-//! how much that was.
+//! Shortens a long transcript: the beginning and the end of a session say most, so a count replaces the
+//! middle.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
 
-/// A transcript as it is read from messages, some of which may be there twice, and some not.
+/// A transcript that is read from messages, some of which may be duplicated or missing.
 #[derive(Debug)]
 pub struct Gathered {
     empty: Excerpt,
@@ -25,8 +25,8 @@ impl Gathered {
         }
     }
 
-    /// Adds an entry, of so many bytes as JSON. One that was there before is passed over. A transcript that begins anew was sent again
-    /// since the broker lost some of it: where something is missing so far, that counts from here on.
+    /// Adds an entry of so many JSON bytes. Skips duplicates. A transcript that restarts was sent again since
+    /// the broker lost some of it; it then fills the gaps.
     pub fn push(&mut self, entry: TranscriptEntry, bytes: usize) {
         if entry.seq == 0 && self.seen < self.next {
             *self = Self::new(self.empty.clone());
@@ -43,13 +43,13 @@ impl Gathered {
         self.seen
     }
 
-    /// What is kept of them, by number.
+    /// The kept entries, by number.
     pub fn entries(self) -> BTreeMap<u64, TranscriptEntry> {
         self.excerpt.entries()
     }
 }
 
-/// Keeps the beginning and the end of a transcript, within bounds, as its entries come in order.
+/// Keeps the beginning and the end of a transcript within bounds, as its entries arrive in order.
 #[derive(Debug, Clone)]
 pub struct Excerpt {
     tail_bytes: usize,
@@ -70,7 +70,8 @@ struct Gap {
 }
 
 impl Excerpt {
-    /// An empty one that keeps so much of the beginning and so much of the end, as JSON. The last entry is kept whatever its size.
+    /// An empty excerpt with so many JSON bytes of the beginning and of the end. Keeps the last entry
+    /// whatever its size.
     pub fn new(head_bytes: usize, tail_bytes: usize) -> Self {
         Self {
             tail_bytes,
@@ -82,7 +83,7 @@ impl Excerpt {
         }
     }
 
-    /// Adds the next entry, of so many bytes as JSON.
+    /// Adds the next entry, of so many JSON bytes.
     pub fn push(&mut self, entry: TranscriptEntry, bytes: usize) {
         if self.tail.is_empty() && bytes <= self.room {
             self.room -= bytes;
@@ -96,7 +97,7 @@ impl Excerpt {
                 break;
             };
             self.tail_size -= bytes;
-            // What the worker left out before is left out still.
+            // Entries that the worker omitted stay omitted.
             let count = match entry.update {
                 TranscriptUpdate::Dropped { count } => count,
                 _ => 1,
@@ -110,7 +111,7 @@ impl Excerpt {
         }
     }
 
-    /// What is kept, by number; in the place of the first entry that was left out stands how many were.
+    /// The kept entries, by number; a count replaces the first omitted one.
     pub fn entries(self) -> BTreeMap<u64, TranscriptEntry> {
         let gap = self.gap.map(|gap| TranscriptEntry {
             seq: gap.seq,
@@ -141,7 +142,8 @@ mod tests {
         }
     }
 
-    /// Entries of the given sizes through an excerpt of 10 and 5 bytes; numbers, and what was left out as `(number, count)`.
+    /// Sends entries of the given sizes through an excerpt of 10 and 5 bytes; expects numbers, and the
+    /// omission as `(number, count)`.
     fn check(sizes: &[usize], expected: &[u64], left_out: Option<(u64, u64)>) {
         let mut excerpt = Excerpt::new(10, 5);
         for (seq, bytes) in (0..).zip(sizes) {
@@ -166,7 +168,7 @@ mod tests {
         check(&[5, 5, 3, 2], &[0, 1, 2, 3], None);
         check(&[5, 5, 3, 2, 1], &[0, 1, 2, 3, 4], Some((2, 1)));
         check(&[5, 5, 3, 2, 3, 2], &[0, 1, 2, 4, 5], Some((2, 2)));
-        // What doesn't fit into the beginning ends it, so that there is one gap only.
+        // The first entry that does not fit ends the beginning, so that there is one gap only.
         check(&[9, 3, 1, 3], &[0, 1, 2, 3], Some((1, 1)));
         check(&[99], &[0], None);
         check(&[99, 1], &[0, 1], Some((0, 1)));

@@ -1,4 +1,4 @@
-//! What a session without a repository left in its folder, in words for the person who looks for it.
+//! Describes the files of a session without a repository, for the person who looks for them.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use ralph_shared::wire::LeftoverFiles;
 
 /// How many files are named.
 const NAMED: usize = 20;
-/// How much of a name is shown. Characters.
+/// Longest shown name. Characters.
 const NAME_CHARS: usize = 200;
 
-/// What was left, where it is, and for how long.
+/// The files, their place, and their retention.
 pub fn words(left: &LeftoverFiles, worker: &str) -> String {
     let files = if left.files == 1 { "file" } else { "files" };
     let mut words = format!(

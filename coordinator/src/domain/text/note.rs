@@ -1,4 +1,4 @@
-//! What a feature's session memory is made of.
+//! Notes of a feature's session memory.
 
 use ralph_shared::sigil;
 
@@ -10,13 +10,13 @@ pub enum NoteKind {
     KeyFact,
     /// Something that was chosen.
     Decision,
-    /// A step of the task that is done.
+    /// A completed step of the task.
     StepDone,
-    /// A step of the task that is left.
+    /// A pending step of the task.
     StepPending,
     /// A path that was changed.
     FileModified,
-    /// Why an attempt failed; no agent notes it itself, it comes with a failure report.
+    /// Why an attempt failed; it comes with a failure report, not from a note of an agent.
     Error,
 }
 

@@ -11,12 +11,12 @@ use super::span::Span;
 use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 
-/// A dispatch that ended, as its row keeps it.
+/// An ended dispatch, from its row.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct DispatchFacts {
     pub dispatch: DispatchId,
-    /// The dispatch that its attempt began with: itself, or one before it.
+    /// The first dispatch of its attempt: itself, or an earlier one.
     pub began_with: DispatchId,
     pub run: RunId,
     pub feature: String,
@@ -30,11 +30,11 @@ pub struct DispatchFacts {
     pub agent: Option<String>,
     /// The model that was chosen.
     pub model: Option<String>,
-    /// The model that it really worked with, where that is another.
+    /// The model that it used, when that differs from the chosen one.
     pub model_used: Option<String>,
     /// `None` where its lease ended.
     pub outcome: Option<Outcome>,
-    /// Why it came to nothing, if it did. Its reason in words isn't told: that may hold what tools printed.
+    /// The reason of a failure. Its words are omitted, since they may contain output of tools.
     pub failure: Option<Failure>,
     pub stop_reason: Option<String>,
     pub input_tokens: Option<i64>,
@@ -43,18 +43,18 @@ pub struct DispatchFacts {
     pub cost: Option<f64>,
     pub tool_calls: Option<i32>,
     pub commit: Option<String>,
-    /// From when on nothing of the task's own was left to wait for, as far as is known.
+    /// When nothing of the task's own was left to wait for, as far as is known.
     pub ready_at: Option<OffsetDateTime>,
     pub claimed_at: OffsetDateTime,
     pub settled_at: OffsetDateTime,
 }
 
 impl DispatchFacts {
-    /// What went wrong, if it did, in words of our own.
+    /// The problem, if any, in Ralph's own words.
     fn trouble(&self) -> Option<&'static str> {
         use Outcome as O;
         match self.outcome {
-            // Nobody's fault: a person ended it, or the branch moved on.
+            // Nobody's fault: a person ended it, or the branch moved.
             Some(O::Done | O::Passed | O::Merged | O::Split | O::Interrupted | O::Void) => None,
             outcome => Some(
                 self.means()
@@ -67,7 +67,7 @@ impl DispatchFacts {
         self.failure.map(|failure| failure.policy().means)
     }
 
-    /// What every span of it that may be looked for says.
+    /// Adds the attributes that every span has for searches.
     pub(super) fn about(&self, span: Span) -> Span {
         span.text("ralph.feature", Some(&self.feature))
             .text("ralph.task", Some(&self.key))
@@ -83,15 +83,15 @@ impl DispatchFacts {
     }
 }
 
-/// What a dispatch came to: one span in its run's trace, and all of it in its attempt's.
+/// The spans of a dispatch: one in its run's trace, the others in its attempt's.
 pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec<Span> {
     let trace = TraceId::of_attempt(facts.task, facts.attempt);
     let whole = SpanId::of_dispatch(facts.dispatch);
     let of_run = (TraceId::of_run(facts.run), SpanId::of_run(facts.run));
-    // Two spans of one name would be one for backends that look at no trace's.
+    // Some backends ignore the trace and would merge two spans of one name.
     let beside = whole.part("in run");
     let begins = facts.began_with == facts.dispatch;
-    // What the attempt began with is the root: so its waiting is inside it.
+    // The first dispatch of the attempt is the root, so its waiting is inside it.
     let waited = facts.ready_at.map(|ready| ready.min(facts.claimed_at));
     let start = waited.unwrap_or(facts.claimed_at);
     let in_run = facts

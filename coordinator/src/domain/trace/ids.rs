@@ -9,7 +9,8 @@ use ralph_shared::ids::{DispatchId, RunId, TaskId};
 pub struct TraceId(pub u128);
 
 impl TraceId {
-    /// The trace of one attempt at a task, from its work to its landing: the task's id, counted up by the attempt's number.
+    /// The trace of one attempt at a task, from its work to its landing: the task's id plus the attempt's
+    /// number.
     pub fn of_attempt(task: TaskId, attempt: i32) -> Self {
         Self(task.0.as_u128().wrapping_add(u128::from(attempt.unsigned_abs())))
     }
@@ -31,7 +32,7 @@ impl fmt::Display for TraceId {
 pub struct SpanId(pub u64);
 
 impl SpanId {
-    /// All that one dispatch came to: the random half of its id.
+    /// The span of a whole dispatch: the random half of its id.
     pub fn of_dispatch(dispatch: DispatchId) -> Self {
         Self(dispatch.0.as_u64_pair().1.max(1))
     }
@@ -41,7 +42,7 @@ impl SpanId {
         Self(run.0.as_u64_pair().1.max(1))
     }
 
-    /// The part of that name, further inside.
+    /// The named part of this span.
     pub fn part(self, name: &str) -> Self {
         // FNV-1a: the same in every release and on every machine.
         let mut hash = self.0 ^ 0xcbf2_9ce4_8422_2325;
@@ -63,7 +64,7 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// Where spans of an agent's own belong, as `_meta.traceparent` tells it (DESIGN 8).
+/// The place of an agent's own spans, for `_meta.traceparent` (DESIGN 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parent {
     trace: TraceId,

@@ -1,6 +1,6 @@
-//! What an agent did, from its transcript: the call to it, and the tools that it called (OpenTelemetry's semantic conventions for
-//! generative AI). No text of the agent's, no input and no output of its tools, and no note that may hold any: those stand in the
-//! transcript.
+//! An agent's actions from its transcript: the call of the agent, and its tools (OpenTelemetry's semantic
+//! conventions for generative AI). Omits texts of the agent, inputs and outputs of its tools, and notes that
+//! may contain any: those are in the transcript.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use super::dispatch::DispatchFacts;
 use super::ids::{SpanId, TraceId};
 use super::span::{Moment, Span, short};
 
-/// Most tool calls of a session that have a span of their own; backends refuse traces that are much larger.
+/// Most tool calls with a span of their own; backends refuse much larger traces.
 const MAX_TOOLS: usize = 1_000;
-/// Most moments that stand on a session's span.
+/// Most events on a session's span.
 const MAX_NOTES: usize = 50;
 /// Longest title in a span's name. Characters.
 const NAME_CHARS: usize = 80;
@@ -34,7 +34,7 @@ struct Tool<'a> {
     ended: Option<OffsetDateTime>,
 }
 
-/// The spans of a session whose agent was started.
+/// The spans of a session with a started agent.
 pub(super) fn of_transcript(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Option<Session> {
     let started = transcript
         .iter()
@@ -93,12 +93,12 @@ fn moment(entry: &TranscriptEntry, at: OffsetDateTime) -> Option<Moment> {
     Some(Moment { at, name, text })
 }
 
-/// Whether it is a reason of the protocol, and no sentence that may hold words of an agent.
+/// Whether it is a reason of the protocol, not a sentence that may contain an agent's words.
 fn is_word(how: &str) -> bool {
     how.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 
-/// Tool calls in the order in which they began.
+/// Tool calls in the order of their start.
 fn tools<'a>(transcript: &'a [TranscriptEntry], clock: &Clock) -> Vec<Tool<'a>> {
     let mut found: Vec<Tool<'a>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! What a span says, in no exporter's terms.
+//! The content of a span, independent of an exporter.
 
 use time::OffsetDateTime;
 
@@ -14,11 +14,11 @@ pub struct Span {
     pub trace: TraceId,
     /// Its own name there.
     pub id: SpanId,
-    /// What it is a part of; `None` for all of it.
+    /// Its parent; `None` for the root.
     pub parent: Option<SpanId>,
-    /// What else belongs to it, in another trace.
+    /// A related span of another trace.
     pub link: Option<(TraceId, SpanId)>,
-    /// What happened, in a few words for people.
+    /// A short name for people.
     pub name: String,
     /// Whether it is a call to something outside: an agent.
     pub is_client: bool,
@@ -28,7 +28,7 @@ pub struct Span {
     pub end: OffsetDateTime,
     /// Facts, by names of the semantic conventions (`gen_ai.*`) or `ralph.*`.
     pub attributes: Vec<(&'static str, Value)>,
-    /// What happened in the middle of it.
+    /// Events within it.
     pub moments: Vec<Moment>,
     /// Why it failed, if it did.
     pub error: Option<String>,
@@ -68,20 +68,20 @@ impl Span {
         self
     }
 
-    /// A text; what isn't known is left out.
+    /// Adds a text; omits an unknown one.
     pub(super) fn text(mut self, name: &'static str, text: Option<&str>) -> Self {
         let text = text.filter(|text| !text.is_empty()).map(short);
         self.attributes.extend(text.map(|text| (name, Value::Text(text))));
         self
     }
 
-    /// A whole number; what isn't known is left out.
+    /// Adds a whole number; omits an unknown one.
     pub(super) fn count(mut self, name: &'static str, n: Option<i64>) -> Self {
         self.attributes.extend(n.map(|n| (name, Value::Count(n))));
         self
     }
 
-    /// A number; what isn't known is left out.
+    /// Adds a number; omits an unknown one.
     pub(super) fn number(mut self, name: &'static str, n: Option<f64>) -> Self {
         self.attributes.extend(n.map(|n| (name, Value::Number(n))));
         self
@@ -113,7 +113,7 @@ pub struct Moment {
     pub text: String,
 }
 
-/// So much of a text as belongs into a trace.
+/// The part of a text that fits into a trace.
 pub(super) fn short(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,5 +1,5 @@
-//! What reports tell of agents' doors (SPEC 7.3): people hear of a pool whose sessions don't get past them, and what concerns an
-//! account holds back whatever needs it.
+//! What reports reveal about the availability of agents (SPEC 7.3). People hear of a pool whose agents do not
+//! start. A failing account holds back every task that needs it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::store;
 use crate::store::availability::Failed;
 use crate::store::dispatch::Dispatch;
 
-/// So many sessions of an agent fail at the door of a pool, none between gets past it, and people are told.
+/// Sessions in a row that fail to start in a pool before people are told.
 const TOLD_AT_DOOR: i32 = 3;
 
-/// What a batch of reports tells of them.
+/// Findings of a batch of reports.
 #[derive(Debug, Default)]
 pub(super) struct AvailabilityChanges {
-    /// Tasks whose sessions failed there, each with its agent, and why.
+    /// Tasks whose agent did not start, with the agent and the reason.
     at_door: Vec<(TaskId, String, String)>,
-    /// Tasks whose sessions got past it, each with its agent.
+    /// Tasks whose agent started, with the agent.
     past_door: Vec<(Uuid, String)>,
-    /// Accounts whose turns were empty, each with its task.
+    /// Accounts with empty turns, each with its task.
     empty: Vec<(String, Uuid)>,
-    /// The accounts of these sessions, and their dispatches.
+    /// Accounts of these sessions, with their dispatches.
     open: Vec<(String, Uuid)>,
-    /// Accounts that failed: sessions that ended together fail together.
+    /// Accounts that failed. Sessions that end together count as one failure.
     failed: BTreeMap<String, Failed>,
 }
 
@@ -100,7 +100,7 @@ impl AvailabilityChanges {
     }
 }
 
-/// Whether a session that ended so may not have come as far as its agent's door.
+/// Whether a session with this outcome may have ended before its agent started.
 fn tells_nothing(outcome: Outcome) -> bool {
     matches!(
         outcome,

@@ -1,4 +1,4 @@
-//! Judges each report of a batch and notes what it changes; nothing is written here.
+//! Judges each report of a batch and collects the changes. Writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -35,12 +35,12 @@ use crate::store::git::operation;
 use crate::store::memory::Source;
 use crate::store::task::Task;
 
-/// Stands where a verifier gave no reason.
+/// The reason of a verifier that gave none.
 const REFUSED: &str = "it was refused without a reason";
 /// Most conflicting paths that are kept.
 const MAX_PATHS: usize = 100;
 
-/// Everything that a batch changes, collected before it is written.
+/// All changes of a batch, before they are written.
 pub(super) struct Batch<'a> {
     pub settings: &'a Settings,
     pub features: Features,
@@ -57,61 +57,61 @@ pub(super) struct Batch<'a> {
     pub queued: Vec<(TaskId, i32, String, String)>,
     pub closed: Vec<Closed>,
     pub requeued: Vec<TaskId>,
-    /// Attempts that are judged again within their turn: the commit and its ref.
+    /// Attempts to verify again within their turn: the commit and its ref.
     pub judged_again: Vec<(TaskId, String, String)>,
     /// Tasks that keep their turn for the next dispatch.
     pub turn_kept: Vec<Uuid>,
     pub explained: Vec<(TaskId, Option<String>)>,
-    /// Why attempts that are pushed can't land yet, which calls nobody; `None` where that is over.
+    /// Why pushed attempts cannot land yet, without a call for a person; `None` once they can.
     pub waiting: Vec<(TaskId, Option<String>)>,
     /// Tasks that failed for good, and why.
     pub failed: Vec<(FeatureId, TaskId, String)>,
     pub split: Vec<(TaskId, String)>,
-    /// Graphs that become tasks of the feature; the session's own task is done then.
+    /// Graphs that become tasks of the feature; the task of the session is then done.
     pub grown: Vec<(TaskId, String)>,
     /// What sessions answered that merge learnings.
     pub distilled: Vec<distill::MergedLearnings>,
-    /// Reviews that land: what they ask for becomes tasks.
+    /// Reviews that land; their requests become tasks.
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
-    /// What its sessions tell of their agents' doors.
+    /// What sessions reveal about the availability of their agents.
     pub doors: AvailabilityChanges,
-    /// What is known of the accounts whose turns were empty.
+    /// Accounts with empty turns.
     pub silences: HashMap<String, Silence>,
-    /// Models that agents asked for; `None` where the attempt that had one is over.
+    /// Models that agents asked for; `None` where the attempt with that model is over.
     pub next_models: Vec<(TaskId, Option<String>)>,
-    /// What attempts that sent a graph reported themselves, should it be refused.
+    /// Failure reports of attempts that sent a graph, in case it is refused.
     pub if_refused: HashMap<TaskId, (Source, Arc<Sigils>)>,
     pub failed_runs: BTreeSet<FeatureId>,
-    /// Dispatches whose work was pushed after they were over: the commit and its ref.
+    /// Dispatches whose work was pushed after their end: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
-    /// What dispatches that are over left elsewhere, and what became of it.
+    /// Stray commits of dispatches that are over, and their refs.
     pub strays_late: Vec<(DispatchId, Vec<Stray>)>,
-    /// What tasks of the role `git` do.
+    /// Operations of tasks with the role `git`.
     pub operations: HashMap<TaskId, GitOperation>,
     /// Those of them that landed.
     pub operated: Vec<TaskId>,
-    /// The base that an update took in.
+    /// The base that an update merged.
     pub bases: HashMap<TaskId, String>,
-    /// What had landed of the features that merges brought.
+    /// The last landing of a feature that a merge delivered.
     pub delivered: HashMap<TaskId, String>,
-    /// What became of operations that took no turn.
+    /// Ends of operations that took no turn.
     pub noted: Vec<operation::Ended>,
     /// Operations that go on another way.
     pub altered: Vec<(TaskId, GitOperation)>,
-    /// Operations of whose pushes it is known by now what came of them.
+    /// Operations whose push is known to have arrived or not.
     pub found_out: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
-    /// What is known of the gate, of tasks that it refused.
+    /// Past gate results of tasks that the gate refused.
     pub histories: HashMap<TaskId, History>,
-    /// What came of the gate on base commits.
+    /// Results of the gate on base commits.
     pub checks: Vec<(FeatureId, Checked)>,
-    /// Features whose gate may fail for its environment, and why.
+    /// Features whose gate may fail because of its environment, and why.
     pub doubts: Vec<(FeatureId, String)>,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch on what the transaction has locked and read.
+    /// A batch on rows that the transaction has locked and read.
     pub(super) fn new(
         settings: &'a Settings,
         features: Features,
@@ -169,7 +169,7 @@ impl<'a> Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Judges one report and notes what it changes.
+    /// Judges one report and collects its changes.
     pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> Fate {
         match dispatch.state {
             DispatchState::Settled => {
@@ -190,7 +190,7 @@ impl Batch<'_> {
         let Some(task) = self.tasks.get(&dispatch.task).cloned() else {
             return Fate::Unknown;
         };
-        // Nothing moves a task that is over, whatever its fence says.
+        // Nothing moves a task that is over, whatever its fence.
         let over = task.state.is_resolved() || task.state == TaskState::Failed;
         if over || task.dispatch != Some(dispatch.id) {
             self.supersede(dispatch, one);
@@ -201,7 +201,7 @@ impl Batch<'_> {
         }
         self.changed.insert(task.id);
         if task.trouble.conflicts > 0 {
-            // What waits for it to be out of the way may go on.
+            // Attempts that wait for this one may continue.
             self.turns.insert(task.feature);
         }
         let integrates = dispatch.kind == SessionKind::Integrate;
@@ -252,7 +252,8 @@ impl Batch<'_> {
             needs_push: has_repository,
             pushed: session.snapshot.pushed_ref.is_some(),
             verify_tries: task.verify_tries,
-            // What an earlier attempt of a review corrected stands in the commit from which this one began.
+            // Corrections of a review's earlier attempt are part of the commit that this attempt started
+            // from.
             changed: session.snapshot.files_changed_count > 0
                 || (kind == SessionKind::Review && task.start_commit.is_some()),
             wrote: document.is_some(),
@@ -330,7 +331,7 @@ impl Batch<'_> {
         if judgement.run_failed {
             self.failed_runs.insert(task.feature);
         }
-        // A review is no iteration, but what it wrote for its successors is told.
+        // A review is no iteration, but its journal is shown to later sessions.
         let wrote = kind == SessionKind::Review && sigils.journal.is_some();
         let journal = (counted || wrote).then(|| capture::journal(&sigils));
         let mut end = end(
@@ -355,7 +356,8 @@ impl Batch<'_> {
             return;
         }
         if dispatch.kind == SessionKind::Review && judgement.outcome == Outcome::Done {
-            // What it corrected itself may still fail: what it asks for waits for that, and an older wish is void.
+            // The review's own corrections may still fail, so its requests wait for them. Older requests are
+            // void.
             let asked = judgement.grows.then(|| agent_graph::asked_for(&sigils));
             if let Some(Err(problem)) = asked.as_deref().map(|graph| agent_graph::check(graph, false)) {
                 self.refuse_graph(task, problem);
@@ -390,7 +392,7 @@ impl Batch<'_> {
         }
     }
 
-    /// The number of the iteration that was counted last: its run's and those of this batch.
+    /// The number of the last counted iteration, of the run and this batch.
     fn iteration(&self, dispatch: &Dispatch) -> Option<i32> {
         let before = self.runs.get(&dispatch.run)?.iterations;
         Some(before + self.spent.get(&dispatch.run)?.iterations)
@@ -429,13 +431,14 @@ impl Batch<'_> {
                 }
                 self.land(task);
             }
-            // What somebody was allowed to push may have arrived: until it is tried no more, only who finds that it can't voids it.
+            // An allowed push may have arrived. While it is retried, only the worker that finds it impossible
+            // voids it.
             Step::Repeat if is_decided && !matches!(integration.end, IntegrationEnd::Void { .. }) => {
                 self.turn_kept.push(task.id.0);
                 self.tasks.insert(task.id, task);
             }
             Step::Verify if has_turn => self.verify_in_turn(task, &integration.end),
-            // Without the turn, which it lost with its lease, it finds the same when it has it again.
+            // It lost the turn with its lease, and finds the same once it has the turn again.
             Step::Repeat | Step::Verify => {
                 self.requeued.push(task.id);
                 self.tasks.insert(task.id, task);
@@ -483,7 +486,7 @@ impl Batch<'_> {
         }
     }
 
-    /// An attempt that its agent took for done was refused.
+    /// An attempt that its agent considered done was refused.
     fn not_done_after_all(&mut self, dispatch: &Dispatch) {
         self.spent.entry(dispatch.run).or_default().succeeded -= 1;
     }
@@ -495,7 +498,7 @@ impl Batch<'_> {
         self.count(dispatch, used(dispatch, session));
     }
 
-    /// Counts for its run what a dispatch used in all, but for what was counted before.
+    /// Adds a dispatch's usage to its run, without the part that was counted before.
     pub(super) fn count(&mut self, dispatch: &Dispatch, used: Usage) {
         let before = match dispatch.state {
             DispatchState::Live => Usage::default(),
@@ -505,7 +508,7 @@ impl Batch<'_> {
     }
 }
 
-/// What a conflict was about. The trailers are a repository's text: what is no whole id is left out.
+/// The subject of a conflict. Trailers come from the repository, so only whole ids are taken.
 pub(super) fn collision(end: &IntegrationEnd) -> Collision {
     let IntegrationEnd::Conflict { paths, others, .. } = end else {
         return Collision::default();
@@ -520,15 +523,15 @@ pub(super) fn collision(end: &IntegrationEnd) -> Collision {
     }
 }
 
-/// Where the task's next dispatch starts (SPEC 3.3): from the feature branch when the agent itself said that it failed,
-/// else from what this session pushed.
+/// Sets where the task's next dispatch starts (SPEC 3.3): from the feature branch after a failure by the
+/// agent's own word, else from this session's pushed commit.
 pub(super) fn keep_start(task: &mut Task, session: &SessionReport, judgement: &Judgement) {
     let is_review = task.role == SessionKind::Review;
     if judgement.outcome == Outcome::Failed {
         task.start_commit = None;
         task.start_ref = None;
     } else if is_review && task.start_commit.is_none() && session.snapshot.files_changed_count == 0 {
-        // It corrected nothing: whoever reviews next looks at what has landed by then.
+        // The review corrected nothing, so the next review starts from whatever has landed by then.
     } else if let (Some(commit), Some(pushed)) = (&session.snapshot.commit, &session.snapshot.pushed_ref) {
         task.start_commit = Some(commit.clone());
         task.start_ref = Some(pushed.clone());

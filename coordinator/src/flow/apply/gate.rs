@@ -1,4 +1,4 @@
-//! The gate's word: on the base, where a check tried it, and on attempts that it refused.
+//! Results of the gate: on the base commit, from a check, and on attempts that it refused.
 
 use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report};
 use sqlx::PgConnection;
@@ -16,7 +16,7 @@ use crate::store::git::gate::Checked;
 use crate::store::task::Task;
 
 impl Batch<'_> {
-    /// Notes what a report on a check changes.
+    /// Collects the changes of a check's report.
     pub(super) fn checked(
         &mut self,
         dispatch: &Dispatch,
@@ -63,8 +63,8 @@ impl Batch<'_> {
         }
     }
 
-    /// What it means that the gate refused an attempt: that, or nothing while it isn't known to pass on the base. With the
-    /// signature to be kept of it.
+    /// The consequence of an attempt that the gate refused: a failure, or nothing while the gate is not known
+    /// to pass on the base. Returns the signature to keep, too.
     pub(super) fn refused_by_gate(
         &mut self,
         task: &Task,
@@ -102,7 +102,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Writes what is known of gates by now, and what follows from it.
+    /// Writes the present knowledge about gates, and its consequences.
     pub(super) async fn write_checks(
         &mut self,
         conn: &mut PgConnection,

@@ -1,6 +1,6 @@
-//! What a session said is looked at before it is reported: a task graph that can't be used goes back to its agent once.
-//! Nothing is stored; what counts is the report. And before a session begins, what its worker found in the commit that it starts
-//! from may change its prompt.
+//! Checks a session's text before it is reported, and returns an unusable task graph to its agent once.
+//! Stores nothing; only the report counts. Before a session starts, its worker's findings in the start commit
+//! may also change its prompt.
 
 use ralph_shared::at_length::by_length;
 use ralph_shared::kind::SessionKind;
@@ -13,13 +13,13 @@ use crate::prompt;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 
-/// The dispatch that asks, while it is live.
+/// The live dispatch that asks.
 async fn current(conn: &mut PgConnection, request: &CheckRequest) -> sqlx::Result<Option<Dispatch>> {
     let named = store::dispatch::read(conn, &[request.dispatch.0]).await?.pop();
     Ok(named.filter(|d| d.state == DispatchState::Live && d.incarnation == request.incarnation))
 }
 
-/// Takes what was found before a session begins. Returns its prompt made anew, if it changes with that.
+/// Takes a worker's findings before its session starts. Returns a new prompt if these change it.
 pub async fn renew(
     db: &PgPool,
     settings: &Settings,
@@ -44,7 +44,7 @@ pub async fn renew(
         Text::Inline(_) => None,
         Text::Parts { sha256, .. } => Some(sha256.as_str()),
     };
-    // What was sent with the claim is never seen by an agent.
+    // No agent ever sees the prompt that was sent with the claim.
     let mut tx = db.begin().await?;
     store::dispatch::prompt::forget(&mut tx, dispatch.id, anew).await?;
     tx.commit().await?;
@@ -52,14 +52,14 @@ pub async fn renew(
     Ok(Some(order.prompt))
 }
 
-/// What the agent is told, if it is to get one more turn.
+/// The message for the agent, if it gets one more turn.
 pub async fn check(
     db: &PgPool,
     settings: &Settings,
     request: &CheckRequest,
     text: &str,
 ) -> sqlx::Result<Option<String>> {
-    // Rolled back at the end: it only reads.
+    // Rolled back at the end, since it only reads.
     let mut tx = db.begin().await?;
     let Some(dispatch) = current(&mut tx, request).await? else {
         return Ok(None);

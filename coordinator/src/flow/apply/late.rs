@@ -1,4 +1,4 @@
-//! Reports that come when their dispatch is over: what they spent, and what they pushed, is kept.
+//! Reports that arrive after the end of their dispatch: their usage and pushed work is kept.
 
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::Finished;
@@ -12,8 +12,8 @@ use crate::domain::states::{Outcome, TaskState};
 use crate::store::dispatch::{Dispatch, DispatchState};
 
 impl Batch<'_> {
-    /// A further report of a dispatch that is over tells at most that its work was pushed since: where nothing was begun
-    /// after it, the next attempt starts there.
+    /// Takes a further report of a dispatch that is over. It says at most that its work was pushed since. If
+    /// no attempt started meanwhile, the next one starts from that work.
     pub(super) fn pushed_late(&mut self, dispatch: &Dispatch, one: &Incoming) {
         let Finished::Session(session) = &one.report.finished else {
             return;
@@ -39,7 +39,7 @@ impl Batch<'_> {
             TaskState::Pending | TaskState::NeedsReview | TaskState::Failed
         );
         let goes_on = waits && task.dispatch == Some(dispatch.id) && dispatch.state == DispatchState::Settled;
-        // As for one that comes in time.
+        // As for a report in time.
         let is_idle = dispatch.kind == SessionKind::Review && session.snapshot.files_changed_count == 0;
         if goes_on
             && dispatch.kind.changes_files()
@@ -52,7 +52,7 @@ impl Batch<'_> {
         }
     }
 
-    /// A report that came after the fence moved: kept with its usage and branch.
+    /// Takes a report after the fence moved: keeps its usage and branch.
     pub(super) fn supersede(&mut self, dispatch: &Dispatch, one: &Incoming) {
         match &one.report.finished {
             Finished::Session(report) => self.spend(dispatch, report, false, false),

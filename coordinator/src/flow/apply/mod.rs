@@ -1,19 +1,21 @@
-//! Reports change tasks: in batches, one transaction each (DESIGN 2).
+//! Applies reports to tasks, in batches of one transaction each.
 //!
-//! A report is accepted while its dispatch is the task's current one, also after its lease ended; what comes later is
-//! stored as superseded, and only its usage counts. A batch that fails is tried one report at a time, and what fails alone
-//! is kept raw and ends its attempt as an error: one poisoned report never stops the others.
+//! A report is accepted while its dispatch is the task's current one, also after its lease ended. A later one
+//! is stored as superseded, and only its usage counts. A batch that fails is retried one report at a time. A
+//! report that fails alone is kept raw and ends its attempt as an error, so that it never stops the others.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `settle` | a batch in one transaction; what happens when that fails |
-//! | `batch` | judges each report and notes what it changes |
-//! | `late` | what is kept of a report whose dispatch is over |
-//! | `moves` | what a judgement does to a task |
-//! | `availability` | what they tell of agents' doors |
-//! | `operate` | the ends of what changes branches without an agent, and what they lead to |
-//! | `write` | writes everything, in the order that locks and readers need |
-//! | `record` | the row that a dispatch leaves |
+//! | `settle` | applies a batch in one transaction, and handles its failure |
+//! | `batch` | judges each report and collects its changes |
+//! | `late` | handles reports of dispatches that are over |
+//! | `moves` | applies a judgement to a task |
+//! | `availability` | availability of agents |
+//! | `gate` | results of the gate |
+//! | `operate` | ends of branch changes without an agent, and their consequences |
+//! | `origin` | checks the sender of a report |
+//! | `write` | writes everything, in the order of locks and readers |
+//! | `record` | the row of a finished dispatch |
 
 mod availability;
 mod batch;

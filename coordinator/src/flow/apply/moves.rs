@@ -1,4 +1,4 @@
-//! What a judgement does to a task: its next state, its next dispatch, its trouble.
+//! Applies a judgement to a task: its next state, its next dispatch, its counted failures.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::store::feature::Text;
 use crate::store::git::integration::{Closed, IntegrationState};
 use crate::store::task::Task;
 
-/// What is kept of why a task needs a person. Bytes.
+/// Longest stored reason for a person. Bytes.
 const REASON_BYTES: usize = 8 * 1024;
 
 impl Batch<'_> {
@@ -36,7 +36,7 @@ impl Batch<'_> {
         self.tasks.insert(task.id, task);
     }
 
-    /// Judges an attempt again that became another patch on the branch's head, before anything else of the feature lands.
+    /// Verifies an attempt again whose rebase made another patch, before anything else of the feature lands.
     pub(super) fn verify_in_turn(&mut self, mut task: Task, end: &IntegrationEnd) {
         if let IntegrationEnd::Rewritten { commit, commit_ref } = end {
             self.judged_again
@@ -47,7 +47,8 @@ impl Batch<'_> {
         self.verify(task);
     }
 
-    /// What a verification within a turn leaves of that: it is kept to land or to be verified once more, else given up.
+    /// Handles the end of a verification within a turn: the attempt keeps the turn to land or to be verified
+    /// again, else gives it up.
     pub(super) fn verified_in_turn(&mut self, task: &Task, judgement: &Judgement) {
         if !self.integrations.contains_key(&task.id) {
             return;
@@ -66,7 +67,7 @@ impl Batch<'_> {
         }
     }
 
-    /// What an attempt that its agent takes for done does next.
+    /// The next step of an attempt that its agent considers done.
     pub(super) fn go_on(&mut self, task: Task, step: Step) {
         let has_repository = self.features.get(&task.feature).is_some_and(|f| f.has_repository);
         match step {
@@ -76,14 +77,14 @@ impl Batch<'_> {
         }
     }
 
-    /// Whether a person looks at what this task's sessions made before the next step starts.
+    /// Whether a person approves the result of this task's sessions before the next step.
     pub(super) fn is_approved_by_a_person(&self, task: &Task) -> bool {
         self.features
             .get(&task.feature)
             .is_some_and(|f| f.approve.contains(&task.role))
     }
 
-    /// A text of the feature was written.
+    /// Stores a text of the feature.
     pub(super) fn wrote(&mut self, task: Task, document: &str) {
         let which = if task.role == SessionKind::Plan {
             Text::Plan
@@ -107,7 +108,7 @@ impl Batch<'_> {
 
     pub(super) fn repeat_verify(&mut self, mut task: Task, dispatch: &Dispatch, judgement: &Judgement) {
         if judgement.outcome == Outcome::Lost && task.state == TaskState::NeedsReview {
-            // The lease's end has called a person.
+            // The lapsed lease has already called a person.
             self.tasks.insert(task.id, task);
             return;
         }
@@ -136,7 +137,7 @@ impl Batch<'_> {
         }
     }
 
-    /// What follows a task's failure, counted with those before.
+    /// Decides what follows a failure, counted with earlier ones.
     pub(super) fn decide(&self, task: &mut Task, failure: Failure, with_changes: bool) -> Next {
         let facts = retry::Facts {
             with_changes,
@@ -164,7 +165,8 @@ impl Batch<'_> {
         self.tasks.insert(task.id, task);
     }
 
-    /// Says of a task why its attempt can't land yet, or takes that back; `away` tries before couldn't get at its repository.
+    /// Records why an attempt cannot land yet, or that it can; `away` counts earlier tries without access to
+    /// the repository.
     pub(super) fn tell_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
         let waits = judgement.is_away() && judgement.step == Step::Repeat;
         let why = waits.then(|| {
@@ -178,7 +180,7 @@ impl Batch<'_> {
         }
     }
 
-    /// An attempt that no further try lands.
+    /// Sends an attempt to a person that no further try can land.
     pub(super) fn needs_person_to_land(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let mut reason = bounded(format!(
@@ -193,7 +195,7 @@ impl Batch<'_> {
         self.needs_person(task, reason);
     }
 
-    /// An attempt that only a person may let land.
+    /// Sends an attempt to a person whose approval its paths need.
     pub(super) fn protects(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let reason = format!(
@@ -206,13 +208,14 @@ impl Batch<'_> {
 
     pub(super) fn land(&mut self, mut task: Task) {
         self.move_to(&mut task, TaskState::Done);
-        // Why it once failed or needed a person; what landed at once never did.
+        // Clears the reason of an earlier failure or request for a person; a task that landed at once has
+        // none.
         if task.attempt > 1 || task.trouble != Trouble::default() {
             self.explained.push((task.id, None));
         }
         task.trouble = Trouble::default();
         task.next_kind = Some(task.role);
-        // In a folder of the user's what passed lands without an integration.
+        // In a user's folder, verified work needs no integration.
         if task.verification == Verification::Pending {
             task.verification = Verification::Passed;
         }
@@ -234,7 +237,7 @@ impl Batch<'_> {
         with_changes: bool,
     ) {
         if judgement.outcome == Outcome::Lost && task.state == TaskState::NeedsReview {
-            // The lease's end has called a person.
+            // The lapsed lease has already called a person.
             self.tasks.insert(task.id, task);
             return;
         }
@@ -242,11 +245,12 @@ impl Batch<'_> {
         let next = self.decide(&mut task, failure, with_changes);
         let judged = matches!(dispatch.kind, SessionKind::Verify | SessionKind::Integrate);
         if task.role == SessionKind::Review && judged && judgement.outcome == Outcome::Failed {
-            // What it corrected was refused: the next attempt would land the same without a change of its own.
+            // The corrections were refused: the next attempt would land the same commit without a change of
+            // its own.
             task.start_commit = None;
             task.start_ref = None;
         }
-        // An agent that brings both sides of a conflict together goes on with that.
+        // The agent that resolves a conflict goes on with its resolution.
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
@@ -255,7 +259,7 @@ impl Batch<'_> {
         });
     }
 
-    /// What follows an attempt that came to nothing; `why` is for the person who has to decide.
+    /// What follows an attempt without a result; `why` is for the person who decides.
     pub(super) fn again_or_person(&mut self, mut task: Task, next: Next, why: impl FnOnce() -> String) {
         match next {
             Next::Again(delay) => {
@@ -268,10 +272,10 @@ impl Batch<'_> {
         }
     }
 
-    /// Only a person could move it on: it waits for one, or fails for good where the run has no review.
+    /// Only a person can move this task on. It waits for one, or fails for good when the run has no review.
     pub(super) fn needs_person(&mut self, mut task: Task, reason: String) {
         let review = self.current_run(&task).is_none_or(|run| run.settings.review);
-        // Without a check nothing lands, and only a person can say that something may.
+        // Without a check nothing lands, and only a person can allow it.
         let review = review || task.role == SessionKind::Check;
         if retry::without_attempts(review) == TaskState::NeedsReview {
             return self.waits_for_person(task, reason);
@@ -282,7 +286,7 @@ impl Batch<'_> {
         self.tasks.insert(task.id, task);
     }
 
-    /// A person is asked, whether the run has a review or not.
+    /// Asks a person, whether the run has a review or not.
     pub(super) fn waits_for_person(&mut self, mut task: Task, reason: String) {
         self.move_to(&mut task, TaskState::NeedsReview);
         task.next_kind = Some(task.role);
@@ -301,13 +305,13 @@ fn bounded(mut reason: String) -> String {
     reason
 }
 
-/// The pause after the first failure of a task.
+/// The pause after a task's first failure.
 fn backoff(run: Option<&Run>) -> Duration {
     let ms = run.map_or(0, |run| run.settings.backoff_ms);
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// The failure as which a judgement counts. What the lease's end has counted is not counted again.
+/// The failure that a judgement counts as. A failure that the lapsed lease has counted is not counted again.
 fn counted(dispatch: &Dispatch, judgement: &Judgement) -> Failure {
     match judgement.failure.unwrap_or(Failure::Protocol) {
         Failure::WorkerDied | Failure::WorkersDied if dispatch.state != DispatchState::Live => {

@@ -1,4 +1,4 @@
-//! The ends of what changes branches without an agent, and what they lead to (DESIGN 6).
+//! Ends of branch changes without an agent, and their consequences (DESIGN 6).
 
 use std::time::Duration;
 
@@ -21,10 +21,11 @@ use crate::store::git::integration::{Closed, Collision, IntegrationState};
 use crate::store::git::operation::Ended;
 use crate::store::task::Task;
 
-/// Who did it, in the log of a task.
+/// The actor in a task's log.
 const BY_REVERT: &str = "its revert";
 
-/// Whether a dispatch that ended so has looked at the branches: then what any before it pushed was found or is not there.
+/// Whether a dispatch with this end has looked at the branches. Then earlier pushes were found, or did not
+/// arrive.
 fn looked(end: &IntegrationEnd) -> bool {
     match end {
         IntegrationEnd::Merged { .. }
@@ -33,7 +34,7 @@ fn looked(end: &IntegrationEnd) -> bool {
         | IntegrationEnd::Conflict { .. }
         | IntegrationEnd::GateFailed { .. }
         | IntegrationEnd::Void { .. } => true,
-        // It may have failed before, or in the middle of a push of its own.
+        // It may have failed before its push, or in the middle of it.
         IntegrationEnd::Failed { .. }
         | IntegrationEnd::Told { .. }
         | IntegrationEnd::Rewritten { .. }
@@ -51,7 +52,7 @@ fn is_handed_over(operation: Option<&GitOperation>) -> bool {
 }
 
 impl Batch<'_> {
-    /// Notes what a report on an operation changes.
+    /// Collects the changes of an operation's report.
     pub(super) fn operation(
         &mut self,
         dispatch: &Dispatch,
@@ -61,7 +62,7 @@ impl Batch<'_> {
     ) {
         let mut judgement = outcome::operation(&integration.end);
         let operation = self.operations.get(&task.id).cloned();
-        // Its command is a worker's own, which this one may lack and another one have.
+        // The command belongs to a worker. Another worker may have a command that this one lacks.
         if judgement.is_away() && is_handed_over(operation.as_ref()) {
             judgement.failure = Some(Failure::Lack);
         }
@@ -101,7 +102,7 @@ impl Batch<'_> {
                 }
                 task.start_commit = Some(source.clone());
                 task.start_ref = Some(source_ref.clone());
-                // Beginning again after a failed resolution is the same conflict; failures count by themselves.
+                // A restart after a failed resolution is the same conflict; failures are counted apart.
                 task.trouble.conflicts = task.trouble.conflicts.max(1);
                 let waiting = task.waiting();
                 self.move_to(&mut task, waiting);
@@ -110,7 +111,7 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             Step::Ask => self.needs_person(task, judgement.reason.unwrap_or_default()),
-            // The branch moved under each of its own tries: the next ones leave it some time.
+            // The branch moved during each of its tries, so the next ones wait for a while.
             _ if judgement.outcome == Outcome::Void => {
                 let pause = retry::pause(task.attempt.saturating_add(1));
                 let waiting = task.waiting();
@@ -141,8 +142,8 @@ impl Batch<'_> {
         }
     }
 
-    /// A worker found the task's work on the branch before its session began: the database doesn't know of it, since it was restored
-    /// from a backup.
+    /// A worker found the task's work on the branch before its session began: the database was restored from
+    /// a backup and does not know the landing.
     pub(super) fn landed_before(
         &mut self,
         dispatch: &Dispatch,
@@ -170,7 +171,7 @@ impl Batch<'_> {
         self.land(task);
     }
 
-    /// Notes a landing that took no turn.
+    /// Records a landing that took no turn.
     pub(super) fn note_landing(&mut self, task: &Task, commit: &str) {
         self.noted.push(Ended {
             feature: task.feature,
@@ -234,7 +235,7 @@ impl Batch<'_> {
                     head,
                     at_end,
                 }) => {
-                    // What had landed before it began went along; what landed since did not.
+                    // The merge includes work that landed before it began, and no later work.
                     let merged = GitOperation::Merge {
                         branch,
                         how,
@@ -249,8 +250,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// A landing was taken back: its task is cancelled, what waits for it waits again, and what came from it into memory
-    /// goes. Not so where `commit` isn't the task's landing any more: then nothing changes, and this is false.
+    /// Handles a reverted landing: its task is cancelled, its dependents wait again, and its memory entries
+    /// go. Returns false, and changes nothing, when `commit` is no longer the task's landing.
     async fn take_back(&mut self, conn: &mut PgConnection, id: TaskId, commit: &str) -> sqlx::Result<bool> {
         if !store::git::operation::take_back(conn, id, commit).await? {
             return Ok(false);
@@ -278,7 +279,7 @@ impl Batch<'_> {
         Ok(true)
     }
 
-    /// A whole of which no part is done any more isn't done itself, and so on upward.
+    /// A parent without a done part is no longer done, and so on upward.
     async fn take_back_above(
         &mut self,
         conn: &mut PgConnection,
@@ -312,7 +313,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What waits for a task that is done no more waits again, but for what has begun.
+    /// Makes dependents of a task that is no longer done wait again, except those that have started.
     async fn waited_for_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         for begun in store::git::operation::let_go(conn, id).await? {
             let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
@@ -322,7 +323,7 @@ impl Batch<'_> {
         cascade::closed(conn, &mut self.features, dependents).await
     }
 
-    /// A task whose landing was taken back is done again, unless its parent is over by now.
+    /// Repeats a task whose landing was reverted, unless its parent is over by now.
     async fn begin_again(
         &mut self,
         conn: &mut PgConnection,

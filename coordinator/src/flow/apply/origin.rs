@@ -1,5 +1,6 @@
-//! Whose a report is. Every worker may publish reports, and all of them may share one user of the broker: without this, one could
-//! settle what the others work on. What knows a life's number is that life and the coordinators, who tell nobody.
+//! Checks the sender of a report. Every worker may publish reports, and all may share one user of the broker.
+//! Without this check, one could settle the work of the others. Only an incarnation and the coordinators know
+//! the incarnation's id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +13,7 @@ use super::settle::Incoming;
 use crate::store;
 use crate::store::dispatch::Dispatch;
 
-/// Who says that a report is theirs.
+/// The sender that a report claims.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Sender {
     worker: String,
@@ -28,7 +29,7 @@ impl From<&Report> for Sender {
     }
 }
 
-/// Whether a dispatch is known and its worker the sender.
+/// Whether a dispatch is known and belongs to the sender.
 ///
 /// # Errors
 /// When the database fails.
@@ -43,7 +44,7 @@ pub async fn may_report(
     }
 }
 
-/// The places of reports that don't come from who holds their dispatch.
+/// Indexes of reports whose sender does not hold their dispatch.
 pub(super) async fn strangers(
     conn: &mut PgConnection,
     incoming: &[Incoming],
@@ -60,8 +61,8 @@ pub(super) async fn strangers(
     Ok(strangers)
 }
 
-/// A dispatch is its worker's: the life's that holds it, or the one's that has the worker's name by now from the same data folder, which
-/// reports for earlier ones.
+/// A dispatch belongs to the incarnation that holds it, or to the one that now has the worker's name and the
+/// same data folder. The latter reports for earlier ones.
 async fn holds(
     conn: &mut PgConnection,
     (worker, incarnation): (&str, Incarnation),

@@ -1,4 +1,4 @@
-//! The row that a dispatch leaves: the iteration's outcome and its journal entry.
+//! The row of a finished dispatch: the outcome of the iteration and its journal entry.
 
 use ralph_shared::wire::{Change, Ended, Finished, IntegrationEnd, Report, SessionReport, Usage};
 
@@ -9,12 +9,12 @@ use crate::domain::outcome::{Judgement, Step};
 use crate::domain::text::leftover_files;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
-/// What a session used in all: the greater of what was told while it ran and what it is reported with.
+/// Total usage of a session: the greater of the running figures and the report's.
 pub(super) fn used(dispatch: &Dispatch, session: &SessionReport) -> Usage {
     dispatch.used.max(bounded(session.usage)).settled()
 }
 
-/// What is kept of a change: its diff for a verification only.
+/// The stored part of a change: its diff for a verification only.
 fn kept(change: Change, step: Step) -> Option<Change> {
     match step {
         Step::Verify => Some(change),
@@ -27,7 +27,8 @@ fn kept(change: Change, step: Step) -> Option<Change> {
     }
 }
 
-/// By what the same failure is known again, where it counts against the task. One that left changes goes on where it was.
+/// The signature that recognises the same failure again, when the failure counts. An attempt with changes
+/// continues, so it has none.
 fn signature_of(judgement: &Judgement, report: &Report) -> Option<String> {
     let failure = judgement.failure?;
     let mut said = judgement.reason.clone().unwrap_or_default();
@@ -46,7 +47,7 @@ fn signature_of(judgement: &Judgement, report: &Report) -> Option<String> {
     counts.then(|| signature(failure.as_str(), &said))
 }
 
-/// How a dispatch ended, as its row keeps it.
+/// The end of a dispatch, as its row stores it.
 pub(super) fn end(
     dispatch: &Dispatch,
     state: DispatchState,
@@ -106,7 +107,7 @@ pub(super) fn end(
                 .clone()
                 .or_else(|| Some(session.agent.configured.clone()));
             let chosen = dispatch.model.as_deref().map(str::to_lowercase);
-            // Agents have longer names for what was chosen.
+            // Agents may report a longer name of the chosen model.
             let is_another = |used: &String| {
                 chosen
                     .as_ref()

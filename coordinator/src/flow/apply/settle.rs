@@ -1,4 +1,4 @@
-//! A batch of reports in one transaction, and what happens when that fails.
+//! Applies a batch of reports in one transaction, and handles its failure.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::faults;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 
-/// A report with its text in hand.
+/// A report with its text.
 #[derive(Debug, Clone)]
 pub struct Incoming {
     /// The report.
     pub report: Report,
     /// The agent's whole message text.
     pub text: String,
-    /// What was found out about it before its transaction.
+    /// Facts that were read before its transaction.
     known: Option<DispatchFacts>,
 }
 
@@ -51,7 +51,7 @@ impl From<&Dispatch> for DispatchOrigin {
     }
 }
 
-/// Where its dispatch belongs, and what its text says.
+/// The place of its dispatch, and the sigils of its text.
 #[derive(Debug, Clone)]
 struct DispatchFacts {
     place: DispatchOrigin,
@@ -86,8 +86,9 @@ fn said(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigils {
     by_length(text.len(), || sigil::parse(text, &context))
 }
 
-/// Reads the texts of reports, which needs no lock: so the transaction that does hold some has less to do. Reports of which nothing
-/// is known yet stay as they are, and so do one that can't be read and those behind it: in their transaction that stops no other.
+/// Parses the texts of reports before their transaction, which needs no lock, so that the transaction has
+/// less to do while it holds locks. Reports without known facts stay as they are. So do an unreadable report
+/// and those behind it; the transaction isolates it.
 ///
 /// # Errors
 /// When the database fails, or a text can't be read.
@@ -116,24 +117,25 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It changed its task, now or when it came before.
+    /// It changed its task, now or earlier.
     Applied,
-    /// The fence had moved: stored, nothing else.
+    /// The fence had moved: the report is stored and changes nothing.
     Superseded,
     /// Its dispatch is not known here.
     Unknown,
-    /// Its sender doesn't hold its dispatch: it counts for nothing.
+    /// Its sender does not hold its dispatch, so it is ignored.
     Foreign,
-    /// It could not be applied even alone; kept raw, its attempt ended as an error.
+    /// It could not be applied even alone. It is kept raw, and its attempt ended as an error.
     Poisoned,
-    /// Not even that could be written; it comes again.
+    /// Not even that could be written; it will arrive again.
     Stuck,
 }
 
-/// Applies reports. Returns each one's fate, in order, and what others want to know. Their workers are told after a [`store::flush`].
+/// Applies reports. Returns the fate of each, in order, and signals for others. Settle workers after a
+/// [`store::flush`].
 ///
 /// # Errors
-/// When the database can't be reached: nothing is known to have changed, and the reports come again.
+/// When the database cannot be reached. Then no change is known, and the reports arrive again.
 pub async fn apply(
     db: &PgPool,
     settings: &Settings,
@@ -174,7 +176,7 @@ pub async fn apply(
     }
 }
 
-/// Whatever a report triggers, it must not stop the rest.
+/// No failure of one report may stop the others.
 async fn at_once(
     db: &PgPool,
     settings: &Settings,
@@ -187,17 +189,18 @@ async fn at_once(
     .await
 }
 
-/// What becomes of what reports leave for later tasks.
+/// The fate of memory entries in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// It is stored, and let out of quarantine with its task.
+    /// They are stored, and released with their task.
     Kept,
-    /// It could not be: the work counts without. What is in quarantine stays there until upkeep lets it out.
+    /// They could not be stored or released. The work counts without them; upkeep releases the quarantined
+    /// ones later.
     Left,
 }
 
-/// Applies a report that can't be applied with what it leaves for the memory, without that: what landed has landed, whatever an
-/// agent learned. The whole report is kept raw. `None` when that isn't what fails.
+/// Applies a report without its memory entries, when only these fail: landed work stays landed, whatever an
+/// agent learned. Keeps the whole report raw. `None` when something else fails.
 async fn without_memory(
     db: &PgPool,
     settings: &Settings,
@@ -226,7 +229,7 @@ async fn keep_raw(db: &PgPool, one: &Incoming, why: &str) -> sqlx::Result<()> {
     store::blob::keep_bad_report(&mut conn, Some(one.report.dispatch), why, &body).await
 }
 
-/// Keeps a report raw that can't be applied, and ends its attempt with an error that says so.
+/// Keeps an unusable report raw, and ends its attempt with an error that says so.
 async fn set_aside(
     db: &PgPool,
     settings: &Settings,
@@ -249,8 +252,8 @@ async fn set_aside(
     .await
 }
 
-/// Ends the attempt of a dispatch whose report is none: it would else be leased as long as its worker lives. A dispatch
-/// that isn't known stays so. Whoever tells of it does so after a [`store::flush`].
+/// Ends the attempt of a dispatch with an unusable report, which would stay leased as long as its worker
+/// lives. Ignores unknown dispatches. Tell others after a [`store::flush`].
 pub async fn end_as_error(
     db: &PgPool,
     settings: &Settings,
@@ -271,7 +274,7 @@ pub async fn end_as_error(
     )
 }
 
-/// The report that stands for one that can't be used.
+/// The replacement for an unusable report.
 pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
     let finished = match dispatch.kind {
         kind if !kind.has_agent() => Finished::Integration(IntegrationReport {
@@ -339,7 +342,7 @@ async fn within(
         .chain(current)
         .map(|run| run.0)
         .collect();
-    // While the features are held, neither dispatches nor runs change but by this transaction.
+    // While the features are locked, only this transaction changes their dispatches and runs.
     let tasks = store::task::lock(tx, &task_ids).await?;
     let dispatches = store::dispatch::read(tx, &ids).await?;
     let runs = store::run::read(tx, &run_ids).await?;
@@ -387,7 +390,7 @@ async fn within(
             Some(_) if strangers.contains(&at) => Fate::Foreign,
             Some(dispatch) => {
                 let fate = batch.take(dispatch, one);
-                // The same report twice in one batch: the second finds it over.
+                // When one batch has the same report twice, the second one finds the dispatch over.
                 match fate {
                     Fate::Applied => dispatch.state = DispatchState::Settled,
                     Fate::Superseded => dispatch.state = DispatchState::Superseded,
@@ -407,7 +410,7 @@ async fn within(
     Ok(fates)
 }
 
-/// The accounts of empty turns; hardly any batch has one.
+/// The accounts of empty turns; most batches have none.
 fn silent_accounts(incoming: &[Incoming]) -> Vec<String> {
     let accounts = incoming.iter().filter_map(|one| match &one.report.finished {
         Finished::Session(session) if silence::is_empty(session, &one.text) => Some(&session.agent.account),

@@ -1,4 +1,4 @@
-//! Writes what a batch changes, in the order that the locks and the readers within the transaction need.
+//! Writes the changes of a batch, in the order that locks and readers within the transaction need.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::store::feature::Text;
 use crate::store::task::Task;
 
 impl Batch<'_> {
-    /// Writes everything in the order that the locks and the readers within the transaction need.
+    /// Writes all changes.
     pub(super) async fn write(
         mut self,
         conn: &mut PgConnection,
@@ -121,7 +121,7 @@ impl Batch<'_> {
                 store::task::pass_models_on(conn, &landed).await?;
             }
         }
-        // After what landed beside them, so that what that frees is held as well.
+        // After the landings, so that tasks which these free are held as well.
         let failed: Vec<_> = self
             .failed
             .iter()
@@ -147,8 +147,8 @@ impl Batch<'_> {
         cascade::save_features(conn, &self.features, signals).await
     }
 
-    /// Whether it is known that the one run of this batch goes on, since it has queued something: most reports of a graph's tasks free
-    /// others.
+    /// Whether the only run of this batch surely continues, since the batch queued something. Most reports
+    /// free other tasks.
     fn goes_on(&self) -> bool {
         let mut features = self.features.values();
         let (Some(feature), None) = (features.next(), features.next()) else {
@@ -161,7 +161,7 @@ impl Batch<'_> {
         })
     }
 
-    /// Those that conflicted twice in a row are queued by turns; their back-off holds all the same.
+    /// Tasks that conflicted twice in a row are queued one at a time. Their back-off still holds.
     async fn put_off_colliding(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
         let colliding = |task: &&(TaskId, Duration)| {
             let task = self.tasks.get(&task.0);
@@ -178,7 +178,7 @@ impl Batch<'_> {
         store::queue::collisions::put_off_colliding(conn, &ids, &delays.collect::<Vec<_>>()).await
     }
 
-    /// Makes a task the parent of the graph that its agent sent; a graph that can't be used fails the attempt.
+    /// Makes a task the parent of its agent's graph. An unusable graph fails the attempt.
     pub(super) async fn split_task(
         &mut self,
         conn: &mut PgConnection,
@@ -205,7 +205,7 @@ impl Batch<'_> {
                         .map(|c| (c.id, Duration::ZERO)),
                 );
                 if task.open_blockers > 0 {
-                    // What it waited for was opened again while it ran: its parts wait for that (SPEC 2.3).
+                    // Its blocker was reopened while it ran, so its parts wait for that (SPEC 2.3).
                     let parts = children.iter().filter(|child| child.parent == Some(id));
                     let parts = parts.map(|child| child.id.0).collect();
                     cascade::closed(conn, &mut self.features, parts).await?;
@@ -217,7 +217,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Adds the graph that a build or a review sent to its feature; its own task is done then.
+    /// Adds the graph of a build or a review to its feature, and ends its own task.
     async fn grow(&mut self, conn: &mut PgConnection, id: TaskId, graph: &str) -> sqlx::Result<()> {
         let Some(task) = self.tasks.get(&id).cloned() else {
             return Ok(());
@@ -236,7 +236,7 @@ impl Batch<'_> {
         match agent_graph::grow(conn, &task, graph).await? {
             Ok(children) => {
                 self.joined(&task, &children);
-                // What an earlier attempt asked for is asked for again.
+                // This request replaces the one of an earlier attempt.
                 self.written.push((task.feature, Text::ProposedGraph, None));
                 self.land(task);
             }
@@ -245,7 +245,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Makes tasks of what a review asked for whose own corrections landed.
+    /// Creates the tasks that a review requested, once its own corrections landed.
     async fn take_up(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         let Some(task) = self.tasks.get(&id).cloned() else {
             return Ok(());
@@ -283,7 +283,7 @@ impl Batch<'_> {
         self.enqueue.extend(ready.map(|c| (c.id, Duration::ZERO)));
     }
 
-    /// A graph that can't be used fails the attempt that sent it.
+    /// An unusable graph fails the attempt that sent it.
     pub(super) fn refuse_graph(&mut self, mut task: Task, problem: String) {
         if let Some(end) = self.ends.iter_mut().find(|end| Some(end.id) == task.dispatch) {
             end.outcome = Outcome::Failed;

@@ -1,4 +1,4 @@
-//! Dispatches joined to attempts, as prompts tell of them (SPEC 1, 6.3).
+//! Joins dispatches to attempts, for prompts (SPEC 1, 6.3).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::prompt;
 use crate::store::dispatch::earlier::{Earlier, FailureReport};
 use ralph_shared::kind::SessionKind;
 
-/// Dispatches joined to attempts (SPEC 1): the work, and what verification and integration made of it. Oldest first.
+/// Joins dispatches to attempts (SPEC 1): the work with its verification and integration. Oldest first.
 pub(in crate::flow) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
     let mut by_number: BTreeMap<i32, Vec<&Earlier>> = BTreeMap::new();
     for one in earlier {
@@ -37,7 +37,7 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
     if work.outcome == Outcome::Unavailable && work.feedback.is_none() {
         return None;
     }
-    // What came to nothing and was done again, a verification or an integration, is judged by how that ended.
+    // Of repeated verifications and integrations, only the last one counts.
     let last = |kind: SessionKind| {
         let judges = dispatches.iter().rev().filter(move |d| d.kind == kind);
         judges
@@ -61,7 +61,7 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         Some(judge) if judge.kind == SessionKind::Verify => ("failed verification", judge.reason.clone()),
         Some(judge) if judge.outcome == Outcome::Conflict => ("conflict", judge.reason.clone()),
         Some(judge) => ("failed integration", judge.reason.clone()),
-        // The agent's report, or what was extracted, says it better.
+        // The agent's report, or the extracted one, says more.
         None if work.report.is_some() => (work.outcome.as_str(), None),
         None => (work.outcome.as_str(), work.reason.clone()),
     };

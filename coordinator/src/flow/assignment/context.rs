@@ -1,7 +1,8 @@
-//! The assignment of a dispatch: workspace, limits, model, and the prompt with the memory of this moment (DESIGN 1.3).
+//! The assignment of a dispatch: workspace, limits, model, and the prompt with the present memory (DESIGN
+//! 1.3).
 //!
-//! Built outside the claim's transaction for a whole batch; what was sent is stored in a second one, so that it can be
-//! explained later.
+//! It is built outside of the claim's transaction for a whole batch. A second transaction stores the prompts,
+//! so that they can be explained later.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -28,10 +29,10 @@ use crate::store;
 use crate::store::dispatch::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::git::integration::Integration;
 
-/// A text above this goes in parts (DESIGN 3): a prompt and what it refers to fit one message. Bytes.
+/// Longer texts travel in parts (DESIGN 3), so that a prompt and its references fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
 
-/// How many landed tasks the message of a merge names.
+/// Most landed tasks that a merge's message names.
 const LANDED_TITLES: i64 = 200;
 
 /// All facts of a batch.
@@ -39,30 +40,30 @@ pub(in crate::flow) struct Facts {
     tasks: HashMap<TaskId, TaskFacts>,
     runs: HashMap<Uuid, Run>,
     prerequisites: Vec<Prerequisite>,
-    /// Last conflicts of tasks whose work begins where it conflicted.
+    /// The last conflicts of tasks whose work starts with one in its tree.
     pub(in crate::flow) conflicts: HashMap<TaskId, ConflictFacts>,
     /// What is to be verified.
     changes: HashMap<TaskId, Change>,
     /// What people said of it.
     said: HashMap<TaskId, String>,
-    /// What is odd about attempts that are to be judged.
+    /// Suspicions about attempts to verify.
     doubts: HashMap<TaskId, String>,
     memory: Remembered,
-    /// What tasks of the role `distill` are to merge.
+    /// Learnings for tasks with the role `distill`.
     merging: HashMap<TaskId, distill::Order>,
-    /// What sessions look up that start from the head of their feature's branch, by feature.
+    /// Survey orders for sessions that start from the head of their feature's branch, by feature.
     pub(in crate::flow) surveys: HashMap<Uuid, SurveyOrder>,
     pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
     pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
     gate_fails: HashSet<FeatureId>,
-    /// What attempts changed that are judged in a folder.
+    /// Changes of attempts to verify in a folder.
     dir_changed: HashMap<TaskId, Vec<String>>,
-    /// Titles of what landed, of features that are merged.
+    /// Titles of landed tasks, for features to merge.
     pub(in crate::flow) landed: HashMap<FeatureId, Vec<String>>,
 }
 
-/// Builds the assignments of opened dispatches. A dispatch whose task is gone meanwhile is left out.
+/// Builds the assignments of opened dispatches. Omits dispatches whose task is gone.
 pub async fn build(
     db: &PgPool,
     settings: &Settings,
@@ -149,7 +150,7 @@ pub async fn build(
     Ok((assignments, sent))
 }
 
-/// The account of a prompt's sections, to be kept with it.
+/// The account of a prompt's sections, for storage.
 pub fn sections(account: &[prompt::SectionAccount]) -> Vec<store::dispatch::prompt::SentSection> {
     let kept = account.iter().map(|one| store::dispatch::prompt::SentSection {
         name: one.section.as_str().to_owned(),
@@ -160,7 +161,7 @@ pub fn sections(account: &[prompt::SectionAccount]) -> Vec<store::dispatch::prom
     kept.collect()
 }
 
-/// A text for a message: in parts when it is long, which name the dispatch whose prompt they are.
+/// A text for a message: long texts go in parts, which name the dispatch of the prompt.
 async fn parted(conn: &mut PgConnection, text: String, prompt_of: Option<DispatchId>) -> sqlx::Result<Text> {
     if text.len() <= INLINE_PROMPT_BYTES {
         return Ok(Text::Inline(text));
@@ -171,7 +172,7 @@ async fn parted(conn: &mut PgConnection, text: String, prompt_of: Option<Dispatc
     })
 }
 
-/// The prompt of one dispatch that need not exist, with what it shows of other tasks' memory.
+/// The prompt of a dispatch that need not exist, with the memory entries of other tasks in it.
 pub(in crate::flow) async fn render_one(
     conn: &mut PgConnection,
     settings: &Settings,
@@ -189,7 +190,7 @@ pub(in crate::flow) async fn render_one(
 async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -> sqlx::Result<Facts> {
     let ids: Vec<Uuid> = opened.iter().map(|d| d.task.0).collect();
     let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
-    // What is told to agents is read for those dispatches alone that have one.
+    // Only dispatches with an agent need prompt facts.
     let told: Vec<Uuid> = opened
         .iter()
         .filter(|d| d.kind.has_agent())
@@ -212,7 +213,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::dispatch::context::conflicts(conn, &conflicted).await?
     };
-    // Once an attempt went on from it, its work holds both sides.
+    // Once an attempt continued from the conflict, its work holds both sides.
     conflicts.retain(|conflict| {
         let mut tasks = tasks.iter();
         tasks.any(|t| t.task == conflict.task && t.start_commit.as_ref() == Some(&conflict.commit))
@@ -255,7 +256,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         .map(|task| task.task.0)
         .collect();
     if !parts.is_empty() {
-        // A task that was split with a conflict in its tree left that to its parts.
+        // A split task with a conflict in its tree left the conflict to its parts.
         let above = store::dispatch::context::conflicted_above(conn, &parts).await?;
         for task in &mut tasks {
             task.conflicted |= above.contains(&task.task);
@@ -412,7 +413,7 @@ fn task_context(facts: &Facts, task: &TaskFacts, run: &Run) -> prompt::TaskConte
                 .collect(),
         }),
         feature: task.feature_name.clone(),
-        // A step's own description is the feature's: once is enough.
+        // A step's own description is the feature's; show it once.
         feature_description: if task.description == task.feature_description {
             String::new()
         } else {

@@ -1,4 +1,4 @@
-//! What a worker is told of a dispatch: its workspace, its limits, its model, and what is to be done there.
+//! The order for a worker: workspace, limits, model and work of a dispatch.
 
 use std::collections::BTreeMap;
 
@@ -168,7 +168,7 @@ pub(in crate::flow) fn assignment(
         ("Ralph-Attempt".to_owned(), dispatch.attempt.to_string()),
         ("Ralph-Run".to_owned(), run.id.to_string()),
     ]);
-    // What lands is by whoever made the attempt.
+    // A landing names the model of its attempt.
     let of_attempt = facts.integrations.get(&dispatch.task);
     let of_attempt = of_attempt.and_then(|integration| integration.model.clone());
     let model = match dispatch.kind {

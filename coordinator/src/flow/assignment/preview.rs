@@ -1,4 +1,4 @@
-//! What an agent would be told if it got the task now (SPEC 6.8). Changes nothing.
+//! Renders the prompt that an agent would get for a task now (SPEC 6.8). Changes nothing.
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use sqlx::PgPool;
@@ -14,11 +14,11 @@ use crate::store::memory::exposures::Use;
 /// A prompt that was not sent.
 #[derive(Debug)]
 pub struct Preview {
-    /// The attempt that it would be for.
+    /// The number of that attempt.
     pub attempt: i32,
     /// The prompt, with the account of its sections.
     pub rendered: Rendered,
-    /// What would be shown of other tasks' memory, and what not and why.
+    /// Entries of other tasks that it shows, and why others are omitted.
     pub uses: Vec<Use>,
 }
 

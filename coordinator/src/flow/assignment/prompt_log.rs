@@ -1,4 +1,4 @@
-//! What was sent with a batch of assignments, to be explained later.
+//! Stores the prompts of a batch of assignments, so that they can be explained later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::store;
 use crate::store::dispatch::prompt::Prompts;
 use crate::store::memory::exposures::Use;
 
-/// Prompts that are sent, and what memory they show: to be kept, once the claim is answered.
+/// Sent prompts and their memory entries, for storage after the claims are answered.
 #[derive(Debug, Default)]
 pub struct Sent {
     pub(in crate::flow) prompts: BTreeMap<Uuid, Prompts>,
@@ -21,7 +21,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Takes up what was sent with others.
+    /// Merges two records.
     pub(in crate::flow) fn merge(&mut self, other: Self) {
         for (row, prompts) in other.prompts {
             self.prompts.entry(row).or_default().extend(prompts);
@@ -31,14 +31,14 @@ impl Sent {
         self.trials.extend(other.trials);
     }
 
-    /// Keeps them. Losing the newest in a crash costs an explanation, not work.
+    /// Stores them. A crash that loses the newest ones costs an explanation, not work.
     pub async fn keep(self, db: &PgPool) -> sqlx::Result<()> {
         if self.prompts.is_empty() {
             return Ok(());
         }
         let mut tx = store::begin_unflushed(db).await?;
         if self.shown().next().is_some() {
-            // A purge comes before, and what it took is found missing, or after, and finds what is kept here.
+            // A purge comes before this, and its entries are missing here, or after, and finds these rows.
             store::memory::exposures::hold_back_purges(&mut tx).await?;
         }
         self.within(&mut tx).await?;
@@ -46,7 +46,7 @@ impl Sent {
         tx.commit().await
     }
 
-    /// The same within a transaction of the caller's, which holds purges back.
+    /// The same within the caller's transaction, which holds purges back.
     pub(in crate::flow) async fn within(mut self, tx: &mut PgConnection) -> sqlx::Result<()> {
         self.leave_out_purged(tx).await?;
         let frames: Vec<_> = self.frames.into_iter().collect();
@@ -55,13 +55,13 @@ impl Sent {
         store::memory::exposures::insert_uses(tx, &self.uses, &self.trials).await
     }
 
-    /// What the prompts show that a purge may take.
+    /// Entries in the prompts that a purge may take.
     fn shown(&self) -> impl Iterator<Item = &Use> {
         let shown = self.uses.iter().filter(|one| one.left_out.is_none());
         shown.filter(|one| one.kind != Kind::Journal)
     }
 
-    /// Doesn't keep prompts that show what was purged since they were made.
+    /// Omits prompts whose entries were purged since.
     async fn leave_out_purged(&mut self, conn: &mut PgConnection) -> sqlx::Result<()> {
         let shown: BTreeSet<Uuid> = self.shown().map(|one| one.entry).collect();
         if shown.is_empty() {

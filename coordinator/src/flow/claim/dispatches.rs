@@ -21,7 +21,7 @@ use crate::store::budget::Tasks;
 use crate::store::dispatch::{Dispatch, DispatchState, NewDispatch};
 use crate::store::worker::Claimer;
 
-/// How long a worker waits whose claim can't be served for a passing reason. Milliseconds.
+/// How long a worker waits after a transient failure of its claim. Milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// What a batch of claims gets.
@@ -29,9 +29,9 @@ const RETRY_AFTER_MS: u64 = 1_000;
 pub(in crate::flow) struct ClaimedBatch {
     /// The answers, where nothing was opened.
     pub answers: Vec<ClaimAnswer>,
-    /// Dispatches that are new, or live since the claim came before, with the index of their claim.
+    /// New dispatches, and live ones of repeated claims, with the index of their claim.
     pub opened: Vec<(usize, Opened)>,
-    /// Why claims got nothing, by their index; a missing one is unknown.
+    /// Why each unsatisfied claim got nothing, by index; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::flow) async fn take(
         .filter(|one| !matches!(one.standing, BreakerState::Free(_)));
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
     let mut free = Vec::new();
-    // One that was sent again while it waited here gets what its first one gets.
+    // A claim that was repeated while it waited here gets the answer of the first one.
     let mut first: HashMap<DispatchId, usize> = HashMap::new();
     let mut repeated = Vec::new();
     for (index, claim) in claims.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(in crate::flow) async fn take(
             Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
             Some(worker) => {
                 if worker.accounts.values().any(|account| waiting.contains(account)) {
-                    // A ticket may be for what it can't start now: it asks again by itself.
+                    // A ticket may be for a task that it cannot start now, so it polls.
                     answers[index] = not_now("an account that its agents use waits");
                 }
                 free.push(index);
@@ -109,8 +109,8 @@ fn not_now(reason: &str) -> ClaimAnswer {
     }
 }
 
-/// Looks which of these claims have a dispatch already: one that is live is given again, one that is over gives nothing. Returns the
-/// others.
+/// Finds claims that already have a dispatch: a live one is given again, a finished one gives nothing.
+/// Returns the others.
 async fn asked_before(
     conn: &mut PgConnection,
     claims: &[ClaimRequest],
@@ -137,7 +137,7 @@ async fn asked_before(
     Ok(free)
 }
 
-/// A dispatch that stands, to be given the same work again.
+/// An existing dispatch, for a repeated claim.
 pub(in crate::flow) fn reopened(row: &Dispatch) -> Opened {
     Opened {
         dispatch: row.id,
@@ -150,7 +150,7 @@ pub(in crate::flow) fn reopened(row: &Dispatch) -> Opened {
             reason: String::new(),
         }),
         agent: row.agent.clone(),
-        // The row of the batch that it came with may stand already, or be written yet: it gets one of its own.
+        // The prompt row of the first batch may exist already, or not yet, so this one gets its own.
         prompts: row.prompts.map(|_| row.id.0),
         share: row.share,
     }
@@ -207,7 +207,7 @@ async fn open(
         let Some(&attempt) = attempts.get(&new.id) else {
             continue;
         };
-        // A verification holds the turn that it is a part of, if there is one.
+        // A verification holds the turn that it belongs to, if any.
         if matches!(new.kind, SessionKind::Integrate | SessionKind::Verify) {
             turns.0.push(new.task.0);
             turns.1.push(new.id.0);

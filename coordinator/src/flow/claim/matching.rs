@@ -1,6 +1,7 @@
-//! Which free slot gets which ready task. First as many slots for each account whose pause ended as may use it again (SPEC 7.3); then all others,
-//! those together that offer the same. With the task come the model and the agent that its session gets: an agent that depends on
-//! the model can't be started by every worker, so what nobody of these can start goes back into the queue.
+//! Matches free slots with ready tasks. First, each account whose pause ended gets as many slots as may use
+//! it again (SPEC 7.3). Then come all other slots, grouped by equal offers. Each task brings its model and
+//! agent. Not every worker can start an agent that depends on the model, so a task that none of these can
+//! start returns to the queue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -26,10 +27,11 @@ use crate::store::dispatch::context::ModelFacts;
 use crate::store::queue::ready::Dequeued;
 use crate::store::worker::Claimer;
 
-/// Looks of one claim, each behind what the ones before couldn't start; what lies behind the last is looked at by a later claim.
+/// Queries per claim, each behind the tasks that earlier ones could not start. A later claim sees the rest.
 const LOOKS: usize = 32;
-/// For how long nobody takes a task whose agent, by its model, couldn't be started: this transaction at least doesn't see it again. Not
-/// longer, since who asks every second before a closed door must not keep it from a worker that can start it. Milliseconds.
+/// How long nobody takes a task whose agent, by its model, could not be started, so that this transaction
+/// does not see it again. Short, since a slot that polls every second must not keep the task from a worker
+/// that can start it. Milliseconds.
 const LEFT_MS: i64 = 50;
 
 /// A task for a slot.
@@ -45,7 +47,7 @@ pub(in crate::flow) struct Dealt {
     pub chosen: Chosen,
     /// The account that its agent uses.
     pub account: Option<String>,
-    /// What it may use of its run's cost and tokens.
+    /// Its share of the run's cost and tokens.
     pub share: Share,
 }
 
@@ -54,7 +56,7 @@ pub(in crate::flow) struct Dealt {
 pub(in crate::flow) struct Chosen {
     /// The model, and why.
     pub model: Option<strategy::Choice>,
-    /// The worker's agent; `None` for the default one, and where no agent takes part.
+    /// The worker's agent; `None` for the default one, and without an agent.
     pub agent: Option<String>,
 }
 
@@ -63,7 +65,7 @@ pub(in crate::flow) struct Chosen {
 pub(in crate::flow) struct Deal {
     /// Tasks.
     pub dealt: Vec<Dealt>,
-    /// What there is for those who got none; of who isn't listed it isn't known.
+    /// Why each unsatisfied claim got nothing; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
 }
 
@@ -81,7 +83,7 @@ impl Asking<'_> {
         self.known.get(&self.claims[index].worker)
     }
 
-    /// What the slot of a claim offers.
+    /// The offer of a claim's slot.
     fn offer(&self, index: usize, accounts: Accounts<'_>) -> Option<Capability> {
         let (claim, worker) = (&self.claims[index], self.worker(index)?);
         let agents = Agents {
@@ -93,7 +95,7 @@ impl Asking<'_> {
     }
 }
 
-/// Deals to the claims with these indices. The caller holds the lock on claims.
+/// Matches tasks with the claims at these indices. The caller holds the lock on claims.
 pub(in crate::flow) async fn deal(
     conn: &mut PgConnection,
     settings: &Settings,
@@ -144,13 +146,13 @@ pub(in crate::flow) async fn deal(
         give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
     }
     if !accounts.is_empty() || !levels.are_none() {
-        // What is there for them changes with time.
+        // Reasons change with time.
         deal.unmet.clear();
     }
     Ok(deal)
 }
 
-/// Gives those who offer the same what is best for them.
+/// Gives the best tasks to slots with the same offer.
 async fn give(
     conn: &mut PgConnection,
     settings: &Settings,
@@ -249,7 +251,7 @@ async fn give(
     Ok(())
 }
 
-/// How many more sessions may begin with the keys of what was taken, those left out that were dealt already.
+/// How many more sessions may start with the keys of the taken tasks, without those matched already.
 async fn rooms(
     conn: &mut PgConnection,
     taken: &[(Dequeued, RunId)],
@@ -269,7 +271,8 @@ async fn rooms(
     Ok(rooms)
 }
 
-/// The share of its run's limits, and of those beside it, that a session begins with, taken out of what is left; `None` where that is too little now.
+/// The share of all limits that a session starts with, subtracted from the rest; `None` when the rest is too
+/// small now.
 fn share(
     settings: &Settings,
     facts: Option<&ModelFacts>,
@@ -281,7 +284,7 @@ fn share(
         return Some(Share::default());
     };
     let own = facts.map(|facts| facts.used_before).unwrap_or_default();
-    // Twice of it: one that tells at once what is usual isn't ended by that, again and again.
+    // Twice the usual: a session that reports its usual usage at once must not end again and again for that.
     let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
     let usual = Usual {
         microusd: twice(own.microusd.or(budget.usual.microusd)),
@@ -297,7 +300,7 @@ fn share(
     Some(share)
 }
 
-/// What a session gets, and the agent that has to be started for it.
+/// The model of a session, and the agent that must start for it.
 fn choose(
     settings: &Settings,
     rules: &[AgentRule],
@@ -326,7 +329,7 @@ fn choose(
     (chosen, Some(agent.to_owned()))
 }
 
-/// What is known of the repositories of tasks whose strategy learns from it.
+/// Past outcomes for tasks whose strategy learns from them.
 async fn outcomes(
     conn: &mut PgConnection,
     facts: impl Iterator<Item = &ModelFacts>,

@@ -1,8 +1,8 @@
-//! Claims: free slots get the best ready tasks (DESIGN 2).
+//! Claims: free slots get the best ready tasks.
 //!
-//! A batch of claims is one short transaction that takes tasks out of the queue, moves their fences and opens dispatches
-//! with leases. The context is built after it; what was sent is stored when the claims are answered. A claim that was answered
-//! before gets the same answer, so a lost answer costs nothing.
+//! One short transaction serves a batch of claims: it takes tasks out of the queue, moves their fences and
+//! opens dispatches with leases. The context is built after it, and prompts are stored once the claims are
+//! answered. A repeated claim gets the same answer, so a lost answer costs nothing.
 
 pub(crate) mod dispatches;
 pub(crate) mod matching;
@@ -32,18 +32,18 @@ use crate::store;
 pub struct Answered {
     /// The answers.
     pub answers: Vec<ClaimAnswer>,
-    /// Why claims got nothing, by their index; a missing one is unknown.
+    /// Why each unsatisfied claim got nothing, by index; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
-    /// What was sent with them; to be kept after they went out.
+    /// Prompts to store after the answers went out.
     pub sent: Sent,
-    /// Signals of attempts that ended since their assignment could not be built.
+    /// Signals of attempts that ended because their assignment could not be built.
     pub signals: Signals,
 }
 
-/// Serves a batch of claims and keeps what was sent.
+/// Serves a batch of claims and stores the prompts.
 ///
 /// # Errors
-/// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
+/// When the database fails. Then nothing was opened, or the repeated claim finds its dispatch.
 pub async fn claim(
     db: &PgPool,
     settings: &Settings,
@@ -54,11 +54,11 @@ pub async fn claim(
     Ok(answers)
 }
 
-/// Serves a batch of claims. Batches take their tasks one after another: `turn` is dropped as soon as this one has its own,
-/// while its assignments are still built.
+/// Serves a batch of claims. Batches take their tasks one after another: `turn` is dropped as soon as this
+/// batch has its tasks, while its assignments are still built.
 ///
 /// # Errors
-/// When the database fails; then nothing was opened, or what was opened is found when the claim comes again.
+/// When the database fails. Then nothing was opened, or the repeated claim finds its dispatch.
 pub async fn answer<T: Send>(
     db: &PgPool,
     settings: &Settings,
@@ -103,7 +103,8 @@ pub async fn answer<T: Send>(
     })
 }
 
-/// Builds assignments one by one; a dispatch whose assignment can't be built ends as an error and is left out.
+/// Builds assignments one by one. A dispatch whose assignment cannot be built ends as an error and is left
+/// out.
 async fn build_each(
     db: &PgPool,
     settings: &Settings,

@@ -1,8 +1,9 @@
-//! Keeps tasks apart that change the same paths, in features that ask for it (`--avoid-conflicts`).
+//! Keeps tasks on the same paths apart, in features with `--avoid-conflicts`.
 //!
-//! What a task changes is declared with it, or learned from its own earlier attempts; of a task that has neither nothing is
-//! assumed. A claim looks at the best ready tasks, and takes out of the queue what overlaps with something under way; it goes
-//! back when that is over, whatever its end was. Who waits longest keeps its paths free ([`paths::admit`]).
+//! A task declares its paths, or they are known from its own earlier attempts; without either, none are
+//! assumed. A claim looks at the best ready tasks, and takes tasks that overlap with running ones out of the
+//! queue. They return when those end, whatever the outcome. The tasks that wait longest keep their paths free
+//! ([`paths::admit`]).
 
 use ralph_shared::ids::FeatureId;
 use sqlx::PgConnection;
@@ -14,13 +15,13 @@ use crate::flow::Signals;
 use crate::store;
 use crate::store::queue::ready::Dequeued;
 
-/// Ready tasks that one look reads beyond those that may begin.
+/// Ready tasks that one query reads beyond those that may start.
 const AHEAD: i64 = 256;
-/// Looks of one claim; what lies behind is looked at by the next.
+/// Most queries per claim; the next claim sees the rest.
 const LOOKS: usize = 8;
 
-/// Takes up to `n` ready tasks of a feature that overlap with nothing under way, best first. `took` is what the same
-/// transaction took before.
+/// Takes up to `n` ready tasks of a feature that overlap with no running task, best first. `took` are the
+/// tasks that this transaction took before.
 pub(in crate::flow) async fn take(
     conn: &mut PgConnection,
     offer: &Capability,
@@ -51,7 +52,7 @@ pub(in crate::flow) async fn take(
             taken.extend(store::queue::path_holds::take(conn, &begin).await?);
         }
         room = (n as usize).saturating_sub(taken.len());
-        // A short answer was all that is ready.
+        // A short result was all ready tasks.
         if room == 0 || seen < usize::try_from(most).unwrap_or(usize::MAX) {
             break;
         }
@@ -59,7 +60,7 @@ pub(in crate::flow) async fn take(
     Ok(taken)
 }
 
-/// Lets go what was held by tasks that are over. The caller holds the features.
+/// Releases tasks that were held by tasks that are over. The caller holds the features.
 pub(in crate::flow) async fn release(
     conn: &mut PgConnection,
     features: &[Uuid],

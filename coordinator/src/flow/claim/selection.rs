@@ -1,6 +1,8 @@
-//! Which ready tasks free slots get: verifications and integrations first, the rest divided fairly between features (SPEC 2.3).
+//! Chooses ready tasks for free slots: verifications and integrations first, the rest divided fairly between
+//! features (SPEC 2.3).
 //!
-//! How many ready tasks a feature has is not counted: what it can't use of its share is divided again between the others.
+//! It does not count a feature's ready tasks. Slots that a feature cannot use are divided again between the
+//! others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -24,20 +26,20 @@ use crate::store::queue::ready::Dequeued;
 pub(in crate::flow) struct Took {
     /// The tasks, each with its run.
     pub tasks: Vec<(Dequeued, RunId)>,
-    /// What their runs have left for sessions.
+    /// The rest of their runs' limits.
     pub budgets: HashMap<RunId, Budget>,
-    /// What there is for slots that got none.
+    /// Why some slots got none.
     pub left: Unserved,
 }
 
-/// What a run has left for sessions that begin.
+/// The rest of a run's limits for new sessions.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flow) struct Budget {
     /// Its limits of cost and tokens.
     pub purse: Purse,
     /// What its sessions use.
     pub usual: Usual,
-    /// How many more may run at once.
+    /// Number of further sessions that may run at once.
     pub sessions: i64,
 }
 
@@ -51,8 +53,8 @@ impl From<&Claimable> for Budget {
     }
 }
 
-/// Takes up to `slots` ready tasks for who offers this. `before` is what this transaction took already: its dispatches are opened
-/// later, so the rows don't count it yet.
+/// Takes up to `slots` ready tasks for one offer. `before` are the tasks that this transaction took already:
+/// their dispatches are opened later, so the rows do not count them yet.
 pub(in crate::flow) async fn take(
     conn: &mut PgConnection,
     offer: &Capability,
@@ -104,7 +106,7 @@ pub(in crate::flow) async fn take(
         taken.extend(got);
     }
     turns().note(&shares);
-    // What waits for a key may begin when a session ends, as what waits for room.
+    // A task that waits for a concurrency key may start when a session ends, like one that waits for room.
     let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
     let left = match features.values().all(is_over) {
         true => Unserved::Nothing,
@@ -118,17 +120,19 @@ pub(in crate::flow) async fn take(
     })
 }
 
-/// Leaves out what nobody may begin now, however much room there is.
+/// Omits features in which nothing may start now, however much room there is.
 pub(in crate::flow) fn keep_within(features: &mut BTreeMap<FeatureId, Claimable>) {
-    // Beyond a limit a run ends as soon as nothing is live: what is begun would be ended at once, again and again.
+    // Above a limit a run ends as soon as no dispatch is live. A new session would be ended at once, again
+    // and again.
     for feature in features.values_mut().filter(|feature| feature.over_limit) {
         feature.follow_ups = 0;
     }
     one_a_folder(features);
 }
 
-/// Leaves of the features that work in the same folder the one that may begin a session in it: none while one runs there, else
-/// the one that has something to finish, else the oldest. Another session would hold a slot, waiting for the folder.
+/// Of the features with the same folder, keeps the one that may start a session in it: none while a session
+/// runs there, else the one with a verification or integration, else the oldest. Another session would hold a
+/// slot and wait for the folder.
 fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
     let mut chosen: HashMap<String, (bool, FeatureId)> = HashMap::new();
     let taken: HashSet<String> = features
@@ -155,7 +159,7 @@ fn one_a_folder(features: &mut BTreeMap<FeatureId, Claimable>) {
     }
 }
 
-/// Counts what was taken like the dispatches that it will be.
+/// Counts taken tasks like the dispatches that they become.
 fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Dequeued]) {
     for one in taken {
         if let Some(feature) = features.get_mut(&one.feature) {
@@ -194,7 +198,8 @@ async fn take_shares(
     Ok(got)
 }
 
-/// What is left of the features' room. Who gave less than it was asked for has nothing more that is ready; returns these.
+/// Subtracts given slots from the features' room. Returns features that gave less than they were asked for:
+/// they have no more ready tasks.
 fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Dequeued]) -> Vec<FeatureId> {
     let mut counts: HashMap<FeatureId, u32> = HashMap::new();
     for one in got {
@@ -219,7 +224,7 @@ fn settle(shares: &mut [Share], given: &[(FeatureId, u32)], got: &[Dequeued]) ->
     exhausted
 }
 
-/// What a feature may start now: by `max_parallel` and by what its run's limits leave.
+/// Number of sessions that a feature may start now, by `max_parallel` and its run's limits.
 pub(in crate::flow) fn share(feature: &Claimable) -> Share {
     let parallel = feature.max_parallel - feature.running;
     let iterations = feature
@@ -273,7 +278,7 @@ mod tests {
             assert_eq!(features.values().map(room).collect::<Vec<_>>(), expected);
         };
         let (a, b) = (Some("/a"), Some("/b"));
-        // The oldest of those that share one; others, and those without one, as before.
+        // The oldest of the features that share a folder; all others are unaffected.
         check(
             vec![
                 feature(1, a, false, 0, 0),
@@ -283,12 +288,12 @@ mod tests {
             ],
             &[1, 0, 1, 1],
         );
-        // What is to be finished goes first.
+        // Verifications and integrations go first.
         check(
             vec![feature(1, a, false, 0, 0), feature(2, a, false, 0, 1)],
             &[0, 2],
         );
-        // A session works there, of a feature that has nothing ready, or was taken by the same claims.
+        // A session works there, of a feature without ready tasks, or taken by the same claims.
         check(
             vec![feature(1, a, true, 0, 1), feature(2, b, false, 0, 0)],
             &[0, 1],

@@ -1,6 +1,6 @@
-//! What became ready gets tickets. They are published by whoever made it ready; one issuer tops them up every second to
-//! min(ready, room, window), so that a lost ticket is replaced (DESIGN 2), and no slot asks in vain for what its feature has
-//! no room for.
+//! Tickets for ready tasks. The step that makes a task ready publishes one at once. One issuer tops them up
+//! every second to min(ready, room, window), so that a lost ticket is replaced and no slot asks in vain for a
+//! feature without room.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::domain::scheduling::capability::{Accounts, Agents, Capability};
 use crate::flow::{Settings, claim::selection};
 use crate::store;
 
-/// Tops tickets up, if no other coordinator does so now. Returns how many were issued.
+/// Tops tickets up, unless another coordinator does so now. Returns the number of new tickets.
 ///
 /// # Errors
-/// When the database or the broker can't be asked; the next call makes up for it.
+/// When the database or the broker is away; the next call makes up for it.
 pub async fn top_up(
     db: &PgPool,
     bus: &Bus,
@@ -47,7 +47,7 @@ pub async fn top_up(
     }
     let waiting = bus.waiting_tickets().await?;
     if waiting.consumers < pools.len() {
-        // The store was wiped since they were made.
+        // The store was wiped since they were created.
         known_pools.clear();
     }
     let mut issued = 0;
@@ -62,10 +62,11 @@ pub async fn top_up(
     Ok(issued)
 }
 
-/// What the living workers offer. What all of them wait for the door of needs no ticket: their slots ask by themselves.
+/// The offers of living workers. Tasks whose agent is unavailable everywhere need no ticket, since their
+/// slots poll.
 async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Capability>> {
     let closed = store::availability::not_open(conn).await?;
-    // Whoever asks first may try one whose pause ended.
+    // The first slot that asks may try one whose pause ended.
     let waits = closed
         .into_iter()
         .filter(|account| !matches!(account.standing, BreakerState::Free(_)));
@@ -87,7 +88,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
         .collect())
 }
 
-/// How many tasks a claim that offers this would get now, at most [`TICKET_WINDOW`].
+/// Number of tasks that a claim with this offer would get now, at most [`TICKET_WINDOW`].
 async fn startable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<i64> {
     let features = store::queue::features::claimable(conn, offer).await?;
     let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();

@@ -1,5 +1,5 @@
-//! A person approves what waits for them: the last attempt lands as it was pushed (SPEC 7.4); the specification, the plan
-//! or the tasks count, and the next step starts.
+//! A person's approval: the last attempt lands as it was pushed (SPEC 7.4), or the specification, the plan or
+//! the tasks count and the next step starts.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-/// Sends the last pushed attempt of a task that needs a person into its feature's queue of integrations. A run that
-/// ended for it goes on; a feature that doesn't run otherwise lands it with its next run.
+/// Queues the last pushed attempt of a task that needs a person for its feature's turn. A run that ended for
+/// it continues; otherwise a feature without a run lands it with its next run.
 pub async fn approve(
     db: &PgPool,
     id: TaskId,
@@ -106,7 +106,7 @@ pub async fn approve(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// The result of a step counts: a text that was stored already, or a graph that becomes tasks now.
+/// Accepts the result of a step: a stored text, or a graph that becomes tasks now.
 async fn step(
     mut tx: Transaction<'_, Postgres>,
     mut features: Features,

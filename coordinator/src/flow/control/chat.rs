@@ -1,4 +1,4 @@
-//! What a person tells the sessions of a task: the one that runs, and those that come.
+//! Messages of a person to a task's sessions: the running one, and later ones.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::EndReason;
@@ -49,7 +49,7 @@ pub async fn interrupt(
     Ok((CommandOutcome::Done(ending), signals))
 }
 
-/// Notes what the next session of a task should know; what runs goes on.
+/// Stores feedback for the task's next session; the running one continues.
 pub async fn feedback(
     db: &PgPool,
     id: TaskId,

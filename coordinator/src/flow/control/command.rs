@@ -1,4 +1,4 @@
-//! What can be done to a task, in which state, and where it leads.
+//! Commands on a task: the states that allow them, and the states that they lead to.
 
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
@@ -11,11 +11,11 @@ use crate::store::task::Task;
 /// What came of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// It was done; so many tasks or sessions were concerned.
+    /// It took effect on so many tasks or sessions.
     Done(usize),
     /// Nothing of that id.
     NotFound,
-    /// It can't be done to something in that state.
+    /// The present state does not allow it.
     Refused(String),
 }
 
@@ -24,9 +24,9 @@ pub enum CommandOutcome {
 pub struct By<'a> {
     /// Their name in logs.
     pub actor: &'a str,
-    /// The request that it came with, which is done once.
+    /// The request of the command, which takes effect once.
     pub request: Option<Uuid>,
-    /// Whether a run goes on that ended for what is decided.
+    /// Whether a run that ended for this decision continues.
     pub resumes: bool,
 }
 
@@ -41,7 +41,7 @@ impl<'a> From<&'a str> for By<'a> {
 }
 
 impl By<'_> {
-    /// What the request came to if it was done before.
+    /// The result of the request, if it already took effect.
     pub(in crate::flow) async fn done(self, conn: &mut PgConnection) -> sqlx::Result<Option<CommandOutcome>> {
         let Some(request) = self.request else {
             return Ok(None);
@@ -50,7 +50,7 @@ impl By<'_> {
         Ok(count.map(|count| CommandOutcome::Done(usize::try_from(count).unwrap_or(0))))
     }
 
-    /// Notes within its transaction that the request is done.
+    /// Records within its transaction that the request took effect.
     pub(in crate::flow) async fn note(self, conn: &mut PgConnection, count: usize) -> sqlx::Result<()> {
         match self.request {
             Some(request) => {
@@ -62,7 +62,7 @@ impl By<'_> {
     }
 }
 
-/// What a person does to a task.
+/// A person's command on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskCommand {
     /// Goes on without it: dependents run.
@@ -73,11 +73,11 @@ pub enum TaskCommand {
     Fail,
     /// Says that it is done.
     Done,
-    /// Tries it again: after failure, cancel, skip or review.
+    /// Retries it after failure, cancel, skip or review.
     Retry,
-    /// Sends back what waits for a person; only with a word on why.
+    /// Sends a task that waits for a person back, with a reason.
     Reject,
-    /// Takes it from the worker that has it, to be claimed again.
+    /// Takes it from its worker, to be claimed again.
     Release,
 }
 
@@ -94,7 +94,7 @@ impl TaskCommand {
         }
     }
 
-    /// What it does to a task, in a sentence.
+    /// Its effect on a task, in a sentence.
     fn words(self) -> &'static str {
         match self {
             Self::Done => "call done",
@@ -107,13 +107,13 @@ impl TaskCommand {
         matches!(self, Self::Retry | Self::Reject)
     }
 
-    /// Whether it is for those who work on a task, and so for its parts where it has some.
+    /// Whether it concerns the sessions of a task, and so the parts of a split task.
     pub(in crate::flow::control) fn is_for_parts(self, task: &Task) -> bool {
         let cancelled_whole = self == Self::Skip && task.state == TaskState::Cancelled;
         task.children > 0 && self != Self::Retry && !cancelled_whole
     }
 
-    /// Whether it can be done to a part in this state, which isn't over.
+    /// Whether it applies to an unfinished part in this state.
     pub(in crate::flow::control) fn fits(self, part: TaskState) -> bool {
         match self {
             Self::Release => part == TaskState::InProgress,
@@ -124,7 +124,7 @@ impl TaskCommand {
         }
     }
 
-    /// The state that it leads to, or why it is refused. What is for parts was referred to them before.
+    /// The state that it leads to, or why it is refused. Commands for parts were referred to them before.
     pub(in crate::flow::control) fn target(self, task: &Task) -> Result<TaskState, String> {
         let refuse = || {
             let (id, state) = (task.id, task.state.as_str());
@@ -140,7 +140,7 @@ impl TaskCommand {
             })
         };
         match (self, task.state) {
-            // Of a parent, what failed below it is tried again, whatever it is itself, unless it is over.
+            // A parent's retry concerns the failures below it, whatever its own state, unless it is over.
             (Self::Retry, state) if task.children > 0 && !state.is_resolved() => Ok(state),
             (Self::Retry, state) if task.children > 0 => Err(format!(
                 "{} is {} with all of its parts; submit the work anew",
@@ -179,7 +179,7 @@ impl TaskCommand {
                  goes on without",
                 task.id
             )),
-            // Its dependents and its parent went on already: taking that back is a retry's.
+            // Its dependents and its parent continued already; only a retry undoes that.
             (_, TaskState::Skipped)
             | (Self::Cancel | Self::Fail, TaskState::Cancelled)
             | (Self::Fail, TaskState::Failed) => refuse(),

@@ -1,4 +1,4 @@
-//! What a person does to a feature as a whole: its runs begin, pause and end.
+//! Commands on a whole feature: start, pause and end its runs.
 
 use std::collections::BTreeSet;
 
@@ -13,20 +13,20 @@ use crate::domain::states::{FeatureState, RunOutcome};
 use crate::domain::status::suggestion::{self, FeatureVerb};
 use crate::store;
 
-/// What a person does to a feature.
+/// A person's command on a feature.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FeatureCommand {
     /// Starts a run with these settings.
     Run(Box<RunSettings>),
-    /// The same, of a feature whose tasks are to be written.
+    /// The same for a feature whose tasks sessions must write.
     Build(Box<RunSettings>),
-    /// The same, of a feature whose tasks are over: it is reviewed.
+    /// The same for a feature whose tasks are over: it is reviewed.
     Review(Box<RunSettings>),
-    /// Lets what runs end, starts nothing new.
+    /// Lets sessions end, and starts no new ones.
     Pause,
     /// Goes on after a pause.
     Resume,
-    /// Ends it: what runs is ended in order and pushed.
+    /// Ends it; sessions end in order and push.
     Cancel,
 }
 
@@ -39,7 +39,7 @@ pub async fn feature(
     feature_by(db, id, command, "".into()).await
 }
 
-/// The same for a request, which is done once: a run that it starts gets the request's id.
+/// The same for a request, which takes effect once: a run that it starts gets the request's id.
 pub async fn feature_by(
     db: &PgPool,
     id: FeatureId,

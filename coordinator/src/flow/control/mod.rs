@@ -1,17 +1,17 @@
-//! What people do to features and tasks while they run (SPEC 2.4, 3.6, 7.4; DESIGN 2, commands on what runs).
+//! Commands of people on features and tasks while they run (SPEC 2.4, 3.6, 7.4; DESIGN 2).
 //!
-//! done, fail, cancel, skip and release move the fence: what runs is ended, and its report changes nothing any more.
-//! Interrupt doesn't: the session ends in order and its report counts.
+//! done, fail, cancel, skip and release move the fence: the session ends, and its report changes nothing any
+//! more. interrupt does not: the session ends in order, and its report counts.
 //!
-//! | module | what it holds |
+//! | module | what it does |
 //! | --- | --- |
-//! | `command` | what can be done to a task, and where that leads |
-//! | `task` | doing it |
-//! | `retry` | what is tried again |
-//! | `proposal` | what a build or a review asked for, when a person ends it |
-//! | `subtasks` | whom a command to a task with parts is for |
-//! | `chat` | what running sessions and the next ones are told |
-//! | `feature` | what is done to a feature as a whole |
+//! | `command` | legal commands on a task, and their target states |
+//! | `task` | executes a command |
+//! | `retry` | retries |
+//! | `proposal` | requests of a build or a review that a person ends |
+//! | `subtasks` | refers commands on a split task to its parts |
+//! | `chat` | messages to running and future sessions |
+//! | `feature` | commands on a whole feature |
 
 pub mod approve;
 mod chat;

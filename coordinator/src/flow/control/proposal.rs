@@ -1,4 +1,5 @@
-//! The tasks that a build or a review asked for and that are not made yet, when a person ends it in another way than by approving it.
+//! Tasks that a build or a review requested and that do not exist yet, when a person ends it without an
+//! approval.
 
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
@@ -12,8 +13,8 @@ use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-/// Makes tasks of what a review asked for that is called done, as its landing would have; what else is ended asks for nothing any more, and
-/// its log says what that was. The inner error says why it can't be ended so.
+/// Creates the tasks of a review that a person marks as done, as its landing would have. Any other end drops
+/// the request, and the log keeps it. The inner error says why this end is impossible.
 pub(in crate::flow::control) async fn settle(
     conn: &mut PgConnection,
     features: &mut Features,

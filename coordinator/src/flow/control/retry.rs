@@ -1,4 +1,4 @@
-//! Tasks are tried again: after failure, cancel, skip or review (SPEC 2.4, 7.4).
+//! Retries tasks after failure, cancel, skip or review (SPEC 2.4, 7.4).
 
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
@@ -13,7 +13,7 @@ use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-/// What a parent's retry tries again: the leaves below it that failed or wait for a person.
+/// The tasks that a parent's retry retries: the leaves below it that failed or wait for a person.
 pub(in crate::flow::control) async fn failed_below(
     conn: &mut PgConnection,
     parent: &Task,
@@ -22,8 +22,8 @@ pub(in crate::flow::control) async fn failed_below(
     store::task::lock(conn, &leaves).await
 }
 
-/// Has locked leaves of one feature worked on anew, each told `why`. They begin even beside a failure that stops others: a
-/// person wants them to.
+/// Retries locked leaves of one feature, each for the reason `why`. They start even beside a failure that
+/// stops others, since a person wants it.
 pub(in crate::flow::control) async fn try_again(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -55,7 +55,7 @@ pub(in crate::flow::control) async fn try_again(
         if let Some(why) = why
             && !store::dispatch::note_feedback(conn, task.id, why).await?
         {
-            // Nothing was tried yet that the words could stand with: its first session reads them with what it is to do.
+            // Without an earlier attempt to carry the words, they join the description for the first session.
             store::edit::add_to_description(conn, task.id, why).await?;
         }
     }
@@ -69,7 +69,7 @@ pub(in crate::flow::control) async fn try_again(
     Ok(())
 }
 
-/// What an earlier attempt left for a person to look at counts no more.
+/// Drops the result of an earlier attempt that waited for a person.
 async fn forget_result(conn: &mut PgConnection, feature: FeatureId, task: &Task) -> sqlx::Result<()> {
     store::task::explain(conn, task.id, None).await?;
     if matches!(task.role, SessionKind::Build | SessionKind::Review) {

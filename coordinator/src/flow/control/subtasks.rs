@@ -1,4 +1,4 @@
-//! Who gives a task with parts a command for who works on it is referred to the parts.
+//! Refers a command for the sessions of a split task to the task's parts.
 
 use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
@@ -7,7 +7,7 @@ use crate::domain::states::TaskState;
 use crate::domain::status::suggestion;
 use crate::store;
 
-/// Names the parts of `whole` that the command fits in their state.
+/// Lists the parts of `whole` whose state allows the command.
 pub(in crate::flow) async fn refer(
     conn: &mut PgConnection,
     whole: TaskId,

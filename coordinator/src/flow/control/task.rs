@@ -1,4 +1,4 @@
-//! A person's command to a task, done in one transaction with everything that follows from it.
+//! Executes a person's command on a task, with all consequences, in one transaction.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::store::git::integration::{Closed, IntegrationState};
 use crate::store::git::operation::Pushes;
 use crate::store::task::Task;
 
-/// Does `command` to a task; who did it and `why` go into its log.
+/// Executes `command` on a task and logs the actor and `why`.
 pub async fn task(
     db: &PgPool,
     id: TaskId,
@@ -49,7 +49,7 @@ pub async fn task(
     Ok(steered)
 }
 
-/// The same within a transaction of the caller's, who commits it when it was done.
+/// The same within the transaction of the caller, who commits it when the command took effect.
 pub(in crate::flow) async fn task_in(
     tx: &mut PgConnection,
     id: TaskId,
@@ -97,7 +97,7 @@ pub(in crate::flow) async fn task_in(
     if let Some(decided) = store::git::integration::open_of_tasks(tx, &[id.0]).await?.first() {
         let held = features.get(&feature);
         let state = held.map_or(FeatureState::Cancelled, |held| held.state);
-        // Of a cancelled feature nobody finds out any more whether it arrived.
+        // For a cancelled feature nobody finds out any more whether the push arrived.
         let is_abandoned = state == FeatureState::Cancelled && decided.dispatch.is_none();
         if decided.state == IntegrationState::Decided && !is_abandoned {
             let finds_out = held.and_then(|held| suggestion::finds_out(state, &held.name));
@@ -178,7 +178,7 @@ pub(in crate::flow) async fn task_in(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Why a revert has nothing to take back any more: its commit isn't the landing of its task by now.
+/// Why a revert is void: its commit is no longer the landing of its task.
 async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
     if task.role != SessionKind::Git {
         return Ok(None);
@@ -199,14 +199,16 @@ async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<St
     }))
 }
 
-/// Why a change of branches without an agent can't be taken from whoever was let push it, or is to find out whether it arrived.
+/// Why a branch operation cannot be taken from the worker that may push, or that must find out whether its
+/// push arrived.
 async fn pushes(
     conn: &mut PgConnection,
     task: &Task,
     command: TaskCommand,
     feature: Option<&Locked>,
 ) -> sqlx::Result<Option<String>> {
-    // What is over, or was brought to a person, nobody looks after by itself: they may look, or have a worker look.
+    // Nobody follows up an operation that is over or waits for a person; people may check it, or have a
+    // worker check it.
     let goes_on = matches!(
         task.state,
         TaskState::Pending | TaskState::Blocked | TaskState::InProgress
@@ -220,7 +222,7 @@ async fn pushes(
         ),
         Pushes::InDoubt if !goes_on => None,
         Pushes::InDoubt => match feature {
-            // Of a cancelled feature nobody finds out any more whether it arrived.
+            // For a cancelled feature nobody finds out any more whether the push arrived.
             None => None,
             Some(feature) if feature.state == FeatureState::Cancelled => None,
             Some(feature) => Some(match suggestion::finds_out(feature.state, &feature.name) {
@@ -250,7 +252,7 @@ async fn end_of_step(
     cascade::save_features(conn, features, signals).await
 }
 
-/// Takes a task from whoever has it: its fence is cleared, its session is told to end, and no verdict is waited for.
+/// Takes a task from its worker: clears its fence, ends its session, and cancels its verification.
 pub(in crate::flow) async fn fence_off(
     conn: &mut PgConnection,
     task: &mut Task,

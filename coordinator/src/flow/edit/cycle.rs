@@ -1,4 +1,4 @@
-//! Circles that an edge would close, for people: which task waits for which (SPEC 2.5).
+//! Describes the cycle that an edge would close, for people (SPEC 2.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,13 @@ use uuid::Uuid;
 use crate::store;
 use crate::store::task::waits::Moment;
 
-/// Steps that are looked at before a circle is told without its middle.
+/// Most steps of a search; a longer cycle is printed without its middle.
 const MOST_STEPS: usize = 200;
-/// Tasks of a circle that are named.
+/// Most tasks of a cycle in the text.
 const MOST_NAMED: usize = 12;
 
-/// Says how the end of one of `blockers` comes to wait for one of `targets`, in words; the caller knows that it does.
+/// Describes how the end of one of `blockers` comes to wait for one of `targets`; the caller knows that it
+/// does.
 pub async fn describe(
     conn: &mut PgConnection,
     task: TaskId,
@@ -28,7 +29,7 @@ pub async fn describe(
     let mut path = vec![task.0];
     path.extend(way(conn, begin, targets).await?);
     path.push(task.0);
-    // A task's end and start, one after the other, are one task to people.
+    // For people, the end and the start of a task in a row are one task.
     path.dedup();
     if path.len() > MOST_NAMED {
         path.drain(MOST_NAMED / 2..path.len() - MOST_NAMED / 2);
@@ -45,7 +46,7 @@ pub async fn describe(
     Ok(format!("that would be a circle: {}", named.join(" waits for ")))
 }
 
-/// The tasks on the shortest way from `begin` to a target, both included.
+/// The tasks on the shortest path from `begin` to a target, both included.
 async fn way(
     conn: &mut PgConnection,
     begin: Vec<Moment>,

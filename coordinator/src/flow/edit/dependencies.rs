@@ -1,4 +1,4 @@
-//! Edges of a feature that stands are added and taken away, in one transaction each (SPEC 2.5).
+//! Adds and removes edges of an existing feature, in one transaction each (SPEC 2.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,8 @@ pub enum Change {
     Remove,
 }
 
-/// Changes the edges from `task` to each of `blockers`: all of them or, where one is refused, none. Counts those that changed.
+/// Changes the edges from `task` to each of `blockers`: all of them or, when one is refused, none. Returns
+/// the number of changed edges.
 pub async fn change(
     db: &PgPool,
     task: TaskId,
@@ -54,7 +55,7 @@ pub async fn change(
         };
         others.push(found);
     }
-    // All edges begin at the same task: whether one makes a circle doesn't depend on the others.
+    // All edges start at the same task, so whether one closes a cycle does not depend on the others.
     if change == Change::Add
         && let Some(why) = refusal(&mut tx, waiting, &others).await?
     {

@@ -1,4 +1,4 @@
-//! What people change of what stands: a task that doesn't run, and features that nobody needs any more.
+//! Changes by people: of a task that does not run, and of features; deletes features.
 
 pub mod cycle;
 pub mod dependencies;
@@ -21,9 +21,9 @@ use crate::store;
 use crate::store::edit::{FeatureEdit, TaskEdit};
 use crate::store::feature::{Locked, Text};
 
-/// Changes a task. One that is worked on, or done, is refused: what runs was told something else. Of one that its parts work on, the words
-/// change, which those read that begin from now on.
-/// `before` is the description that the change started from: when it is another one by now, nothing is stored.
+/// Changes a task. A running or done task is refused, since its session read the old text. Of a split task,
+/// only the words change, for later sessions. `before` is the description that the change started from; when
+/// it has changed since, nothing is stored.
 pub async fn task(
     db: &PgPool,
     id: TaskId,
@@ -62,7 +62,7 @@ pub async fn task(
         return Ok((CommandOutcome::Refused(why.to_owned()), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
-    // The queue holds pool, agent and priority as they were, and what it is held for may be none of its paths any more.
+    // The queue holds the old pool, agent and priority, and a hold may be for other paths.
     let changes_queue =
         edit.pool.is_some() || edit.agent.is_some() || edit.priority.is_some() || edit.paths.is_some();
     let queued = task.state == TaskState::Pending && changes_queue;
@@ -77,11 +77,11 @@ pub async fn task(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Makes the limits and choices that a run is to have of those that it has, or says why there are none such.
+/// Makes a run's new limits and choices from its present ones, or says why that is impossible.
 pub type Wished<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
 
-/// Changes a feature: what sessions are told and given that begin from now on. `before` is the description that the change started
-/// from, as in [`task`]. Counts the tasks that changed with it.
+/// Changes a feature for later sessions. `before` is the description that the change started from, as in
+/// [`task`]. Returns the number of tasks that changed with it.
 pub async fn feature(
     db: &PgPool,
     id: FeatureId,
@@ -148,7 +148,8 @@ pub async fn feature(
     ))
 }
 
-/// Changes the run that is under way, or that ended and may go on, or what a draft was given for its first one. The inner error says why it can't.
+/// Changes the present run, an ended one that may continue, or the settings of a draft's first run. The inner
+/// error says why it cannot.
 async fn change_run(
     conn: &mut PgConnection,
     held: &Locked,
@@ -176,7 +177,7 @@ async fn change_run(
         }
         store::run::change(conn, run.id, &settings).await?;
         if settings.agent != run.settings.agent {
-            // The queue holds the agent that each task needs.
+            // The queue holds the agent of each task.
             store::queue::ready::follow_run(conn, held.id).await?;
         }
         return Ok(Ok(()));
@@ -198,7 +199,7 @@ async fn change_run(
     Ok(Ok(()))
 }
 
-/// What was changed of a feature's tasks, for their logs.
+/// The changes of a feature's tasks, for their logs.
 fn words_of_feature(edit: &FeatureEdit) -> String {
     let retries = edit.max_retries.map(|n| format!("max_retries to `{n}`"));
     let verify = edit.verify.map(|verify| format!("verify to `{verify}`"));
@@ -206,8 +207,8 @@ fn words_of_feature(edit: &FeatureEdit) -> String {
     format!("changed {}, with all of its feature", changes.join(", "))
 }
 
-/// Stores the task graph that a person wants in the place of the one that waits for their approval. `before` is the text that
-/// they started from, as in [`text`].
+/// Stores a person's task graph in place of the one that waits for approval. `before` is the text that they
+/// started from, as in [`text`].
 pub async fn graph(
     db: &PgPool,
     id: FeatureId,
@@ -229,7 +230,7 @@ pub async fn graph(
         step.as_ref().map(|step| step.state),
         step.is_some_and(|step| step.attempt == 0),
     );
-    // What a review asks for stands there too, until its own corrections landed.
+    // It also holds a review's requests until the review's own corrections landed.
     let waits = state == Some(TaskState::NeedsReview);
     let Some(stored) = texts.proposed_graph.filter(|_| waits) else {
         return refused(format!(
@@ -254,9 +255,9 @@ pub async fn graph(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Stores the specification or the plan that a person wrote; the step that would have written it is done, and one that wrote for that
-/// step alone is skipped, so that nothing of it goes on beside what follows. `before` is the text that they started from: when it
-/// changed meanwhile, nothing is stored.
+/// Stores a person's specification or plan. The step that would have written it is done, and a step that only
+/// fed that step is skipped, so that neither continues beside what follows. `before` is the text that they
+/// started from; when it has changed since, nothing is stored.
 pub async fn text(
     db: &PgPool,
     id: FeatureId,
@@ -324,7 +325,7 @@ pub async fn text(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// What was changed, for the log: what stood before is in it, so that no words are lost.
+/// The changes, for the log, with the old values, so that no text is lost.
 fn words(before: &TaskEdit, edit: &TaskEdit) -> String {
     fn shown<T: ToString>(value: Option<&T>) -> String {
         value.map_or_else(|| "none".to_owned(), T::to_string)
@@ -361,7 +362,7 @@ fn words(before: &TaskEdit, edit: &TaskEdit) -> String {
     format!("changed {}", changes.join(", "))
 }
 
-/// Deletes a feature that doesn't run, with its outcomes; its branches stay.
+/// Deletes a feature that does not run, with its outcomes; its branches stay.
 pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<CommandOutcome> {
     let mut tx = db.begin().await?;
     let features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;

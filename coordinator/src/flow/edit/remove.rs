@@ -1,4 +1,4 @@
-//! A task is deleted with what came of it; what was learned outlives it (SPEC 2.2).
+//! Deletes a task with its outcomes; its learnings outlive it (SPEC 2.2).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::flow::control::{self, CommandOutcome, TaskCommand};
 use crate::flow::{Signals, cascade, finish};
 use crate::store;
 
-/// Deletes a task that nobody works on. Dependents go on without it, as after a skip.
+/// Deletes a task that nobody works on. Dependents continue without it, as after a skip.
 pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -43,7 +43,7 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Command
         }
         signals.merge(more);
     }
-    // The skip may have moved the feature's counters and ended its run.
+    // The skip may have changed the feature's counters and ended its run.
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([feature])).await?;
     if let Some(held) = features.get_mut(&feature) {
         let state = if task.state == TaskState::Done {
@@ -58,7 +58,7 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Command
         store::memory::library::lock(&mut tx, &[held.repo_id.as_str()]).await?;
     }
     store::memory::index::remove(&mut tx, &deleted.entries).await?;
-    // Those that wait for other paths still are held again by the next look.
+    // Tasks that still wait for other paths are held again by the next query.
     let delays = vec![0; deleted.waited.len()];
     signals.got_work(store::queue::ready::enqueue(&mut tx, &deleted.waited, &delays).await?);
     finish::check(&mut tx, &mut features, &mut signals).await?;

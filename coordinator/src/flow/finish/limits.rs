@@ -1,5 +1,5 @@
-//! Limits beside a run's, looked at once a second: what nothing may begin under is noted, what runs under one that is passed is ended in
-//! order, and people are told as a limit is used up.
+//! Checks limits beside a run's once a second: marks those under which nothing may start, ends sessions in
+//! order under those that are used up, and tells people as a limit is used up.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Control, EndReason};
@@ -53,7 +53,8 @@ pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
     Ok(signals)
 }
 
-/// Lets a person decide on a task that used up its own limit, or fails it where none is asked; else its run would wait for ever.
+/// Sends a task that used up its own limit to a person, or fails it without a review; otherwise its run would
+/// wait for ever.
 async fn give_up(db: &PgPool, id: TaskId, reason: &str, signals: &mut Signals) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
     let Some((mut features, mut task)) = cascade::lock_task(&mut tx, id).await? else {

@@ -1,4 +1,4 @@
-//! A run's end: decided from counters, looked at after every change and by a poll (SPEC 3.4, 3.5).
+//! Decides a run's end from counters, after every change and in a poll (SPEC 3.4, 3.5).
 
 pub mod limits;
 pub mod resume;
@@ -21,7 +21,7 @@ use crate::flow::control::{By, CommandOutcome};
 use crate::flow::{claim::path_holds, integrate::operations};
 use crate::store;
 
-/// Ends the runs of held features that are over; the caller writes the features back.
+/// Ends the runs of locked features that are over; the caller writes the features back.
 pub async fn check(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -92,7 +92,7 @@ pub async fn check(
     Ok(())
 }
 
-/// What holds up every landing of a feature, where only a person can move it on.
+/// Why no attempt of a feature can land, when only a person can help.
 fn why_nothing_lands(check: &store::git::gate::Open) -> String {
     let commit = match &check.operation {
         GitOperation::Check { commit, .. } => gate::short(commit),
@@ -105,7 +105,7 @@ fn why_nothing_lands(check: &store::git::gate::Open) -> String {
     }
 }
 
-/// Every task is resolved: what follows is a review where one is due, then the merge where one is asked for, then the end.
+/// Every task is resolved: continues with a due review, then with a requested merge, then ends the run.
 async fn complete(
     conn: &mut PgConnection,
     feature: &mut store::feature::Locked,
@@ -170,8 +170,8 @@ async fn end(
     Ok(())
 }
 
-/// Takes a held feature's tasks out of the queue and ends its sessions in order. Claims hold no lock on the feature: one that is under way is
-/// waited for by the first, so that the second sees what it began.
+/// Takes a locked feature's tasks out of the queue and ends its sessions in order. Claims hold no lock on the
+/// feature. The first statement waits for a claim under way, so that the second one sees its result.
 pub(super) async fn empty(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -182,7 +182,8 @@ pub(super) async fn empty(
     end_sessions(conn, feature, None, reason, signals).await.map(drop)
 }
 
-/// Asks the sessions of a feature, or of one task of it, to end in order: what they did is pushed and reported. How many there are.
+/// Asks the sessions of a feature, or of one task, to end in order; their work is pushed and reported.
+/// Returns their number.
 pub(super) async fn end_sessions(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -198,7 +199,7 @@ pub(super) async fn end_sessions(
     Ok(ending.len())
 }
 
-/// A person ends the run (SPEC 3.5): what runs is ended in order and pushed, and another run may go on with what is left.
+/// A person ends the run (SPEC 3.5). Sessions end in order and push, and another run may continue.
 pub async fn stop(
     db: &PgPool,
     id: FeatureId,
@@ -227,7 +228,7 @@ pub async fn stop(
     Ok((CommandOutcome::Done(1), run, signals))
 }
 
-/// `<promise>FAILURE</promise>`: the run ends with Failure, and what runs is interrupted and pushed (SPEC 3.5).
+/// `<promise>FAILURE</promise>` ends the run with Failure; sessions are interrupted and pushed (SPEC 3.5).
 pub async fn promise_failure(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -237,15 +238,15 @@ pub async fn promise_failure(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(());
     };
-    // What ran when a person paused it goes on, and may find out.
+    // Sessions of a paused feature continue, and may find out.
     if !matches!(held.state, FeatureState::Running | FeatureState::Paused) {
         return Ok(());
     }
     end(conn, held, RunOutcome::Failure, end::GIVEN_UP, signals).await
 }
 
-/// Looks at every running feature: limits that time alone reaches, and ends that a lost signal hid. One that can't be looked
-/// at keeps nobody from the others. Returns how many it looked at.
+/// Checks every running feature: for limits that time alone reaches, and for ends that a lost signal hid. A
+/// feature that fails does not keep others from it. Returns the number of checked features.
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut conn = db.acquire().await?;
@@ -261,7 +262,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
                 looked_at += 1;
                 signals.merge(more);
             }
-            // What was found before is told all the same.
+            // Earlier findings are still announced.
             Err(error) if is_away(&error) && looked_at > 0 => {
                 tracing::warn!(%error, "the other features are looked at later");
                 break;
@@ -280,7 +281,7 @@ async fn look(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     let mut tx = db.begin().await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
     let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
-    // A poll makes it right: what may begin or land by now, and nobody was told of.
+    // The poll finds tasks that may start or land by now without a signal.
     if features.values().any(|feature| feature.avoid_conflicts) {
         path_holds::release(&mut tx, &[id], &mut signals).await?;
     }

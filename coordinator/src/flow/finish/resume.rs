@@ -1,4 +1,5 @@
-//! A run goes on that ended for something a person decided since: a task that waited for them, or a limit.
+//! Continues a run that ended for a reason which a person has since resolved: a task that waited for them, or
+//! a limit.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +17,8 @@ use crate::flow::{
 };
 use crate::store;
 
-/// Lets the last run of a feature go on after a person decided on one of its tasks, if it ended for that. What `wants_work` is a task
-/// that a person wants worked on, or landed.
+/// Continues a feature's last run after a person's decision on a task, if it ended for that. `wants_work` is
+/// a task that the person wants worked on, or landed.
 pub async fn after_decision(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -34,7 +35,7 @@ pub async fn after_decision(
     {
         return Ok(());
     }
-    // One of which nothing would begin, since it waits for another decision, would end at once.
+    // A run in which nothing starts, since it waits for another decision, would end at once.
     let needs_run = store::view::features(conn, &[feature.0])
         .await?
         .first()
@@ -45,7 +46,7 @@ pub async fn after_decision(
     }
 }
 
-/// The same after a limit of it was raised, as it is stored by then.
+/// The same after its limit was raised; reads the stored limit.
 pub async fn after_raise(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -64,7 +65,7 @@ pub async fn after_raise(
     go_on(conn, &mut features, run, signals).await
 }
 
-/// The last run of a feature that doesn't run, once it ended, and where nothing begins one by itself.
+/// The last run of a feature without a present run and without a schedule, if it ended.
 async fn ended(
     conn: &mut PgConnection,
     features: &Features,
@@ -105,7 +106,7 @@ async fn go_on(
     Ok(())
 }
 
-/// Lets the runs go on of features whose own limit ended them, and holds them no more.
+/// Continues the runs of features that their own limit ended, and lifts the hold.
 pub async fn of_raised_budget(db: &PgPool, feature: Option<FeatureId>) -> sqlx::Result<Signals> {
     let mut signals = Signals::default();
     let ids = match feature {

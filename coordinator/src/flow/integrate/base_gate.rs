@@ -1,10 +1,10 @@
-//! The gate is tried on a feature's base commit while its first sessions work; until it passed there, or a person said that it may
-//! fail, nothing of the feature lands (see [`crate::domain::gate`]).
+//! Tries the gate on a feature's base commit while its first sessions work. Until it passes there, or a
+//! person allows it to fail, nothing of the feature lands (see [`crate::domain::gate`]).
 //!
-//! A task with the role `check` tries it, without an agent. It needs no room under `max_parallel`. Where its pool has two slots or
-//! more it goes first, so that a gate that can't pass is known after one run of it. A single slot works on the tasks first, since a
-//! long gate would keep the first session waiting; there the check goes first as soon as an attempt is ready to land, since that
-//! waits for it (`store::git::gate::hurry`).
+//! A task with the role `check` tries it, without an agent and without room under `max_parallel`. Where its
+//! pool has two slots or more it goes first, so that a hopeless gate costs one run of it. A single slot works
+//! on the tasks first, since a long gate would delay the first session. There the check goes first as soon as
+//! an attempt is ready to land (`store::git::gate::hurry`).
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -23,25 +23,25 @@ use crate::store::feature::Locked;
 use crate::store::git::gate::Base;
 use crate::store::task::{NewTask, Task};
 
-/// Who did it, in the log of a task.
+/// The actor in a task's log.
 const BY_GATE: &str = "the gate";
-/// Before and behind all of a feature's work in the queue.
+/// Before and behind all work of a feature in the queue.
 const FIRST: i32 = i32::MIN + 1;
 const LAST: i32 = i32::MAX;
 
-/// Why it is looked whether the gate has to be tried.
+/// Why the gate may need a try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::flow) enum Why {
-    /// Another gate, another base, or a look whether somebody else found out.
+    /// Another gate or base, or a poll for another feature's result.
     Changed,
-    /// A person wants what failed to be tried again.
+    /// A person wants to retry a failed check.
     Again,
-    /// What it did to attempts looks like the environment's fault.
+    /// Its failures on attempts look like the environment's fault.
     Doubt(String),
 }
 
-/// Makes sure that the gate of a held feature's run is known on its base, or is going to be. The caller writes the feature back, and
-/// looks what may land by now.
+/// Makes sure that the result of a locked feature's gate on its base is known, or will be. The caller writes
+/// the feature back, and looks for attempts that may land.
 pub(in crate::flow) async fn ensure(
     conn: &mut PgConnection,
     held: &mut Locked,
@@ -82,7 +82,7 @@ pub(in crate::flow) async fn ensure(
         again: why == Why::Again,
     };
     match (gate::plan(&facts), task) {
-        // A person may have tried it again by itself.
+        // A person may have retried it alone.
         (Plan::Leave, Some(_)) => store::git::gate::hold_back(conn, held.id).await?,
         (Plan::Leave | Plan::Again | Plan::Pass | Plan::Skip, None) => {}
         (Plan::Make, task) => {
@@ -105,7 +105,7 @@ pub(in crate::flow) async fn ensure(
     Ok(())
 }
 
-/// The same for a feature whose run is under way, with that run's gate.
+/// The same for a running feature, with its run's gate.
 pub(in crate::flow) async fn follow(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -125,7 +125,7 @@ pub(in crate::flow) async fn follow(
     ensure(conn, held, &run.settings, why, signals).await
 }
 
-/// Looks, for a running feature whose check nobody has begun, whether another one's passed meanwhile.
+/// Looks for a pass of another feature's check, for a running feature whose check has not started.
 pub(in crate::flow) async fn look(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -138,7 +138,7 @@ pub(in crate::flow) async fn look(
     follow(conn, features, feature, Why::Changed, signals).await
 }
 
-/// Ends a check that nobody needs any more.
+/// Ends a check that is no longer needed.
 async fn resolve(
     conn: &mut PgConnection,
     held: &mut Locked,
@@ -241,8 +241,8 @@ async fn again(
     Ok(())
 }
 
-/// The gate turned out to fail on the base: what it refused lately counts for nothing. Attempts that nobody followed up wait to land
-/// again, and no failure stays with the others.
+/// The gate fails on the base, so its recent refusals do not count. Attempts without a successor wait to land
+/// again, and the others lose that failure.
 pub(in crate::flow) async fn forgive(
     conn: &mut PgConnection,
     features: &mut Features,

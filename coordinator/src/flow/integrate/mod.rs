@@ -1,4 +1,4 @@
-//! Turns, decisions and landings (DESIGN 6): an integration is decided here before anybody pushes it.
+//! Turns, decisions and landings (DESIGN 6). An integration is decided here before anybody pushes it.
 
 pub(crate) mod base_gate;
 pub mod operations;
@@ -17,8 +17,8 @@ use crate::domain::states::FeatureState;
 use crate::faults;
 use crate::store;
 
-/// Queues, for each feature, the integration whose turn it is, unless somebody holds the turn; and before it the task that
-/// conflicted twice in a row, where one waits.
+/// Queues the next integration of each feature without a turn holder, and before it a waiting task that
+/// conflicted twice in a row.
 pub async fn promote(
     conn: &mut PgConnection,
     features: &BTreeSet<FeatureId>,
@@ -48,15 +48,15 @@ pub async fn promote(
     };
     let delays: Vec<i64> = next.iter().map(pause).collect();
     let pools = store::queue::ready::enqueue(conn, &next, &delays).await?;
-    // Claims don't take the feature's lock: one that took the turn while we looked has made us wait just now, and its
-    // task must not be claimed twice.
+    // Claims do not take the feature's lock. A claim that took the turn meanwhile has just made this
+    // statement wait, and its task must not be claimed twice.
     store::queue::ready::withdraw_held_turns(conn, &next).await?;
     signals.got_work(pools);
     Ok(())
 }
 
-/// Answers the holder of a turn that asks whether it may push: in one transaction, fence checked, the feature's only open
-/// integration is stored. Asking again with the same values gives the same answer.
+/// Answers a turn holder that asks whether it may push. One transaction checks the fence and stores the
+/// feature's only open integration. A repeated request with the same values gets the same answer.
 pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<DecideAnswer> {
     let refused = |reason: &str| {
         Ok(DecideAnswer::Refused {
@@ -72,7 +72,8 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     }
     let is_operation = dispatch.kind == SessionKind::Git;
     if is_operation {
-        // Its end takes no turn that a cancelled feature would not give: the feature's row decides between the two.
+        // It takes no turn, which a cancelled feature would not grant. So the feature's row orders the push and
+        // the cancellation.
         let features = cascade::lock_features(&mut tx, &BTreeSet::from([dispatch.feature])).await?;
         let feature = features.get(&dispatch.feature);
         if feature.is_none_or(|feature| feature.state == FeatureState::Cancelled) {
@@ -84,8 +85,8 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
         return refused("the task has another dispatch by now");
     }
     if is_operation {
-        // It takes no turn: its push says what the branch was before, and what it did already it finds. But whoever takes
-        // the task away from here on is refused.
+        // It takes no turn: its push names the old head of the branch, and it finds its own earlier pushes.
+        // From here on nobody may take the task away.
         if !store::git::operation::decide(&mut tx, request.dispatch).await? {
             return refused("the dispatch is over");
         }

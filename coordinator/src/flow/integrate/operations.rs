@@ -1,5 +1,5 @@
-//! Changes of a feature's branches that people or the feature's end ask for (DESIGN 6): tasks that everybody sees, which a
-//! worker does without an agent, as long as nothing conflicts.
+//! Branch operations that people or a feature's end ask for (DESIGN 6). They are visible tasks, which a
+//! worker does without an agent unless something conflicts.
 
 use std::collections::BTreeSet;
 
@@ -25,22 +25,22 @@ pub enum Operated {
     Accepted(Vec<TaskId>),
     /// Nothing of that id.
     NotFound,
-    /// It can't be done as things stand, and why.
+    /// It is impossible at present, and why.
     Refused(String),
-    /// Tasks of the feature are not done, which nobody said is meant so.
+    /// Tasks of the feature are not done, and nobody confirmed that.
     Unfinished(String),
 }
 
-/// How a landed task is taken back.
+/// How to revert a landed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RevertRequest {
-    /// The task is done again afterwards, rather than cancelled.
+    /// Repeats the task afterwards instead of cancelling it.
     pub redo: bool,
-    /// Landed tasks that waited for it are taken back as well, the last first.
+    /// Also reverts landed dependents, the last one first.
     pub dependents: bool,
 }
 
-/// A feature that the transaction holds, and where it stands.
+/// A feature locked by the transaction, with its progress.
 struct LockedFeature {
     features: Features,
     branches: Branches,
@@ -52,7 +52,7 @@ impl LockedFeature {
     }
 }
 
-/// Locks a feature whose branches can be changed.
+/// Locks a feature whose branches may change.
 async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Result<LockedFeature, Operated>> {
     let features = cascade::lock_features(conn, &BTreeSet::from([feature])).await?;
     let Some(held) = features.get(&feature) else {
@@ -69,7 +69,7 @@ async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Resul
     Ok(Ok(LockedFeature { features, branches }))
 }
 
-/// The same, unless a task of it does the same already.
+/// The same, unless one of its tasks already does this operation.
 async fn hold_for(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -86,7 +86,7 @@ async fn hold_for(
     Ok(Ok(held))
 }
 
-/// Why a feature can't be merged now: a task for it would be left, and merge it with some later run that nobody starts for that.
+/// Why a feature cannot be merged now: its merge task would wait for a later run that nobody starts for it.
 fn not_now(held: &Locked, progress: Progress) -> Option<String> {
     let name = &held.name;
     match held.state {
@@ -107,7 +107,7 @@ fn does_that_already(task: TaskId) -> String {
     format!("{task} does that already; `task show {task}` says how far it is")
 }
 
-/// The tasks that an earlier try of the request made whose first task gets the id `first`, if it made any.
+/// The tasks that an earlier try of this request created, if any; `first` is the id of its first task.
 pub async fn made_before(db: &PgPool, first: TaskId) -> sqlx::Result<Option<Vec<TaskId>>> {
     let mut conn = db.acquire().await?;
     let mut tasks = Vec::new();
@@ -120,7 +120,7 @@ pub async fn made_before(db: &PgPool, first: TaskId) -> sqlx::Result<Option<Vec<
     }
 }
 
-/// Takes what the feature's base has by now into its branch; `id` is the task's that does it.
+/// Merges the feature's base into its branch; `id` is the id of the new task.
 pub async fn update(
     db: &PgPool,
     templates: &Templates,
@@ -147,13 +147,13 @@ pub async fn update(
 pub struct MergeRequest<'a> {
     /// How.
     pub how: MergeHow,
-    /// Into which branch; the one that it began from when `None`.
+    /// Target branch; `None` for the feature's base.
     pub into: Option<&'a str>,
-    /// Also while tasks of it are not done.
+    /// Allows a merge while some tasks are not done.
     pub partial: bool,
 }
 
-/// Brings the feature's branch into the branch that it began from, or another; `id` is the task's that does it.
+/// Merges the feature's branch into its base or another branch; `id` is the id of the new task.
 pub async fn merge(
     db: &PgPool,
     feature: FeatureId,
@@ -196,7 +196,7 @@ pub async fn merge(
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
-/// Takes a landed task back; the tasks that do it get the id `first` and those that follow from it.
+/// Reverts a landed task; the new tasks get the id `first` and the ids that follow from it.
 pub async fn revert(
     db: &PgPool,
     templates: &Templates,
@@ -267,7 +267,7 @@ pub async fn revert(
     landings.push(landing);
     let mut tasks = Vec::new();
     for (n, one) in (1..).zip(&landings) {
-        // Only when all of it is taken back anything is begun again.
+        // Tasks are repeated only when everything is reverted.
         let is_last = one.task == id;
         let redo = landings.iter().rev().map(|one| one.task);
         let title = format!("Revert: {}", one.title);
@@ -286,14 +286,15 @@ pub async fn revert(
     add(tx, feature, &mut held, first, tasks, actor).await
 }
 
-/// A merge that a finished feature waits for.
+/// The merge that a finished feature waits for.
 pub(in crate::flow) struct DueMerge {
     pub how: MergeHow,
     branches: Branches,
     head: String,
 }
 
-/// The merge of a feature whose tasks are all resolved, if it is to be merged and something landed since it last was.
+/// The merge of a feature whose tasks are all resolved, if it was requested and something landed since the
+/// last one.
 pub(in crate::flow) async fn merge_due(
     conn: &mut PgConnection,
     held: &Locked,
@@ -316,7 +317,7 @@ pub(in crate::flow) async fn merge_due(
     Ok(Some(DueMerge { how, branches, head }))
 }
 
-/// Adds and queues the merge that is due.
+/// Adds and queues the due merge.
 pub(in crate::flow) async fn finish(
     conn: &mut PgConnection,
     held: &mut Locked,
@@ -380,7 +381,7 @@ fn task(
     }
 }
 
-/// Adds tasks to a held feature, each after the one before; their ids follow from `first`.
+/// Adds tasks to a locked feature, each after the one before; their ids follow from `first`.
 async fn add(
     mut tx: sqlx::Transaction<'_, sqlx::Postgres>,
     feature: FeatureId,

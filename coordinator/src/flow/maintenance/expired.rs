@@ -1,5 +1,5 @@
-//! What sessions leave beside their work goes once it is old: transcripts, prompts, what they were shown, reports that nobody could
-//! read (SPEC 6.8). A little at a time, so that nobody waits for it.
+//! Deletes old by-products of sessions: transcripts, prompts, memory uses, unreadable reports (SPEC 6.8). It
+//! deletes a few rows per transaction, so that nobody waits for it.
 
 use sqlx::PgPool;
 
@@ -7,20 +7,20 @@ use crate::store;
 
 /// Rows of one transaction.
 const TOGETHER: i64 = 500;
-/// Transactions of one round and kind; the rest waits for the next round.
+/// Transactions per round and kind; the rest follows in the next round.
 const ROUNDS: usize = 100;
 
-/// How long it is known who changed what. Days: a year, and some time to look.
+/// Retention of the log of changes. Days: a year, and some time to look.
 const CHANGES_DAYS: f64 = 400.0;
 
-/// How long things are kept. Days; for ever when `None`.
+/// Retention by kind. Days; `None` keeps rows for ever.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeptDays {
     /// What sessions showed.
     pub transcripts: Option<f64>,
     /// What sessions were told.
     pub prompts: Option<f64>,
-    /// Which entries of the memory attempts were shown, after they ended.
+    /// Memory entries that attempts were shown, after their end.
     pub uses: Option<f64>,
     /// Reports that could not be read or applied.
     pub bad_reports: Option<f64>,
@@ -38,7 +38,7 @@ impl Default for KeptDays {
 }
 
 impl KeptDays {
-    /// The same with uses that last as long as prompts: by them a purge finds the prompts that it has to take along.
+    /// Keeps uses at least as long as prompts: a purge finds the prompts to delete by them.
     #[must_use]
     pub fn with_uses_of_prompts(mut self) -> Self {
         self.uses = match (self.uses, self.prompts) {
@@ -59,7 +59,7 @@ pub struct Removed {
     pub bad_reports: u64,
 }
 
-/// Removes what is too old; nothing while another coordinator does.
+/// Deletes old rows; does nothing while another coordinator does so.
 ///
 /// # Errors
 /// When the database fails; what was removed before stays so.

@@ -1,4 +1,5 @@
-//! Counters equal a recount; one that doesn't is an error of ours, and is put right before a run ends too soon or never (DESIGN 2).
+//! Compares counters with a recount. A difference is a bug of ours, and is repaired before a run ends too
+//! soon or never.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::flow::guard::{guarded, is_away};
 use crate::flow::{Signals, cascade, finish};
 use crate::store;
 
-/// Counts the tasks of running features whose counters say something else. Returns how many were put right.
+/// Recounts the tasks of running features whose counters differ. Returns the number of repaired ones.
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let drifted = store::figures::drifted(&mut *db.acquire().await?).await?;
@@ -20,7 +21,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
                 mended += usize::from(is_mended);
                 signals.merge(more);
             }
-            // What was put right before is told all the same.
+            // Earlier repairs are still announced.
             Err(error) if is_away(&error) && mended > 0 => break,
             Err(error) if is_away(&error) => return Err(error),
             Err(error) => {
@@ -38,7 +39,7 @@ async fn recount(db: &PgPool, feature: FeatureId) -> sqlx::Result<(bool, Signals
     let Some(held) = features.get_mut(&feature) else {
         return Ok((false, signals));
     };
-    // Nobody moves a task of it between its states now, but for claims, which change no counter.
+    // Under this lock nobody changes the states of its tasks, except claims, which change no counter.
     let counted = store::feature::recount(&mut tx, feature).await?;
     if held.counts == counted {
         return Ok((false, signals));

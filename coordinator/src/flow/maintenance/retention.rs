@@ -1,6 +1,6 @@
-//! Attempt refs go from the remote when their retention ends or a person says so (DESIGN 6), and from among branches, where earlier
-//! releases had them, to refs of their own. A worker does both, since
-//! coordinators have no git: it asks, and says what went. What is asked of it twice, or by two, changes nothing more.
+//! Removes attempt refs from the remote when their retention ends or a person asks for it (DESIGN 6), and
+//! moves attempts from branches to refs of their own. Coordinators have no git, so a worker does both: it
+//! asks, and reports the result. Repeated or concurrent work changes nothing more.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::store::git::retention::KnownRef;
 
 /// Refs in one answer.
 const REFS: usize = 500;
-/// The same of those that are to be moved.
+/// Most refs to move per answer.
 const MOVED: i64 = 500;
 /// Features that one sweep asks for.
 const FEATURES: i64 = 200;
-/// What is kept of why refs could not be removed. Bytes.
+/// Longest stored reason why refs could not be removed. Bytes.
 const ERROR_BYTES: usize = 4 * 1024;
 
 /// What came of a wish.
@@ -39,20 +39,20 @@ pub enum Wished {
 /// Refs of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Whole names of those that go, as far as they are known to have been pushed.
+    /// Full names of refs to remove, as far as their push is known.
     pub going: Vec<String>,
     /// Those that stay, and why.
     pub staying: Vec<(String, Why)>,
-    /// How many there are besides whose attempts ended too lately.
+    /// Number of further refs whose attempts ended too recently.
     pub recent: usize,
-    /// How long ago those that go have to have ended.
+    /// Minimum age of removed refs since the end of their attempt.
     pub age: Duration,
-    /// Why the last try came to nothing, if it did.
+    /// Why the last try failed, if it did.
     pub error: Option<String>,
 }
 
-/// Asks for the refs of a feature's attempts that ended longer ago than `older_than`; the settings' retention when it isn't
-/// given. With `dry_run` it only tells.
+/// Asks for the refs of a feature's attempts that ended longer ago than `older_than` (default: the configured
+/// retention). With `dry_run` it only lists them.
 pub async fn wish(
     db: &PgPool,
     settings: &Settings,
@@ -118,7 +118,7 @@ async fn tell_workers(
     Ok(())
 }
 
-/// Asks for refs of features that ended whose retention is over. How many features.
+/// Asks for refs of ended features whose retention is over. Returns the number of features.
 pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signals)> {
     let mut signals = Signals::default();
     let Some(age) = settings.keep_attempts else {
@@ -134,7 +134,7 @@ pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signa
     Ok((asked, signals))
 }
 
-/// Notes what a worker did, and says what may go next, or else what is to be moved.
+/// Records a worker's result, and returns refs to remove, or else refs to move.
 pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> sqlx::Result<PruneAnswer> {
     let mut tx = db.begin().await?;
     if let Some(pruned) = &request.pruned {

@@ -1,5 +1,5 @@
-//! What is known of a session's transcript: it lives in the stream until a while after its session, then in Postgres (DESIGN 1.1).
-//! A reader takes both and goes by the entries' numbers, so that the moment of moving shows neither a gap nor a repetition.
+//! Reads a session's transcript. It is in the stream until a while after the session, then in Postgres. A
+//! reader takes both and merges them by entry number, so the move causes neither a gap nor a repetition.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,20 +15,21 @@ use crate::bus::Bus;
 use crate::domain::text::excerpt::Excerpt;
 use crate::store;
 
-/// A kept transcript is read no further. Bytes.
+/// Most bytes of a stored transcript that are read.
 const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// All that is known of a transcript, in order; of what is still in the stream at most `half_bytes` of the beginning and of the end.
+/// The whole known transcript, in order. Of the entries in the stream, at most `half_bytes` of the beginning
+/// and of the end.
 ///
 /// # Errors
-/// When JetStream or the database can't be asked.
+/// When JetStream or the database is away.
 pub async fn entries(
     bus: &Bus,
     db: &PgPool,
     dispatch: DispatchId,
     half_bytes: usize,
 ) -> anyhow::Result<Vec<TranscriptEntry>> {
-    // The stream first: what leaves it meanwhile stands in Postgres by then.
+    // The stream first: entries that leave it meanwhile are in Postgres by then.
     let streamed = Excerpt::new(half_bytes, half_bytes);
     let mut conn = db.acquire().await.context("no connection to the database")?;
     let holder = store::dispatch::transcript::holder(&mut conn, dispatch).await?;
@@ -39,13 +40,13 @@ pub async fn entries(
     };
     let mut conn = db.acquire().await.context("no connection to the database")?;
     for (seq, entry) in kept(&mut conn, dispatch).await? {
-        // What is kept may say that it left out what the stream still has.
+        // The stored copy may omit entries that the stream still has.
         found.entry(seq).or_insert(entry);
     }
     Ok(found.into_values().collect())
 }
 
-/// The entries that Postgres keeps, by number.
+/// The entries in Postgres, by number.
 pub async fn kept(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -55,7 +56,7 @@ pub async fn kept(
     };
     Ok(at_length(|| {
         let mut lines = Vec::new();
-        // A body that breaks off is shown as far as it goes.
+        // A truncated body is shown as far as it goes.
         let _ = GzDecoder::new(body.as_slice())
             .take(MAX_KEPT_BYTES)
             .read_to_end(&mut lines);

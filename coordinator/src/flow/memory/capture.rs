@@ -1,5 +1,5 @@
-//! What a session's report leaves for later iterations (SPEC 4, 6): failure reports, learnings, knowledge, notes. Collected
-//! while a batch is judged, written in the same transaction.
+//! Collects a report's memory for later iterations while a batch is judged (SPEC 4, 6): failure reports,
+//! learnings, knowledge, notes. Writes it in the same transaction.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,11 +16,11 @@ use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
 use crate::store::memory::{Learned, NewNote, Released, Source};
 
-/// Files that are kept of one entry.
+/// Most files per entry.
 const KEPT_PATHS: usize = 20;
-/// Learnings, and knowledge entries, that are kept of one session: an agent in a loop writes more.
+/// Most learnings, and most knowledge entries, per session: an agent in a loop writes more.
 const KEPT_ENTRIES: usize = 200;
-/// Longest free text that is kept of one sigil. Characters.
+/// Longest free text of one sigil. Characters.
 pub const KEPT_CHARS: usize = 20_000;
 
 /// What a batch leaves.
@@ -34,14 +34,14 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Takes what a session asked of a person.
+    /// Takes a session's question for a person.
     pub fn asked(&mut self, dispatch: DispatchId, task: TaskId, asked: &[String]) {
         if !asked.is_empty() {
             self.questions.push((dispatch, task, asked.to_vec()));
         }
     }
 
-    /// Takes what a work session's text says, with the files that it changed.
+    /// Takes the learnings of a work session's text, with the files that it changed.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String]) {
         let learnings = sigils.learnings.iter().take(KEPT_ENTRIES);
         self.learnings.extend(learnings.map(|learning| Learned {
@@ -52,7 +52,8 @@ impl Captured {
             paths: paths(&learning.tags, files_changed),
             body: bounded(&learning.body),
         }));
-        // Of one title the last takes the place of the others, and their tags over, as it would when they are released.
+        // Of entries with one title the last one replaces the others and takes over their tags, as it would
+        // on release.
         let mut by_title: HashMap<String, usize> = HashMap::new();
         let mut knowledge: Vec<Learned> = Vec::new();
         for told in &sigils.knowledge {
@@ -84,7 +85,7 @@ impl Captured {
         }));
     }
 
-    /// Takes why a work session failed: the agent's own report, else what can be extracted (SPEC 4.3).
+    /// Takes the reason of a failed work session: the agent's own report, else the extracted one (SPEC 4.3).
     pub fn failure(
         &mut self,
         source: &Source,
@@ -97,7 +98,7 @@ impl Captured {
         let changed = report.snapshot.files_changed_count > 0;
         let failed = match outcome {
             Outcome::Failed | Outcome::Error => true,
-            // One that left changes goes on where it was (SPEC 3.3); what its agent itself takes for a failure is told.
+            // An attempt with changes continues (SPEC 3.3); the agent's own failure report is still taken.
             Outcome::NoSigil => !changed || sigils.failure_report.is_some(),
             _ => false,
         };
@@ -109,7 +110,7 @@ impl Captured {
             None => {
                 let extracted = extract_failure(&FailureFacts {
                     failure_reason: sigils.failure_reason.as_deref().unwrap_or_default(),
-                    // An agent that ended its turn as it should has said why, if anybody has.
+                    // After a regular end of the turn, only the agent itself can name the reason.
                     session_end: if outcome == Outcome::Error || !report.ended.is_in_order() {
                         reason.unwrap_or_default()
                     } else {
@@ -121,7 +122,7 @@ impl Captured {
                     attempted: &report.attempted,
                     changed_files: &report.snapshot.files_changed,
                 });
-                // What the system itself says of the end is better than nothing.
+                // The system's own words about the end are better than nothing.
                 let why_failed = match reason {
                     Some(reason) if extracted.error == NOTHING_CAPTURED => bounded(reason),
                     _ => extracted.error,
@@ -140,8 +141,8 @@ impl Captured {
         self.failures.push((source.clone(), failure));
     }
 
-    /// Takes why an attempt was refused that its agent took for done: by a verifier, by the gate, or since conflict markers are
-    /// left. What failed stands in the first line, what it printed below.
+    /// Takes the reason why a verifier, the gate or leftover conflict markers refused an attempt that its
+    /// agent considered done. The first line names the failure; output follows.
     pub fn refusal(&mut self, source: &Source, category: ErrorCategory, reason: &str) {
         let (why, output) = reason.split_once('\n').unwrap_or((reason, ""));
         let (why, output) = (why.trim().trim_end_matches(':'), output.trim());
@@ -159,7 +160,7 @@ impl Captured {
         ));
     }
 
-    /// Takes why an attempt failed whose graph was refused: its agent's own report, if there is one.
+    /// Takes the reason of an attempt whose graph was refused: its agent's own report, if any.
     pub fn refused_graph(&mut self, source: &Source, sigils: &Sigils, problem: &str) {
         let told = |(of, _): &(Source, FailureReport)| of.dispatch == source.dispatch;
         if self.failures.iter().any(told) {
@@ -176,7 +177,7 @@ impl Captured {
         }
     }
 
-    /// Writes everything. Returns what is released already, since its tasks are among `done`.
+    /// Writes everything. Returns the entries that are released already, since their tasks are among `done`.
     pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Findable>> {
         store::memory::insert_failure_reports(conn, &self.failures).await?;
         let is_released = |learned: &&Learned| done.contains(&learned.source.task);
@@ -209,7 +210,7 @@ impl Captured {
     }
 }
 
-/// What the agent itself says of its failure.
+/// The agent's own report of its failure.
 fn own_report(sigils: &Sigils) -> Option<FailureReport> {
     let own = sigils.failure_report.as_ref()?;
     Some(FailureReport {
@@ -223,15 +224,15 @@ fn own_report(sigils: &Sigils) -> Option<FailureReport> {
     })
 }
 
-/// What others may find from now on: as the index gets it, with the files that it is about.
+/// An entry that others may find from now on, for the index, with its files.
 #[derive(Debug)]
 pub struct Findable {
     paths: Vec<String>,
     doc: NewDoc,
 }
 
-/// Lets out of quarantine what tasks learned that are done now (SPEC 6.8): knowledge takes the place of what it repeats,
-/// and all of it can be found by others, as can what was `released` already. Their errors are resolved.
+/// Releases the entries of tasks that are done now from quarantine (SPEC 6.8). Knowledge replaces older
+/// versions, and others can find all of it, including those `released` already. Resolves the tasks' errors.
 pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Findable>) -> sqlx::Result<()> {
     let quarantined = store::memory::resolve_or_quarantined(conn, tasks).await?;
     let is_more = !quarantined.is_empty();
@@ -240,7 +241,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Find
     if repos.is_empty() {
         return Ok(());
     }
-    // Before an entry is touched: others hold the memory, and then change its entries.
+    // Lock before touching an entry: others lock the memory first and then change its entries.
     store::memory::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
     let released = if is_more {
         store::memory::release(conn, tasks).await?
@@ -250,7 +251,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Find
     let_in(conn, released, findable).await
 }
 
-/// Lets released entries in: knowledge takes the place of what it repeats, and all are indexed.
+/// Admits released entries: knowledge replaces older versions, and all are indexed.
 pub(in crate::flow) async fn admit(conn: &mut PgConnection, released: Vec<Released>) -> sqlx::Result<()> {
     if released.is_empty() {
         return Ok(());
@@ -260,8 +261,8 @@ pub(in crate::flow) async fn admit(conn: &mut PgConnection, released: Vec<Releas
     let_in(conn, released, Vec::new()).await
 }
 
-/// The same with their memories held, so that of two tasks that learned the same at once the second one finds the first. What is
-/// `findable` already is indexed as well.
+/// The same with the memories locked, so that of two tasks that learned the same at once, the second one
+/// finds the first. Indexes entries that are already `findable` as well.
 async fn let_in(
     conn: &mut PgConnection,
     mut released: Vec<Released>,
@@ -284,7 +285,7 @@ async fn let_in(
         let mut replaced = Vec::new();
         for mut old in others.into_iter().filter(|old| !gone.contains(&old.id)) {
             if let Some(&other) = order.get(&old.id) {
-                // Of those that come together, later ones replace earlier ones, with what these have taken over.
+                // Of entries that arrive together, later ones replace earlier ones, with their links.
                 if other > at {
                     continue;
                 }
@@ -309,7 +310,7 @@ async fn let_in(
     make_findable(conn, findable).await
 }
 
-/// Indexes entries, and notes the files that they are about.
+/// Indexes entries, and records their files.
 pub(in crate::flow) async fn make_findable(
     conn: &mut PgConnection,
     findable: Vec<Findable>,
@@ -324,7 +325,7 @@ pub(in crate::flow) async fn make_findable(
 }
 
 impl Findable {
-    /// An entry that isn't in the index yet.
+    /// An entry that is not in the index yet.
     pub(in crate::flow) fn new(released: Released) -> Self {
         let kind = if released.is_knowledge {
             Kind::Knowledge
@@ -365,7 +366,7 @@ fn words(repo_id: &str, kind: Kind, title: &str, body: &str, paths: &[String], t
     analyse(Scope::new(repo_id, kind), title, body, paths, tags)
 }
 
-/// The first line or sentence, and the rest: what stands first says what it is about.
+/// The first line or sentence, and the rest: the beginning usually names the subject.
 fn head(text: &str) -> (&str, &str) {
     let end = [text.find('\n'), text.find(". ").map(|at| at + 1)]
         .into_iter()
@@ -375,7 +376,7 @@ fn head(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Files that an entry is about: those among its tags, then those that its session changed.
+/// The files of an entry: those among its tags, then those that its session changed.
 fn paths(tags: &[String], files_changed: &[String]) -> Vec<String> {
     let is_path = |tag: &&String| {
         let ending = tag.rsplit_once('.').is_some_and(|(stem, ending)| {
@@ -394,12 +395,12 @@ fn paths(tags: &[String], files_changed: &[String]) -> Vec<String> {
     paths
 }
 
-/// The iteration's journal: what the agent wrote, or nothing, which still marks an iteration.
+/// The journal of an iteration: the agent's text, or nothing, which still marks an iteration.
 pub fn journal(sigils: &Sigils) -> String {
     sigils.journal.as_deref().map(bounded).unwrap_or_default()
 }
 
-/// A text as far as it is kept.
+/// A text, cut to its longest stored length.
 pub(in crate::flow) fn bounded(text: &str) -> String {
     match text.char_indices().nth(KEPT_CHARS) {
         None => text.to_owned(),

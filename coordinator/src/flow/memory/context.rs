@@ -1,4 +1,4 @@
-//! What is remembered at the moment of a claim, read for a whole batch and laid out for each prompt (SPEC 6).
+//! Reads the memory for a whole batch of claims and arranges it for each prompt (SPEC 6).
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -28,11 +28,11 @@ use crate::store::memory::{Note, Own};
 
 /// Journal entries of a run that are read (SPEC 6.5).
 const JOURNAL_READ: i64 = 10;
-/// Journal entries of this run that are shown (SPEC 6.5).
+/// Journal entries of this run in a prompt (SPEC 6.5).
 const JOURNAL_SHOWN: usize = 5;
-/// Entries that are left out and kept with their reason, of each kind.
+/// Omitted entries that are stored with their reason, for each kind.
 const KEPT_LEFT_OUT: usize = 5;
-/// What a task learned itself and is shown again, of each kind.
+/// Entries of the task itself in a prompt, for each kind.
 const OWN_SHOWN: usize = 5;
 /// Decisions and errors together (SPEC 6.4).
 const NOTES_KEPT: usize = 50;
@@ -45,14 +45,14 @@ pub(in crate::flow) struct Remembered {
     notes: Vec<Note>,
     own: Vec<Own>,
     recalled: HashMap<DispatchId, Recalled>,
-    /// So many failures in a row, and a task is stuck; 0 is never.
+    /// Failures in a row that make a task stuck; 0 is never.
     stuck_threshold: i16,
 }
 
-/// Which entry stands behind what is told, and its score; `None` for what isn't recalled.
+/// The recalled entry behind a text, and its score; `None` for other texts.
 type Recollected = Option<(Uuid, f64)>;
 
-/// A journal entry of the batch. Prompts that show it share what stands of it.
+/// A journal entry of the batch, shared by the prompts that show it.
 #[derive(Debug)]
 struct Journaled {
     entry: JournalEntry,
@@ -71,7 +71,7 @@ impl Journaled {
         }
     }
 
-    /// As `task` may see it: what its agent wrote only once its task is done, unless it is of `task` itself.
+    /// The entry as `task` may see it. Until its own task is done, only that task sees the agent's text.
     fn here(&self, task: TaskId) -> Arc<prompt::SharedEntry> {
         let entry = &self.entry;
         let shown = |notes: &str| prompt::JournalEntry {
@@ -99,7 +99,7 @@ impl Journaled {
                 } else {
                     String::new()
                 },
-                // Of this run's failures other sections tell.
+                // Other sections show the failures of this run.
                 failure: entry.failure.clone().filter(|_| entry.verified),
                 ..journal_entry(entry, None)
             };
@@ -109,14 +109,14 @@ impl Journaled {
     }
 }
 
-/// An entry that a prompt may show: what the task learned itself, or what was recalled.
+/// An entry that a prompt may show: the task's own, or a recalled one.
 enum ShownEntry<'a> {
     Own(&'a Own),
     Recalled(&'a PickedEntry),
 }
 
 impl ShownEntry<'_> {
-    /// Its id and its score; what the task learned itself has none.
+    /// Its id and its score; the task's own entries have none.
     fn scored(&self) -> (Uuid, f64) {
         match self {
             Self::Own(own) => (own.id, 0.0),
@@ -152,8 +152,8 @@ impl ShownEntry<'_> {
     }
 }
 
-/// What the task learned itself, and behind it what was recalled: none twice, and together no more than a prompt may show (SPEC 6.5).
-/// Returns as well which of the recalled ones have no place any more.
+/// The task's own entries, then recalled ones: none twice, and together no more than a prompt may show (SPEC
+/// 6.5). Also returns the recalled entries that are crowded out.
 fn together<'a>(
     own: impl Iterator<Item = &'a Own>,
     picked: &'a Picked,
@@ -180,14 +180,14 @@ fn together<'a>(
     (kept, gone)
 }
 
-/// Whether it is told what others left. One that merges learnings is told what to merge, and nothing else.
+/// Whether its prompt shows other tasks' memory. A session that merges learnings gets only these.
 pub(in crate::flow) fn remembers(dispatch: &Opened) -> bool {
     let begins = dispatch.kind.begins_attempt() && dispatch.kind.has_agent();
     begins && dispatch.kind != SessionKind::Distill
 }
 
 impl Remembered {
-    /// Reads it. The tasks waited for `prerequisites`.
+    /// Reads the memory of a batch. `prerequisites` are the blockers of the tasks.
     pub(in crate::flow) async fn read(
         conn: &mut PgConnection,
         settings: &Settings,
@@ -216,7 +216,7 @@ impl Remembered {
         features.sort_unstable();
         features.dedup();
         let task_ids: Vec<Uuid> = tasks.iter().map(|task| task.task.0).collect();
-        // Others have nobody that they are near to.
+        // Only tasks with a parent or blockers have near relatives.
         let blocked: HashSet<TaskId> = prerequisites.iter().map(|blocker| blocker.of).collect();
         let placed = tasks
             .iter()
@@ -256,14 +256,14 @@ impl Remembered {
         })
     }
 
-    /// Lays out what one prompt may show. An attempt that is held out is told nothing that other tasks left for memory: neither
-    /// what was recalled, nor failures, decisions and facts that they noted, nor what they wrote into the journal. What it works
-    /// on is no memory: the texts of its feature, its parent and its blockers, with what these say they did.
+    /// Arranges the memory of one prompt. A held-out attempt gets nothing that other tasks left for the
+    /// memory: no recalled entries, no failures, decisions and facts, no journal. Its assignment is not
+    /// memory: the texts of its feature and its parent, and the summaries of its blockers.
     pub(in crate::flow) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened) -> Laid {
         let earlier: Vec<&Earlier> = self.earlier.iter().filter(|e| e.task == task.task).collect();
         let nothing = Recalled::default();
         let recalled = self.recalled.get(&dispatch.dispatch).unwrap_or(&nothing);
-        // Only where there is something to hold out: else the attempts wouldn't compare.
+        // Only with entries to hold out; otherwise the attempts would not compare.
         let asked = recalled.by_kind.values().any(|picked| picked.confidence != 0.0);
         let alone = asked && recalled.held_out;
         let own = |knowledge: bool| {
@@ -321,7 +321,8 @@ impl Remembered {
         }
     }
 
-    /// Of this run those of blockers and ancestors first, then the newest; then similar ones of earlier runs.
+    /// Journals of this run, those of blockers and ancestors first, then the newest; then similar ones of
+    /// earlier runs.
     fn journal(
         &self,
         task: &TaskFacts,
@@ -339,7 +340,7 @@ impl Remembered {
             (!is_near, Reverse(one.entry.dispatch))
         };
         if here.len() > JOURNAL_SHOWN {
-            // There may be hundreds, near to one task of the batch each.
+            // There may be hundreds, each a relative of some task of the batch.
             here.select_nth_unstable_by_key(JOURNAL_SHOWN, order);
             here.truncate(JOURNAL_SHOWN);
         }
@@ -354,8 +355,7 @@ impl Remembered {
         here.chain(earlier).unzip()
     }
 
-    /// Failures of tasks with the same parent, as long as that isn't done; of the whole feature for a task without one
-    /// (SPEC 6.3).
+    /// Failures of siblings until their parent is done; without a parent, of the whole feature (SPEC 6.3).
     fn siblings(&self, task: &TaskFacts) -> Vec<prompt::SiblingFailure> {
         let parent = task.parent.as_ref().map(|parent| parent.id.0);
         self.notes
@@ -446,7 +446,7 @@ impl Remembered {
     }
 }
 
-/// What a failure's agent says of it, once its task is done; before that, the files alone that it changed.
+/// The agent's words on a failure, once its task is done; before that, only the changed files.
 fn failure(note: &Note) -> prompt::SiblingFailure {
     if !note.verified {
         let files = note.files_changed.join(", ");
@@ -464,7 +464,7 @@ fn failure(note: &Note) -> prompt::SiblingFailure {
     }
 }
 
-/// Attempts that ended before those that were read.
+/// Number of attempts that ended before those that were read.
 fn older_attempts(earlier: &[&Earlier], read: usize) -> usize {
     let in_all = earlier.first().map_or(0, |first| first.attempts_in_all);
     usize::try_from(in_all).unwrap_or(0).saturating_sub(read)
@@ -474,7 +474,7 @@ fn same(one: &str, other: &str) -> bool {
     one.trim().to_lowercase() == other.trim().to_lowercase()
 }
 
-/// In order, without what was said before.
+/// The texts in order, without repetitions.
 fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
     texts

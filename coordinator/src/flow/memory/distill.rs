@@ -1,5 +1,5 @@
-//! Learnings that say nearly the same are merged by a session of its own (SPEC 6.7): a task of the role `distill` in a feature
-//! of its own, with a budget of its own. What it merged stays, and points to what took its place.
+//! Merges learnings that say nearly the same in a session of its own (SPEC 6.7): a task with the role
+//! `distill`, in a feature and with a budget of its own. Merged entries stay and link to their replacement.
 
 use std::collections::HashMap;
 
@@ -26,23 +26,23 @@ use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::task::NewTask;
 use crate::store::view::memory_id;
 
-/// Groups that are looked at in one round.
+/// Most groups per round.
 const GROUPS: i64 = 5_000;
 /// Retries of such a session.
 const RETRIES: i32 = 1;
-/// Limits of its run: SPEC 3.4's of a session, and a day.
+/// Limits of its run: those of a session (SPEC 3.4), and a day.
 const SESSION_MS: i64 = 60 * 60 * 1000;
 const IDLE_MS: i64 = 10 * 60 * 1000;
 const RUN_MS: i64 = 24 * 60 * 60 * 1000;
 const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
 const BACKOFF_MS: i64 = 10_000;
-/// Files that are kept of a merged learning.
+/// Most files per merged learning.
 const KEPT_PATHS: usize = 20;
 
-/// Begins sessions for groups that are due, one a repository. Returns how many.
+/// Starts sessions for due groups, at most one per repository. Returns their number.
 pub async fn begin(db: &PgPool, distill: Distill) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
-    // By itself: who changes an entry holds its memory, and then waits for such a row.
+    // In a transaction of its own: a change of an entry locks its memory and then waits for such a row.
     store::memory::distill::close_abandoned(&mut *db.acquire().await?).await?;
     let mut tx = db.begin().await?;
     if !store::memory::distill::try_lock(&mut tx).await? {
@@ -55,7 +55,7 @@ pub async fn begin(db: &PgPool, distill: Distill) -> sqlx::Result<(usize, Signal
             due.push(group);
         }
     }
-    // Who changes an entry does so before a session is given it, or finds that it was.
+    // A change of an entry comes either before a session gets it, or finds the session.
     let repos: Vec<&str> = due.iter().map(|group| group.repo_id.as_str()).collect();
     store::memory::library::lock(&mut tx, &repos).await?;
     let mut begun = 0;
@@ -122,7 +122,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
     store::memory::distill::insert(conn, &noted).await
 }
 
-/// Stores a feature of one step and starts its run. `None` when the repository has a feature of that name.
+/// Stores a feature with one step and starts its run. `None` when the repository has a feature of that name.
 async fn submit(
     conn: &mut PgConnection,
     feature: &NewFeature,
@@ -147,12 +147,12 @@ async fn submit(
 pub(in crate::flow) struct Order {
     /// As its prompt tells of it.
     pub told: prompt::Merging,
-    /// The entries that it tells of, in that order.
+    /// The entries in its prompt, in order.
     entries: Vec<Uuid>,
 }
 
 impl Order {
-    /// What its prompt shows, to be kept: whoever purges an entry finds it by that.
+    /// The entries that its prompt shows, for storage: a purge finds the prompt by them.
     pub(in crate::flow) fn uses(&self, dispatch: DispatchId) -> impl Iterator<Item = Use> {
         self.entries.iter().zip(0..).map(move |(entry, place)| Use {
             dispatch: dispatch.0,
@@ -185,7 +185,7 @@ pub(in crate::flow) async fn merging(
         .collect())
 }
 
-/// What is still live of an order.
+/// The entries of an order that are still live.
 fn live(order: store::memory::distill::Ordered) -> Order {
     let live = order.entries.into_iter().filter(|entry| entry.live);
     let (entries, learnings) = live
@@ -217,8 +217,8 @@ pub(in crate::flow) struct MergedLearnings {
     pub knowledge: Vec<Knowledge>,
 }
 
-/// Takes a session's answer: its learnings take the place of what they merge. When something that it was given was taken back or
-/// corrected meanwhile, nothing of its answer counts, since it may hold that.
+/// Takes a session's answer: its learnings replace the ones that they merge. If any entry of its prompt was
+/// revoked or corrected meanwhile, the answer is ignored, since it may contain that entry.
 pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &MergedLearnings) -> sqlx::Result<()> {
     let task = answer.task;
     let Some(order) = store::memory::distill::ordered(conn, &[task.0]).await?.pop() else {
@@ -293,7 +293,7 @@ fn entry(repo_id: &str, kind: EntryKind, category: &str, tags: &[String], body: 
     }
 }
 
-/// The files of what is merged, each once.
+/// The files of merged entries, each once.
 fn paths(entries: &[Mergeable], merged: &[Uuid]) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     let of = entries.iter().filter(|entry| merged.contains(&entry.id));
@@ -305,7 +305,7 @@ fn paths(entries: &[Mergeable], merged: &[Uuid]) -> Vec<String> {
     paths
 }
 
-/// Stores and indexes one entry in the place of what it merges.
+/// Stores and indexes one entry that replaces the merged ones.
 async fn keep(
     conn: &mut PgConnection,
     answer: &MergedLearnings,

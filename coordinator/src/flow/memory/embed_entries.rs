@@ -1,5 +1,6 @@
-//! Entries get vectors of an outside model, in the background (SPEC 6.5): after they were indexed, oldest first, a batch at a
-//! time by one coordinator at a time. It may die anywhere; what it held is taken over when its time is over.
+//! Computes vectors of an outside model for entries in the background (SPEC 6.5): after indexing, oldest
+//! first, in batches, by one coordinator at a time. A coordinator may die anywhere; another one takes over
+//! its batch when its hold ends.
 
 use sqlx::PgPool;
 
@@ -8,10 +9,10 @@ use crate::store;
 
 /// Entries of one request.
 const TOGETHER: i64 = 32;
-/// A batch is held so long: more than twice what the model may take for it.
+/// How long a coordinator holds a batch: more than twice the model's time limit.
 const HELD_MS: i64 = 150_000;
-/// An entry's turn comes so long after it was indexed: by then nearly every transaction that began before it has ended. What one that
-/// took longer brought is found when the entries are looked through again.
+/// Delay between an entry's index and its vector. By then, nearly every transaction that started earlier has
+/// ended; the second pass finds entries of slower ones.
 const SETTLED_SECONDS: f64 = 10.0;
 
 /// What a step did.
@@ -23,12 +24,12 @@ pub struct Embedded {
     pub refused: usize,
 }
 
-/// Gets the next entries their vectors; nothing while the model is left alone or another coordinator is at it.
+/// Computes the next vectors; does nothing while the model is paused or another coordinator works on them.
 pub async fn tick(db: &PgPool, embedder: &Embedder) -> sqlx::Result<Embedded> {
     step(db, embedder, SETTLED_SECONDS).await
 }
 
-/// The same for all entries that stand in the index now; answers what was done altogether.
+/// The same for all entries in the index now; returns the sum.
 pub async fn settle(db: &PgPool, embedder: &Embedder) -> sqlx::Result<Embedded> {
     let mut all = Embedded::default();
     loop {

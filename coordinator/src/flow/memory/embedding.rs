@@ -1,5 +1,5 @@
-//! What an outside model says of questions and entries, where one is configured (SPEC 6.5). Without it, and while it is slow or
-//! away, answers are those of words alone.
+//! An optional embedding model compares questions and entries (SPEC 6.5). Without it, and while it is slow or
+//! away, words alone decide.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -14,21 +14,22 @@ use crate::embedder::Embedder;
 use crate::flow::Settings;
 use crate::store;
 
-/// How long a person waits for the model.
+/// Time limit of the model for a person's search.
 const PERSON_WAITS: Duration = Duration::from_secs(10);
 
-/// A model, and how long it may take.
+/// A model and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Meaning<'a> {
     /// The model.
     embedder: Option<&'a Embedder>,
-    /// How long whoever asks can wait for it.
+    /// How long the caller can wait.
     within: Duration,
-    /// What it said before: then it isn't asked.
+    /// Calibration vectors; then the model is not asked.
     known: Option<&'a Calibration>,
 }
 
-/// What is known of a memory's own entries, which are asked as questions before it is known what vectors mean there.
+/// Vectors of a memory's own entries, used as questions before the meaning of distances in this memory is
+/// known.
 #[derive(Debug)]
 pub(in crate::flow) struct Calibration {
     /// Vectors by the questions' texts.
@@ -45,7 +46,7 @@ impl<'a> Meaning<'a> {
         known: None,
     };
 
-    /// What a claim waits for at most: its worker has work all the same.
+    /// The time limit of a claim, whose worker has other work.
     pub fn of_claim(settings: &'a Settings) -> Self {
         let embedder = settings.embedder.as_ref();
         Self {
@@ -64,7 +65,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// What it said of a memory's own entries.
+    /// Uses the known vectors of a memory's own entries.
     pub(in crate::flow) fn known(embedder: &'a Embedder, known: &'a Calibration) -> Self {
         Self {
             embedder: Some(embedder),
@@ -73,7 +74,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// The vectors of questions; none of them when the model fails or takes too long.
+    /// The vectors of questions; none when the model fails or takes too long.
     pub(in crate::flow) async fn ask(self, questions: &[Question]) -> Asked<'a> {
         let Some(embedder) = self.embedder else {
             return Asked::default();
@@ -106,13 +107,13 @@ impl<'a> Meaning<'a> {
 pub(in crate::flow) struct Asked<'a> {
     embedder: Option<&'a Embedder>,
     vectors: Cow<'a, HashMap<String, Vec<f32>>>,
-    /// Given where it isn't known yet what they mean.
+    /// The centre of the vectors, while the meaning of distances is unknown.
     centre: Option<&'a [f32]>,
 }
 
 impl Asked<'_> {
-    /// Puts each answer's best hits into the order that their vectors give as well, and has these count for whether it is shown where the
-    /// memory showed what they mean. `docs_of` has the hits of the question at a place.
+    /// Reorders each answer's best hits by their vectors as well. Where the memory knows the meaning of
+    /// distances, they also count for the floor. `docs_of` returns the hits of the question at an index.
     pub(in crate::flow) async fn order<'d>(
         &self,
         conn: &mut PgConnection,

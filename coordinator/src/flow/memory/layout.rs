@@ -1,4 +1,4 @@
-//! What one prompt may show of the memory, and what is kept of what it showed.
+//! The memory entries for one prompt, and the record of those that it showed.
 
 use ralph_shared::ids::DispatchId;
 use uuid::Uuid;
@@ -7,13 +7,13 @@ use crate::domain::recall::Kind as EntryKind;
 use crate::prompt::{self, Rendered, Section};
 use crate::store::memory::exposures::Use;
 
-/// What one prompt may show, and what was chosen for it.
+/// The memory entries for one prompt.
 #[derive(Debug)]
 pub(in crate::flow) struct Laid {
     pub(in crate::flow) memory: prompt::Memory,
     pub(in crate::flow) dispatch: DispatchId,
-    /// Behind each of the prompt's entries: what was recalled, or what the task learned itself, which has no score; `None` for
-    /// the journal of this run.
+    /// The entry behind each learning of the prompt: a recalled one, or one of the task itself, which has no
+    /// score. `None` for the journal of this run.
     pub(in crate::flow) learnings: Vec<Option<(Uuid, f64)>>,
     pub(in crate::flow) knowledge: Vec<Option<(Uuid, f64)>>,
     pub(in crate::flow) journal: Vec<Option<(Uuid, f64)>>,
@@ -22,7 +22,7 @@ pub(in crate::flow) struct Laid {
 }
 
 impl Laid {
-    /// What the rendered prompt shows and what was left out, to be kept.
+    /// The entries that the rendered prompt shows and those left out, for storage.
     pub(in crate::flow) fn uses(&self, rendered: &Rendered) -> Vec<Use> {
         let mut uses = Vec::new();
         for (section, kind, entries) in [
@@ -55,7 +55,7 @@ impl Laid {
         }
     }
 
-    /// Whether the memory was asked: dispatch, repository, and whether the answer was held out.
+    /// Whether the memory was queried: dispatch, repository, and whether the answer was held out.
     pub(in crate::flow) fn trial(&self) -> Option<(Uuid, String, bool)> {
         let (repo_id, held_out) = self.trial.clone()?;
         Some((self.dispatch.0, repo_id, held_out))

@@ -1,4 +1,4 @@
-//! What people do with the memory: fill it, search it (SPEC 6.5, 9.1).
+//! Commands of people on the memory: add, import, search, restore, purge, revoke (SPEC 6.5, 9.1).
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use crate::store;
 use crate::store::memory::library::{GivenEntry, Origin, WantedBack};
 use crate::store::memory::postings::Tail;
 
-/// Entries of one transaction of an import.
+/// Entries per transaction of an import.
 const CHUNK: usize = 500;
-/// Category of imported learnings that have none.
+/// Category of imported learnings without one.
 const NO_CATEGORY: &str = "other";
 
 /// An entry of an import.
@@ -73,7 +73,7 @@ pub struct QueryLine {
     pub description: String,
 }
 
-/// Points in time as RFC 3339 writes them, of any offset; what has no UTC time of four-digit years is refused.
+/// Points in time in RFC 3339, of any offset. Refuses those without a UTC time of four-digit years.
 pub(in crate::flow) mod utc {
     use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
@@ -89,16 +89,16 @@ pub(in crate::flow) mod utc {
         written(at).ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
     }
 
-    /// The time as it can be written in UTC.
+    /// The time in UTC, when it can be written so.
     pub fn written(at: OffsetDateTime) -> Option<OffsetDateTime> {
         at.checked_to_offset(UtcOffset::UTC)
             .filter(|at| (0..=9999).contains(&at.year()))
     }
 }
 
-/// Imports entries into the memory of a repository; returns how many were new: those that people or agents said before in the same words
-/// are none, nor are those that are older than what a person said since, nor learnings that were exported from it. Afterwards the memory's
-/// words are counted and its floor is found.
+/// Imports entries into a repository's memory and returns the number of new ones. Entries with the same words
+/// as an existing one are not new, nor are those older than a person's entry on the same, nor learnings that
+/// were exported from this memory. Then counts the memory's words and finds its floor.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
     let own = store::memory::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
@@ -108,7 +108,7 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
         .map(|line| GivenEntry {
             id: id_of(line.date),
             repo_id: repo_id.to_owned(),
-            // A journal is written by iterations only.
+            // Only iterations write journals.
             kind: match line.kind {
                 Kind::Knowledge => Kind::Knowledge,
                 Kind::Learning | Kind::Journal => Kind::Learning,
@@ -135,7 +135,8 @@ async fn let_come_back(db: &PgPool, repo_id: &str, names: &[String]) -> sqlx::Re
     tx.commit().await
 }
 
-/// Stores and indexes given entries; returns how many were new. What others were at as well is repeated, but for what stands already.
+/// Stores and indexes entries and returns the number of new ones. Retries when another transaction held the
+/// same rows.
 pub async fn add(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> {
     let mut new = 0;
     for chunk in given.chunks(CHUNK) {
@@ -158,7 +159,8 @@ async fn add_together(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> 
     Ok(stored.len())
 }
 
-/// All but imported knowledge that a live entry says already, or that is older than what a person has said of the same.
+/// Omits imported knowledge that a live entry already states, or that is older than a person's entry on the
+/// same.
 async fn news(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<GivenEntry>> {
     let is_imported = |one: &&GivenEntry| one.origin == Origin::Import && one.kind == Kind::Knowledge;
     let imported: Vec<&GivenEntry> = given.iter().filter(is_imported).collect();
@@ -181,7 +183,7 @@ async fn news(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec
         .collect())
 }
 
-/// Merges into the index what waits for it and finds the floors of what grew.
+/// Merges waiting entries into the index and finds the floors of memories that grew.
 pub async fn settle(db: &PgPool) -> sqlx::Result<()> {
     loop {
         let mut tx = db.begin().await?;
@@ -196,7 +198,7 @@ pub async fn settle(db: &PgPool) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Searches one kind of entries as a claim does.
+/// Searches one kind of entries like a claim.
 pub async fn search(
     db: &PgPool,
     meaning: Meaning<'_>,
@@ -239,7 +241,7 @@ pub enum Edited {
     Changed,
     /// There is none.
     Gone,
-    /// Another has its place, and nobody would see the change.
+    /// Another entry has replaced it, so nobody would see the change.
     ReplacedBy(Uuid),
 }
 
@@ -284,13 +286,13 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
 /// What came of bringing entries back.
 #[derive(Debug, Clone)]
 pub enum Restored {
-    /// So many were hidden, and aren't any more.
+    /// Number of hidden entries that are live again.
     Entries(usize),
-    /// All stay as they are, since these can't come back.
+    /// None is restored, since these cannot come back.
     Refused(Vec<(WantedBack, Stays)>),
 }
 
-/// Brings hidden entries back, all or none. Those that are released, and whose files are there, are found again at once.
+/// Restores hidden entries, all or none. Released entries whose files exist can be found again at once.
 pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
@@ -314,13 +316,13 @@ pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
     Ok(Restored::Entries(ids.len()))
 }
 
-/// Of knowledge that comes back, what would stand beside an entry that says the same: one that came while it was hidden, or comes back with
-/// it and is newer.
+/// Restored knowledge that an entry with the same content excludes: one that came while it was hidden, or a
+/// newer one that is restored with it.
 async fn repeated(conn: &mut PgConnection, back: Vec<WantedBack>) -> sqlx::Result<Vec<(WantedBack, Stays)>> {
     let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
     let mut similar = store::memory::library::similar_knowledge(conn, &ids).await?;
     let mut stay = Vec::new();
-    // In quarantine it stands in nobody's place yet.
+    // In quarantine it replaces nothing yet.
     for entry in back.into_iter().filter(|entry| entry.is_released) {
         let others = similar.remove(&entry.id).unwrap_or_default();
         let by = others.into_iter().find(|other| {
@@ -338,11 +340,12 @@ async fn repeated(conn: &mut PgConnection, back: Vec<WantedBack>) -> sqlx::Resul
     Ok(stay)
 }
 
-/// Deletes entries for good, with everything distilled from them and the prompts of ended attempts that showed them; what they
-/// had replaced gets its place back. Returns how many entries and prompts are gone.
+/// Deletes entries for good, with all entries distilled from them and the prompts of ended attempts that
+/// showed them. Entries that they replaced become live again. Returns the numbers of deleted entries and
+/// prompts.
 pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let mut tx = db.begin().await?;
-    // A session that merges them answers before or after, never between.
+    // A session that merges these entries answers before or after this, never between.
     let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
     lock(&mut tx, &repos).await?;
     let mut ids = ids.to_vec();
@@ -350,7 +353,8 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let ids = ids.as_slice();
     store::memory::index::remove(&mut tx, ids).await?;
     let restored = store::memory::retract::restore_replaced(&mut tx, ids).await?;
-    // A claim that shows one of them keeps its prompt before this, where it is found, or after, and keeps none.
+    // A claim that shows one of them stores its prompt before this, where it is found, or afterwards notices
+    // the purge and stores none.
     store::memory::exposures::hold_back_prompts(&mut tx).await?;
     let gone = store::memory::library::purge(&mut tx, ids).await?;
     index_again(&mut tx, &restored).await?;
@@ -358,20 +362,20 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     Ok(gone)
 }
 
-/// What came of taking an attempt's memory back.
+/// The result of a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revoked {
     /// So many entries were taken back.
     Entries(usize),
-    /// Nothing was: the attempt isn't over, and what it leaves would come later.
+    /// Nothing was revoked: the attempt is not over, and would add more entries later.
     StillOpen,
 }
 
-/// Takes back everything that came from the attempt of a dispatch and everything distilled from it; what it had replaced gets
-/// its place back.
+/// Revokes all entries of a dispatch's attempt and all entries distilled from them. Entries that they
+/// replaced become live again.
 pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
-    // Reports of the feature change its attempts before and after they hold the memory: they come before or after this.
+    // Reports lock the feature before the memory, so they come before or after this.
     if let Some(of) = store::dispatch::read(&mut tx, &[dispatch.0]).await?.pop() {
         cascade::lock_features(&mut tx, &BTreeSet::from([of.feature])).await?;
     }
@@ -384,9 +388,10 @@ pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> 
     Ok(Revoked::Entries(revoked))
 }
 
-/// Takes back what came from dispatches that are over, within a transaction of the caller's. Returns how many entries.
+/// Revokes the entries of dispatches that are over, within the caller's transaction. Returns their number.
 pub(in crate::flow) async fn take_back(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<usize> {
-    // A session that merges what is taken back answers before this, and its answer is found, or after, and counts for nothing.
+    // A session that merges these entries answers before this, where its answer is found, or after, where the
+    // answer is ignored.
     let repos = store::memory::retract::repositories(conn, &[], dispatches).await?;
     lock(conn, &repos).await?;
     let revoked = store::memory::retract::of_dispatches(conn, dispatches).await?;
@@ -404,14 +409,14 @@ async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {
     store::memory::library::lock(conn, &repos).await
 }
 
-/// Indexes stored entries that may be found; knowledge takes the place of what it repeats.
+/// Indexes stored entries that may be found. Knowledge replaces older versions.
 pub(in crate::flow) async fn index(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut released = store::memory::retract::to_index(conn, ids).await?;
     released.sort_by_key(|one| (one.created_at, one.id));
     capture::admit(conn, released).await
 }
 
-/// Indexes entries that were let in before. They are no news: they take nobody's place.
+/// Indexes entries that were admitted before. They replace nothing.
 pub(in crate::flow) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     let released = store::memory::retract::to_index(conn, ids).await?;
     let repos: BTreeSet<String> = released.iter().map(|one| one.repo_id.clone()).collect();
@@ -420,7 +425,7 @@ pub(in crate::flow) async fn index_again(conn: &mut PgConnection, ids: &[Uuid]) 
     capture::make_findable(conn, findable).await
 }
 
-/// An id that stands in time where the entry does.
+/// An id with the time of the entry.
 pub(in crate::flow) fn id_of(at: OffsetDateTime) -> Uuid {
     let seconds = u64::try_from(at.unix_timestamp()).unwrap_or(0);
     Uuid::new_v7(Timestamp::from_unix(ContextV7::new(), seconds, at.nanosecond()))

@@ -1,5 +1,5 @@
-//! Keeps the memory within its bounds: what nobody used for long, what is more than may be, and what is about files that are
-//! gone is hidden, never deleted (SPEC 6.7). Idempotent, safe to die half-way.
+//! Keeps the memory within its bounds: hides entries that are unused for long, above the limit, or about
+//! missing files (SPEC 6.7). It deletes none. Idempotent, safe to die half-way.
 
 use sqlx::{PgConnection, PgPool};
 
@@ -8,23 +8,23 @@ use crate::domain::recall::lifecycle::{Because, Bounds, STALE_DAYS};
 use crate::flow::guard::{guarded, is_away};
 use crate::store;
 
-/// What one round hides for each reason at most.
+/// Most entries that one round hides for each reason.
 const ENTRIES: i64 = 1_000;
 
 /// What a round hid.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// What no attempt was shown for long.
+    /// Entries that no attempt was shown for long.
     pub unused: usize,
-    /// What was more than a repository may have.
+    /// Entries above a repository's limit.
     pub full: usize,
-    /// What is about files that are gone.
+    /// Entries about missing files.
     pub stale: usize,
     /// Steps that failed.
     pub failed: usize,
 }
 
-/// Works once. A step that fails is told of, and keeps nobody from the others.
+/// Runs one round. A step that fails is logged, and the others still run.
 ///
 /// # Errors
 /// When the database can't be reached, or others were at the same rows.
@@ -56,19 +56,19 @@ pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
 /// What is to be hidden.
 #[derive(Debug, Clone, Copy)]
 enum Surplus {
-    /// What is about files that are gone for long.
+    /// Entries whose files are missing for long.
     Stale,
-    /// What no attempt was shown for so many days.
+    /// Entries that no attempt was shown for so many days.
     Unused(f64),
-    /// What of a kind a repository has above so many.
+    /// Entries of a kind above this number per repository.
     Above(Kind, i64),
 }
 
-/// Hides entries; another coordinator that is at it leaves nothing to do. Whoever changes one of them meanwhile is waited for, and keeps
-/// it where that makes a difference. Returns how many.
+/// Hides entries; does nothing while another coordinator does so. Waits for concurrent changes, which may
+/// keep an entry visible. Returns the number.
 async fn hide(db: &PgPool, surplus: Surplus) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
-    // The next step must not find the lock of this one: dropped, a transaction is taken back at some time later.
+    // The next step must not meet this step's lock: a dropped transaction is rolled back only later.
     match hide_within(&mut tx, surplus).await {
         Ok(hidden) => {
             tx.commit().await?;

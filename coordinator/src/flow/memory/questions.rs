@@ -1,4 +1,4 @@
-//! What claims ask the memory: a question for each dispatch and kind of entry, made of its task and what surrounds it (SPEC 6.5).
+//! Memory queries of claims: one per dispatch and kind of entry, from its task and its context (SPEC 6.5).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::store::dispatch::context::TaskFacts;
 use crate::store::dispatch::earlier::Earlier;
 use crate::store::memory::index::Indexed;
 
-/// Paths of earlier attempts that are part of a question.
+/// Most paths of earlier attempts in a query.
 const ASKED_PATHS: usize = 20;
 
-/// Who asks the memory, and what it doesn't have yet.
+/// The dispatch that asks, and the entries that it wrote itself.
 #[derive(Clone, Copy)]
 pub(in crate::flow) struct Asking<'a> {
     pub settings: &'a Settings,
@@ -31,7 +31,7 @@ pub(in crate::flow) struct Asking<'a> {
     pub fresh: &'a [Arc<Indexed>],
 }
 
-/// What other tasks left for one dispatch.
+/// Memory of other tasks for one dispatch.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct Recalled {
     pub repo_id: String,
@@ -39,7 +39,7 @@ pub(in crate::flow) struct Recalled {
     pub held_out: bool,
 }
 
-/// Asks for each working dispatch what other tasks left (SPEC 6.5).
+/// Queries the memory of other tasks for each working dispatch (SPEC 6.5).
 pub(in crate::flow) async fn recall(
     conn: &mut PgConnection,
     asking: Asking<'_>,
@@ -88,7 +88,7 @@ pub(in crate::flow) async fn recall(
     Ok(recalled)
 }
 
-/// What surrounds a task: its feature, its parent, and what its last attempts failed at and touched.
+/// The context of a task: its feature, its parent, and the failures and paths of its last attempts.
 fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
     let mut text = task.feature_name.clone();
     if let Some(parent) = &task.parent {
@@ -105,8 +105,8 @@ fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
     text
 }
 
-/// First attempts of work only: what fails without memory gets it when it is tried again. By the id's random end, so that asking
-/// again gives the same answer.
+/// Chooses first attempts of work only: a failed attempt without memory gets it on the retry. Uses the id's
+/// random end, so that a repeated claim gets the same answer.
 fn is_held_out(dispatch: &Opened, share: f64) -> bool {
     let end = u64::from_be_bytes(dispatch.dispatch.0.as_u64_pair().1.to_be_bytes()) & (u64::MAX >> 2);
     dispatch.attempt == 1

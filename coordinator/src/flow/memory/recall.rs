@@ -1,6 +1,6 @@
-//! Asks the memory, for any number of questions at once, whatever their kinds (SPEC 6.5): one query for how often their words
-//! stand, two that find candidates, by words and by files, in the index alone, and two that read these. The claim, `memory
-//! search` and the calibration of floors go this way.
+//! Queries the memory for any number of questions of any kinds (SPEC 6.5). One query counts their words, two
+//! find candidates in the index by words and by files, and two read the candidates. Claims, `memory search`
+//! and the calibration of floors use this.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,16 +17,18 @@ use crate::store;
 use crate::store::memory::index::Indexed;
 use crate::store::memory::postings::Tail;
 
-/// Candidates of a question by its words, and further ones by files.
+/// Most candidates of a question by its words, and further ones by files.
 const BY_WORDS: usize = 80;
 const BY_FILES: usize = 40;
-/// Newest blocks of a key that are read, 128 entries each: of a word as many as one question may read at all.
+/// Newest blocks of a key that are read, 128 entries each; for a word, as many as one question may read in
+/// all.
 const WORD_BLOCKS: i64 = 16;
 const FILE_BLOCKS: i64 = 4;
-/// Entries that a memory is asked about itself. Of 150 the floor came out too high or too low by chance: the share of questions
-/// that it leaves unanswered varied by 2.1 points (one standard deviation, over eight histories); of 600 it varies by 0.8.
+/// Own entries that a memory is queried with. With 150 the floor varied by chance: the share of unanswered
+/// questions had a standard deviation of 2.1 points over eight histories; with 600 it has 0.8.
 pub(in crate::flow) const SAMPLE: i64 = 600;
-/// An entry is asked among those that are so much older: its own neighbours would answer too well.
+/// Minimum age difference between an entry and its possible answers: its own neighbours would answer too
+/// well.
 const APART: Duration = Duration::days(14);
 /// Questions that share their queries.
 const TOGETHER: usize = 64;
@@ -40,9 +42,9 @@ pub struct Question {
     pub kind: Kind,
     /// What is asked.
     pub query: Query,
-    /// The same in words, for an outside model.
+    /// The question in words, for an embedding model.
     pub text: String,
-    /// The moment of asking; only entries older than it count.
+    /// The time of the question; only older entries count.
     pub now: OffsetDateTime,
 }
 
@@ -59,7 +61,7 @@ pub struct Hits {
     pub ranking: Ranking,
     /// What its confidence has to reach.
     pub floor: Floor,
-    /// How many entries it was chosen from.
+    /// Number of entries that it was chosen from.
     pub entries: i64,
 }
 
@@ -72,7 +74,7 @@ impl Hits {
         }
     }
 
-    /// Has its vectors count as well, as far as it has some: for the confidence in it, and for what that has to reach.
+    /// Includes its vectors, as far as it has some, in its confidence and in the floor.
     pub(in crate::flow) fn weigh(&mut self, nearness: &Nearness) {
         if let Some(near) = self.ranking.near {
             self.ranking.confidence = nearness.confidence(self.entries, self.ranking.confidence, near);
@@ -86,8 +88,8 @@ impl Hits {
     }
 }
 
-/// Answers questions, in their order. Where no memory is, it takes one query. `fresh` is what waits to be merged, read before: what is
-/// merged meanwhile is found twice rather than never.
+/// Answers questions, in their order. Without a memory this takes one query. `fresh` are the waiting entries,
+/// read before: an entry that is merged meanwhile is found twice rather than never.
 pub async fn recall(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
@@ -126,7 +128,7 @@ async fn recall_together(
         .map(|q| memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)))
         .collect();
     let keys = distinct(by_words.iter().flatten().map(|wanted| wanted.key));
-    // The model thinks while the index is read.
+    // The model works while the index is read.
     let (asked, postings) = tokio::join!(
         meaning.ask(questions),
         store::memory::postings::read(conn, &keys, WORD_BLOCKS, fresh)
@@ -194,7 +196,7 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// Adds those that were found for each question.
+    /// Adds the candidates of each question.
     async fn read(&mut self, conn: &mut PgConnection, found: Vec<Vec<i64>>) -> sqlx::Result<()> {
         let unread = distinct(
             found
@@ -212,7 +214,7 @@ impl Candidates {
         Ok(())
     }
 
-    /// A question's; none that was learned when it was asked, or later.
+    /// The candidates of a question, without entries of its own time or later.
     fn of(&self, index: usize, now: OffsetDateTime) -> Vec<&Doc> {
         let ids = self.of.get(&index);
         ids.into_iter()
@@ -223,7 +225,7 @@ impl Candidates {
     }
 }
 
-/// Finds the floors of memories that grew; returns how many.
+/// Finds the floors of memories that grew; returns their number.
 pub async fn calibrate(conn: &mut PgConnection) -> sqlx::Result<usize> {
     let memories = store::memory::index::uncalibrated(conn, CALIBRATION_DOCS).await?;
     for (repo_id, kind) in &memories {
@@ -242,7 +244,7 @@ pub async fn calibrate(conn: &mut PgConnection) -> sqlx::Result<usize> {
     Ok(memories.len())
 }
 
-/// A memory's own entries as questions to those that are older.
+/// A memory's own entries as questions to older ones.
 pub(in crate::flow) fn about_itself(
     repo_id: &str,
     kind: Kind,

@@ -1,9 +1,10 @@
-//! What a worker found in the commit that a session starts from: the repository's own knowledge becomes entries (SPEC 6.5),
-//! and entries whose files are gone are stale until these come back (SPEC 6.7).
+//! Takes a worker's findings in a session's start commit. The repository's own knowledge becomes entries
+//! (SPEC 6.5), and entries about missing files are stale until these return (SPEC 6.7).
 //!
-//! Only heads of feature branches are looked at, attempts' branches never. A file that the feature's base has just so was brought there
-//! by people, and is trusted. Any other may have been landed by a task: it is an entry beside the base's, of the agents' word, and
-//! takes the place of nobody's. What one branch deletes another may have still: the head that was looked at last counts.
+//! Workers survey heads of feature branches only, never attempts. A file with the same content in the
+//! feature's base came from people and is trusted. Any other file may come from a task: it is an agent's
+//! entry beside the base's, and replaces nothing. Branches may differ; the head that was surveyed last
+//! counts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,12 +26,12 @@ use crate::store::dispatch::context::TaskFacts;
 use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::memory::repo_scan::Files;
 
-/// Whether a session of the task starts from what is landed, and from nothing else.
+/// Whether a session of the task starts from landed work only.
 pub(in crate::flow) fn starts_at_head(task: &TaskFacts) -> bool {
     task.repo_address.is_some() && task.role == SessionKind::Work && task.start_commit.is_none()
 }
 
-/// What sessions are to look up that start from the head of their feature's branch, by feature.
+/// Survey orders for sessions that start from the head of their feature's branch, by feature.
 pub(in crate::flow) async fn orders(
     conn: &mut PgConnection,
     settings: &Settings,
@@ -50,9 +51,9 @@ pub(in crate::flow) async fn orders(
 /// What a survey changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Surveyed {
-    /// Knowledge files that are new or changed, and those that are gone.
+    /// Number of new, changed and missing knowledge files.
     pub files: usize,
-    /// Entries whose files are gone, and those whose files came back.
+    /// Number of entries whose files went missing or returned.
     pub stale: usize,
     /// See `stale`.
     pub back: usize,
@@ -60,7 +61,7 @@ pub struct Surveyed {
     pub renamed: usize,
 }
 
-/// Takes what a worker found at a feature's head; again, where others were at the same rows.
+/// Takes a worker's findings at a feature's head. Retries when another transaction held the same rows.
 pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
     store::retry_serialization(|| take_once(db, feature, survey)).await
 }
@@ -121,7 +122,8 @@ async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::R
     Ok(renamed.len())
 }
 
-/// Brings the entries of a repository's files up to what the folder holds now. Returns how many files changed.
+/// Updates the entries of a repository's files to the present content of the folder. Returns the number of
+/// changed files.
 async fn knowledge(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -150,12 +152,12 @@ async fn knowledge(
     let mut kept = now;
     let mut gone = Vec::new();
     if folder.left_out > 0 {
-        // What could not be read this time may still be there.
+        // A file that could not be read this time may still be there.
         for (name, sha256) in before {
             kept.entry(name.clone()).or_insert_with(|| sha256.clone());
         }
     } else {
-        // Also what an earlier feature's head had: this one may begin without it.
+        // Also files of an earlier feature's head: this feature may start without them.
         let named = store::memory::repo_scan::named(conn, repo).await?;
         let known = before.keys().map(String::as_str);
         let known: BTreeSet<&str> = known.chain(named.iter().filter_map(|id| name_of(id))).collect();
@@ -185,7 +187,7 @@ async fn knowledge(
     Ok(changed)
 }
 
-/// Hides what a file said; what it had taken the place of gets that back.
+/// Hides the entry of a file; the entry that it replaced becomes live again.
 async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     if ids.is_empty() {
         return Ok(());
@@ -196,7 +198,7 @@ async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     library::index_again(conn, &back).await
 }
 
-/// Hides what a file said that the feature's branch alone had. Whether there was one.
+/// Hides the entry of a file that only the feature's branch had. Returns whether there was one.
 async fn forget_landed(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -210,7 +212,7 @@ async fn forget_landed(
     Ok(true)
 }
 
-/// The name of the entry that a file is: one for all heads that have what their bases have, and one for each branch that doesn't.
+/// The id of a file's entry: one for all heads with the base's content, and one for each other branch.
 fn id_of_file(feature: FeatureId, file: &KnowledgeText) -> String {
     if file.at_base {
         external_id(&file.name)
@@ -231,8 +233,8 @@ fn name_of(external_id: &str) -> Option<&str> {
     external_id.strip_prefix(KNOWLEDGE_FOLDER)?.strip_prefix('/')
 }
 
-/// Makes an entry of a file that is new or changed, if it can be one; what the database refuses of it doesn't stop the others. Whether
-/// that changed anything.
+/// Makes an entry of a new or changed file, if possible. An entry that the database refuses does not stop the
+/// others. Returns whether anything changed.
 async fn keep(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -256,7 +258,7 @@ async fn keep(
     }
 }
 
-/// Makes an entry of a file, in the place of what the file said before. Whether it can be read.
+/// Makes an entry of a file that replaces the file's older one. Returns whether the file can be read.
 async fn write(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -273,7 +275,7 @@ async fn write(
         }
     };
     let old = if file.at_base {
-        // What a branch alone had, and that is merged now, is people's from here on.
+        // A file that only a branch had, and that is merged now, counts as people's word.
         let landed = store::memory::repo_scan::landed_copies(conn, repo, sha256).await?;
         hide(conn, &landed).await?;
         store::memory::repo_scan::unname(conn, repo, &external_id).await?

@@ -1,4 +1,5 @@
-//! From ranked hits to entries that are shown: their texts, what verified outcomes made of them, and why not the others.
+//! Chooses entries among ranked hits: reads their texts, weighs verified outcomes, and says why others are
+//! not shown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::store;
 use crate::store::memory::index::Indexed;
 use crate::store::memory::library::Stored;
 
-/// Hits of a question whose texts are read, where no more may be shown.
+/// Hits of a question whose texts are read, unless more may be shown.
 const READ: usize = 12;
 
 /// What one question brought.
@@ -23,15 +24,15 @@ pub struct Picked {
     pub shown: Vec<PickedEntry>,
     /// The next ones, best first.
     pub left_out: Vec<(PickedEntry, Dropped)>,
-    /// How well the best hits answer, and what would have been enough.
+    /// Confidence of the best hits, and the floor.
     pub confidence: f64,
     /// See `confidence`.
     pub floor: f64,
-    /// How many entries it was chosen from.
+    /// Number of entries that it was chosen from.
     pub entries: i64,
 }
 
-/// An entry with what speaks for it.
+/// A chosen entry with its scores.
 #[derive(Debug, Clone)]
 pub struct PickedEntry {
     /// The entry.
@@ -42,7 +43,7 @@ pub struct PickedEntry {
     pub parts: Parts,
 }
 
-/// Asks, reads and chooses: at most `limit(kind)` entries for each question. `hidden` are never shown.
+/// Queries, reads and chooses at most `limit(kind)` entries for each question. Never shows `hidden` ones.
 pub async fn pick(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
@@ -59,7 +60,7 @@ pub async fn pick(
         .collect())
 }
 
-/// How many entries of a kind a prompt may show (SPEC 6.5).
+/// Most entries of a kind in a prompt (SPEC 6.5).
 pub fn prompt_limit(kind: Kind) -> usize {
     match kind {
         Kind::Learning | Kind::Journal => 5,
@@ -93,7 +94,7 @@ async fn texts(
 }
 
 fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked {
-    // What was pruned, replaced or deleted meanwhile has no text any more.
+    // Entries that were pruned, replaced or deleted meanwhile have no text any more.
     let (stored, entries): (Vec<&Stored>, Vec<Entry>) = answer
         .ranking
         .hits

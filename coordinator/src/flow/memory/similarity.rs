@@ -1,5 +1,5 @@
-//! Memories show what the vectors of an outside model mean in them (SPEC 6.5): in the background, once their entries have some, each is
-//! asked about its own entries, with the vectors that these have. The model itself isn't asked.
+//! Finds what distances between vectors mean in each memory (SPEC 6.5). In the background, each memory with
+//! vectors is queried with its own entries. The model itself is not asked.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::flow::memory::embedding::{Calibration, Meaning};
 use crate::store;
 use crate::store::memory::postings::Tail;
 
-/// Asks those that nobody asked yet, or that grew; returns how many.
+/// Queries memories that were never queried, or that grew; returns their number.
 pub async fn calibrate(conn: &mut PgConnection, embedder: &Embedder) -> sqlx::Result<usize> {
     let Some(dimensions) = embedder.dimensions() else {
         return Ok(0);
@@ -38,7 +38,7 @@ async fn find(
     let entries: Vec<Uuid> = sample.iter().map(|doc| doc.entry).collect();
     let vectors = store::memory::vectors::of_entries(conn, embedder.model(), dimensions, &entries).await?;
     let centre = centre(sample.iter().filter_map(|doc| vectors.get(&doc.entry)));
-    // Which entry a question is, is all that is to be known of its text.
+    // The id of the entry stands for the text of the question.
     let vectors: HashMap<String, Vec<f32>> = vectors
         .into_iter()
         .map(|(entry, vector)| (entry.to_string(), vector))

@@ -1,4 +1,4 @@
-//! What keeps the memory in order in the background: each step idempotent, safe to die half-way (SPEC 6.7).
+//! Background upkeep of the memory: each step is idempotent and safe to die half-way (SPEC 6.7).
 
 use std::collections::BTreeSet;
 
@@ -24,13 +24,13 @@ const ATTEMPTS: i64 = 500;
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upkept {
-    /// Tasks whose learnings left quarantine, since a person said that they are done.
+    /// Tasks whose learnings left quarantine after a person marked them as done.
     pub released: usize,
-    /// Journal entries of ended runs that can be found now.
+    /// Journal entries of ended runs that became findable.
     pub indexed: usize,
-    /// Entries that were merged into the index, or taken out of it.
+    /// Entries that were merged into the index, or removed from it.
     pub counted: usize,
-    /// Attempts whose ending weighed what they were shown.
+    /// Attempts whose end changed the weights of the entries that they were shown.
     pub weighed: usize,
     /// Memories whose floor was found.
     pub calibrated: usize,
@@ -38,15 +38,15 @@ pub struct Upkept {
     pub failed: usize,
 }
 
-/// Works once. A step that fails is told of, and keeps nobody from the others.
+/// Runs one round. A step that fails is logged, and the others still run.
 ///
 /// # Errors
-/// When the database can't be reached, or others were at the same rows.
+/// When the database is away, or another transaction held the same rows.
 pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
     round(db, true).await
 }
 
-/// The same without a look for what could leave quarantine: that reads all that ever stayed there.
+/// The same without the search for entries that may leave quarantine, which reads every quarantined one.
 ///
 /// # Errors
 /// As [`tick`].
@@ -88,7 +88,7 @@ async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
     })
 }
 
-/// Lets out of quarantine what done tasks learned: together, or one by one where that fails.
+/// Releases the learnings of done tasks from quarantine: together, or one by one when that fails.
 async fn release(db: &PgPool) -> sqlx::Result<usize> {
     let mut conn = db.acquire().await?;
     let tasks = store::memory::unreleased_of_done(&mut conn, TASKS).await?;
@@ -122,7 +122,7 @@ async fn release_together(db: &PgPool, tasks: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
-/// Indexes the journals of ended runs: together, or run by run where that fails.
+/// Indexes the journals of ended runs: together, or run by run when that fails.
 async fn index(db: &PgPool) -> sqlx::Result<usize> {
     let ended = store::memory::index::ended_runs(&mut *db.acquire().await?).await?;
     if ended.is_empty() {
@@ -160,7 +160,7 @@ async fn index_together(db: &PgPool, ended: &[EndedRun]) -> sqlx::Result<usize> 
     Ok(docs.len())
 }
 
-/// Merges into the index what waits for it.
+/// Merges waiting entries into the index.
 async fn count(db: &PgPool) -> sqlx::Result<usize> {
     let mut counted = 0;
     for _ in 0..ROUNDS {

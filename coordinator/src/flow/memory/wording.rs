@@ -1,4 +1,4 @@
-//! What is remembered, as prompts tell it.
+//! Converts memory rows into the values of prompt sections.
 
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ pub(in crate::flow) fn status(
     stuck_threshold: i16,
     attempts: &[prompt::Attempt],
 ) -> prompt::LoopStatus {
-    // The attempts that ended last, and in the same way.
+    // The last attempts, which failed in the same way.
     let same_again = task.failures > 1
         && attempts
             .last()

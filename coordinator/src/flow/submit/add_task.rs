@@ -1,4 +1,4 @@
-//! A task is added to a feature that stands, running or not, in one transaction (SPEC 2.5, 2.6).
+//! Adds a task to an existing feature, running or not, in one transaction (SPEC 2.5, 2.6).
 
 use std::collections::BTreeSet;
 
@@ -24,13 +24,13 @@ pub struct Addition<'a> {
     pub id: TaskId,
     /// One task without edges of its own.
     pub graph: Graph,
-    /// Whether its key was chosen; one that wasn't gets a number where the feature has it already.
+    /// Whether its author chose the key. Any other key gets a number where the feature already has it.
     pub key_is_chosen: bool,
-    /// The task that it is a part of.
+    /// Its parent.
     pub parent: Option<TaskId>,
     /// What must be done before it.
     pub after: Vec<TaskId>,
-    /// What it gets where it doesn't say otherwise.
+    /// Values of fields that it leaves out.
     pub defaults: TaskDefaults,
     /// Who adds it, for its log.
     pub actor: &'a str,
@@ -43,11 +43,12 @@ pub enum Added {
     Accepted,
     /// The feature is gone.
     NoFeature,
-    /// It can't be added there, and why.
+    /// It cannot be added there, and why.
     Refused(String),
 }
 
-/// Adds the task; in a running feature it is worked on as soon as nothing holds it. Who added it is told after a [`store::flush`].
+/// Adds the task. In a running feature, work on it starts as soon as nothing holds it. Answer its author
+/// after a [`store::flush`].
 pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sqlx::Result<(Added, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
@@ -157,7 +158,7 @@ async fn refusal(
         return Ok(Some(format!("can't add a part to {id}, which is {state}{tried}")));
     }
     let blockers: Vec<Uuid> = addition.after.iter().map(|task| task.0).collect();
-    // A part can't wait for what waits for the end of a task above it.
+    // A part cannot wait for a task that waits for the end of one of its ancestors.
     let mut above = store::task::dependencies::above(conn, id).await?;
     above.push(id.0);
     let ends: Vec<Moment> = above

@@ -1,4 +1,4 @@
-//! Graphs that sessions send: tasks of their feature, or parts of their own task (SPEC 2.6, 4.1).
+//! Task graphs from sessions: new tasks of their feature, or parts of their own task (SPEC 2.6, 4.1).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::store::edit::TaskEdit;
 use crate::store::task::{NewTask, Task};
 use crate::{domain::run::defaults::TaskDefaults, flow::submit::rows};
 
-/// The graph that a session sent, or a graph of one task that holds the changes which a review asks for without one.
+/// The graph of a session, or a one-task graph with the changes that a review requests without a graph.
 pub(in crate::flow) fn asked_for(sigils: &Sigils) -> String {
     if let Some(graph) = &sigils.task_graph {
         return graph.clone();
@@ -25,7 +25,7 @@ pub(in crate::flow) fn asked_for(sigils: &Sigils) -> String {
     of_changes(sigils.review_changes.as_deref().unwrap_or_default())
 }
 
-/// A graph of one task, which makes these changes.
+/// A graph of one task that makes these changes.
 pub(in crate::flow) fn of_changes(changes: &str) -> String {
     serde_json::json!([{
         "key": "changes",
@@ -35,7 +35,7 @@ pub(in crate::flow) fn of_changes(changes: &str) -> String {
     .to_string()
 }
 
-/// Checks a graph that waits for approval: one of an agent, or one that a person `gave`.
+/// Checks a graph that waits for approval, from an agent or (`gave`) from a person.
 pub(in crate::flow) fn check(text: &str, gave: bool) -> Result<(), String> {
     let limits = if gave { Limits::file() } else { Limits::agent() };
     load(text, &limits).map(|_| ())
@@ -46,7 +46,7 @@ fn load(text: &str, limits: &Limits) -> Result<Graph, String> {
         .map_err(|errors| format!("the task graph can't be used:\n{errors}"))
 }
 
-/// What stands against the graph that a session of `task` is about to send; nothing is stored.
+/// Why the graph that a session of `task` is about to send cannot be used. Stores nothing.
 pub(in crate::flow) async fn problem(
     conn: &mut PgConnection,
     templates: &Templates,
@@ -67,7 +67,7 @@ async fn not_to_be_split(
     templates: &Templates,
     parent: &Task,
 ) -> sqlx::Result<Option<String>> {
-    // A change of branches is done by its landing, which its parts would not be.
+    // Only a landing ends a change of branches, and its parts would not land as one.
     if parent.role != SessionKind::Work {
         return Ok(Some(prompt::of_a_conflict(templates)));
     }
@@ -75,18 +75,18 @@ async fn not_to_be_split(
     Ok(deep.then(|| prompt::too_deep(templates, MOST_DEPTH)))
 }
 
-/// Splits below splits go no deeper: a task that is still too large there is for a person. Levels.
+/// Deepest nesting of splits. A task that is still too large there needs a person. Levels.
 const MOST_DEPTH: i32 = 8;
 
-/// The graph that a session of `task` sent, with what its tasks get that don't say otherwise. Its pools and agents must
-/// exist (SPEC 2.6), and what `task` has verified its parts have as well.
+/// The graph from a session of `task`, with defaults for its tasks. Its pools and agents must exist (SPEC
+/// 2.6). The parts are verified when `task` is.
 async fn from_agent(
     conn: &mut PgConnection,
     task: &Task,
     text: &str,
 ) -> sqlx::Result<Result<(Vec<NewTask>, Vec<(TaskId, TaskId)>), String>> {
     let pool = store::task::pool_of(conn, task.id).await?;
-    // Parts of what is done in one machine's folder are done there.
+    // Parts of work in one machine's folder run on that machine.
     let mut pools = match is_dir_pool(&pool) {
         true => BTreeSet::new(),
         false => store::worker::known_pools(conn).await?,
@@ -109,18 +109,18 @@ async fn from_agent(
     let (mut tasks, edges) = rows(&graph, &defaults);
     for part in &mut tasks {
         part.verify |= task.verify;
-        // What limits a whole installation isn't for agents to say.
+        // An agent must not set a limit of the whole installation.
         part.concurrency = None;
     }
     Ok(Ok((tasks, edges)))
 }
 
-/// Whether a person gave the graph that a step would have made: nobody worked on it.
+/// Whether a person gave the graph that this step would have made: nobody worked on it.
 fn is_given(step: &Task) -> bool {
     step.role == SessionKind::Build && step.attempt == 0
 }
 
-/// The graph that a person gave in the place of `step`, with what its tasks get that don't say otherwise.
+/// The graph that a person gave instead of `step`, with defaults for its tasks.
 async fn from_person(
     conn: &mut PgConnection,
     step: &Task,
@@ -139,8 +139,8 @@ async fn from_person(
     Ok(Ok(rows(&graph, &defaults)))
 }
 
-/// Adds the graph that a session of `step` sent, or a person gave, to its feature; the run gets iterations for it. The inner error is for the
-/// agent's next attempt.
+/// Adds the graph from a session of `step`, or from a person, to its feature, and iterations for it to the
+/// run. The inner error is for the agent's next attempt.
 pub(in crate::flow) async fn grow(
     conn: &mut PgConnection,
     step: &Task,
@@ -164,9 +164,9 @@ fn ids(tasks: &[NewTask]) -> Vec<Uuid> {
     tasks.iter().map(|task| task.id.0).collect()
 }
 
-/// Iterations that each task adds to a limit that nobody chose (SPEC 3.4).
+/// Iterations per added task, when nobody chose the limit (SPEC 3.4).
 pub const ITERATIONS_A_TASK: usize = 5;
-/// Beyond this a limit that nobody chose doesn't grow with the tasks that agents add: they may split for ever.
+/// Most iterations that such a limit grows to: agents could split tasks for ever.
 const MOST_GROWN_ITERATIONS: i32 = 5_000;
 
 pub(in crate::flow) async fn allow(
@@ -199,7 +199,7 @@ impl Child {
     }
 }
 
-/// Hangs the graph that an agent sent under its task. The inner error is for the agent's next attempt.
+/// Adds an agent's graph as the children of its task. The inner error is for the agent's next attempt.
 pub async fn split(
     conn: &mut PgConnection,
     templates: &Templates,
@@ -214,7 +214,7 @@ pub async fn split(
         Err(problem) => return Ok(Err(problem)),
     };
     let top = i32::try_from(tasks.iter().filter(|task| task.parent.is_none()).count()).unwrap_or(i32::MAX);
-    // Where work begins it goes on from what the attempt left, however deep that part lies (SPEC 4.1).
+    // The first parts, however deep, start from the attempt's commit (SPEC 4.1).
     for task in tasks
         .iter_mut()
         .filter(|task| task.open_blockers == 0 && task.children == 0)
@@ -238,8 +238,8 @@ pub async fn split(
     Ok(Ok(tasks.iter().map(Child::of).collect()))
 }
 
-/// Gives a part what somebody wanted for the whole, where its graph doesn't say otherwise. Another pool may lack the agent, and
-/// another agent the model.
+/// Passes a person's choices for the whole task on to a part without its own. Another pool may lack the
+/// agent, and another agent the model.
 fn inherit(part: &mut NewTask, whole: &TaskEdit) {
     if part.priority == 0 {
         part.priority = whole.priority.unwrap_or_default();

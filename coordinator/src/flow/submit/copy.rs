@@ -1,4 +1,4 @@
-//! A feature is made once more, as it was submitted, and runs: for schedules and hooks.
+//! Copies a feature as it was submitted and runs the copy, for schedules and hooks.
 
 use jiff::tz::TimeZone;
 use ralph_shared::ids::FeatureId;
@@ -17,10 +17,10 @@ use crate::{
     flow::submit::{self, Start, Submission, Submitted},
 };
 
-/// Copies that begin in one minute get names of their own up to so many.
+/// Most copies with names of their own that start in one minute.
 const SAME_MINUTE: u32 = 100;
 
-/// What a run of a feature is to be like: as its last one, or as it was given for the first.
+/// Run settings of a feature: those of its last run, or of its submission.
 pub(in crate::flow) async fn settings(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -32,7 +32,7 @@ pub(in crate::flow) async fn settings(
     Ok(first.unwrap_or_default())
 }
 
-/// Makes a copy named after this time, and starts its run. The inner error says why it can't.
+/// Makes a copy named after this time, and starts its run. The inner error says why it cannot.
 pub async fn copy(
     conn: &mut PgConnection,
     original: FeatureId,

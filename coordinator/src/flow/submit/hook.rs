@@ -1,4 +1,4 @@
-//! A request from outside begins a copy of a feature: once for each delivery, whoever serves it and dies.
+//! A webhook makes a copy of a feature: once for each delivery, whichever coordinator serves it and dies.
 
 use jiff::tz::TimeZone;
 use ralph_shared::ids::FeatureId;
@@ -16,13 +16,13 @@ pub enum Fired {
     Made(FeatureId),
     /// It came before, and made this.
     Again(Option<FeatureId>),
-    /// It can't make anything as things stand, and may come again.
+    /// It cannot make a copy at present; the delivery may come again.
     Refused(String),
     /// The hook is gone.
     NoHook,
 }
 
-/// Makes the copy that a delivery asks for, unless it came before.
+/// Makes the copy for a delivery, unless it came before.
 ///
 /// # Errors
 /// When the database fails; then nothing was made.

@@ -1,4 +1,4 @@
-//! A validated graph becomes rows, in one transaction: the whole of it or none (SPEC 2.1, 2.6).
+//! Stores a checked graph as rows in one transaction (SPEC 2.1, 2.6).
 
 pub mod add_task;
 pub mod agent_graph;
@@ -34,20 +34,20 @@ use crate::store::task::NewTask;
 pub struct Submission {
     /// The feature.
     pub feature: NewFeature,
-    /// Its tasks; without any, the steps that are left become tasks (SPEC 2.1).
+    /// Its tasks; without any, the missing steps become tasks (SPEC 2.1).
     pub graph: Graph,
-    /// What a task gets that doesn't say otherwise.
+    /// Values of fields that a task leaves out.
     pub defaults: TaskDefaults,
     /// Whether its run begins with it.
     pub start: Start,
 }
 
-/// When the first run of a feature begins.
+/// When the first run of a feature starts.
 #[derive(Debug, Clone)]
 pub enum Start {
     /// At once, with these limits and choices.
     Now(RunSettings),
-    /// When somebody says so, with these where nothing else is wished for then.
+    /// On request; these settings apply unless the request changes them.
     Later(RunSettings),
 }
 
@@ -65,16 +65,18 @@ pub enum Submitted {
     },
     /// The repository has a feature of that name.
     NameTaken,
-    /// Another feature of the repository lands on the branch, or on one that can't stand beside it; says which, and what to do.
+    /// Another feature of the repository lands on this branch, or on one that git cannot keep beside it. The
+    /// text names it and a remedy.
     BranchTaken(String),
 }
 
-/// Stores a submission and starts its run. What follows may begin at once; who submitted is told after a [`store::flush`].
+/// Stores a submission and starts its run. Work may start at once; answer the submitter after a
+/// [`store::flush`].
 pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submitted, Signals)> {
     submit_given(db, submission, &provided::ProvidedResults::default()).await
 }
 
-/// The same of a feature of which something that is given waits for approval.
+/// The same for a feature with given results that wait for approval.
 pub async fn submit_given(
     db: &PgPool,
     submission: &Submission,
@@ -102,7 +104,7 @@ pub(super) async fn within(
         return Ok(Submitted::BranchTaken(why));
     }
     let feature = submission.feature.id;
-    // Older than the tasks that follow: the newest one says what a feature comes to.
+    // Older than the tasks that follow, since the newest task decides a feature's condition.
     let asked = waiting.tasks(&submission.feature.description, &submission.defaults);
     let bytes = submission.graph.nodes.len() * size_of::<NewTask>();
     let (mut tasks, mut edges) = by_length(bytes, || rows(&submission.graph, &submission.defaults));
@@ -178,13 +180,14 @@ pub(super) fn value(of: &impl Serialize) -> sqlx::Result<Value> {
     serde_json::to_value(of).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// What a feature that never ran was given for its first run.
+/// The settings of a feature's first run.
 pub async fn first_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<RunSettings>> {
     let (run, _) = store::feature::draft(conn, feature).await?;
     Ok(run.and_then(|run| serde_json::from_value(run).ok()))
 }
 
-/// Starts a run of a feature whose row the caller may or may not hold. `None` when it can't start as it stands.
+/// Starts a run of a feature, whether the caller holds its row or not. `None` when its state does not allow
+/// it.
 pub async fn start(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -210,7 +213,8 @@ pub async fn start(
     Ok(Some(run))
 }
 
-/// Starts a run in which sessions write the tasks of a feature that has none yet. The inner error says why it can't.
+/// Starts a run in which sessions write the tasks of a feature without tasks. The inner error says why it
+/// cannot.
 pub async fn build(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -247,7 +251,8 @@ pub async fn build(
         .ok_or_else(|| suggestion::of_feature(FeatureVerb::Build, state, &name)))
 }
 
-/// Starts a run that reviews a feature whose tasks are over, whatever its rounds. The inner error says why it can't.
+/// Starts a run that reviews a feature whose tasks are over, regardless of its rounds. The inner error says
+/// why it cannot.
 pub async fn review_now(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -295,7 +300,7 @@ fn may_start(held: &Locked) -> bool {
     }
 }
 
-/// Opens a run of a held feature and queues what is ready; the caller writes the feature back.
+/// Opens a run of a locked feature and queues ready tasks; the caller writes the feature back.
 pub(super) async fn begin(
     conn: &mut PgConnection,
     held: &mut Locked,
@@ -395,7 +400,7 @@ fn chain(
     }
 }
 
-/// Adds the steps of a feature that has no tasks yet, from the texts that it has by now.
+/// Adds the missing steps of a feature without tasks, given its present texts.
 async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -> sqlx::Result<()> {
     let texts = store::feature::texts(conn, held.id).await?.unwrap_or_default();
     let given = Provided::new(
@@ -417,8 +422,8 @@ async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -
     Ok(())
 }
 
-/// Whether a feature has, or had, anything but steps to do. One that nobody gave tasks ends without them when its steps were
-/// cancelled or skipped.
+/// Whether a feature has, or had, tasks besides steps. A feature without given tasks ends without them when
+/// its steps were cancelled or skipped.
 pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
     let newest = store::feature::newest_task(conn, feature).await?;
     Ok(newest.is_none_or(|newest| {
@@ -429,8 +434,8 @@ pub(super) async fn has_work(conn: &mut PgConnection, feature: FeatureId) -> sql
     }))
 }
 
-/// The newest task of a feature whose tasks are all resolved, if a review of the whole is due: its rounds aren't used up, and work was
-/// done, for the first time or again, that the last one didn't see.
+/// The newest task of a feature whose tasks are all resolved, if a review is due: rounds are left, and work
+/// was done that the last review did not see.
 pub(super) async fn review_due(
     conn: &mut PgConnection,
     held: &Locked,
@@ -446,7 +451,7 @@ pub(super) async fn review_due(
     Ok(is_due.then_some(newest))
 }
 
-/// Adds and queues the review that is due.
+/// Adds and queues the due review.
 pub(super) async fn review(
     conn: &mut PgConnection,
     held: &mut Locked,
@@ -458,7 +463,7 @@ pub(super) async fn review(
     Ok(())
 }
 
-/// Adds the next review of a feature, like its newest task in what it may do.
+/// Adds the next review of a feature, with the permissions of its newest task.
 async fn add_review(
     conn: &mut PgConnection,
     held: &mut Locked,

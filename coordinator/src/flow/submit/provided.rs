@@ -1,4 +1,4 @@
-//! Results that are given with a feature and wait for a person's approval, as those do that sessions write (SPEC 2.1).
+//! Results that a submission brings and that wait for a person's approval, like those of sessions (SPEC 2.1).
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use crate::{domain::run::defaults::TaskDefaults, flow::submit::step};
 pub struct ProvidedResults {
     /// The steps that would have written it.
     pub steps: Vec<SessionKind>,
-    /// The text of the task graph, where that waits: it becomes tasks when it is approved.
+    /// The text of a task graph that waits; it becomes tasks on approval.
     pub graph: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl ProvidedResults {
     }
 }
 
-/// Lets all tasks wait for those that a person is asked of. Parents stand before their children.
+/// Makes all tasks wait for those that a person must approve. Parents come before their children.
 pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mut Vec<(TaskId, TaskId)>) {
     if asked.is_empty() {
         return;
@@ -43,7 +43,7 @@ pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mu
                 edges.extend(asked.iter().map(|asked| (task.id, asked.id)));
                 i32::try_from(asked.len()).unwrap_or(i32::MAX)
             }
-            // A closed parent counts as one that its children wait for.
+            // A closed parent counts as one blocker of its children.
             Some(parent) => i32::from(closed.contains(&parent)),
             None => 0,
         };
@@ -54,7 +54,7 @@ pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mu
     }
 }
 
-/// Hands tasks that were just inserted to a person; the caller counts them as waiting for one.
+/// Sends newly inserted tasks to a person; the caller counts them as waiting for one.
 pub(in crate::flow) async fn ask(
     conn: &mut PgConnection,
     held: &Locked,

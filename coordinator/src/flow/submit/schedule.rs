@@ -1,4 +1,5 @@
-//! Schedules that are due fire: each in a transaction that also makes the run or the copy, so exactly once, whoever looks and dies.
+//! Fires due schedules. Each fires in the transaction that makes the run or the copy, so exactly once,
+//! whichever coordinator dies.
 
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::{PgConnection, PgPool};
@@ -11,10 +12,10 @@ use crate::flow::{Signals, submit};
 use crate::store;
 use crate::store::feature::schedule::Due;
 
-/// What one tick looks at, at most.
+/// Most schedules per round.
 const MOST: i64 = 100;
 
-/// Fires what is due. One that can't keeps nobody from the others. Returns how many fired.
+/// Fires due schedules. One that fails does not keep others from it. Returns the number of firings.
 ///
 /// # Errors
 /// When the database can't be reached.
@@ -29,7 +30,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
                 signals.merge(more);
             }
             Ok(None) => {}
-            // What fired before is told all the same.
+            // Earlier firings are still announced.
             Err(error) if is_away(&error) && fired > 0 => break,
             Err(error) if is_away(&error) => return Err(error),
             Err(error) => tracing::error!(%error, schedule = %id, "a schedule can't fire; the others go on"),
@@ -74,7 +75,7 @@ async fn fire(db: &PgPool, id: Uuid) -> sqlx::Result<Option<Signals>> {
     Ok(made.is_ok().then_some(signals))
 }
 
-/// Makes the copy, or begins the run of a schedule without a timetable. The inner error says why it can't.
+/// Makes the copy, or starts the run of a one-time schedule. The inner error says why it cannot.
 async fn make(
     conn: &mut PgConnection,
     due: &Due,

@@ -1,11 +1,11 @@
-//! Workers on which everything fails are drained, as long as others can do the work.
+//! Drains workers on which everything fails, while others can do the work.
 
 use sqlx::PgPool;
 
 use crate::domain::failure::worker_health;
 use crate::store;
 
-/// Looks at all workers that take work. Returns those that are to drain now.
+/// Checks all workers that take work. Returns those that are to drain now.
 pub async fn tick(db: &PgPool, lease_ms: i64) -> sqlx::Result<Vec<String>> {
     let mut conn = db.acquire().await?;
     let mut drained = Vec::new();

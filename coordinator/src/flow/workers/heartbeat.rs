@@ -1,4 +1,4 @@
-//! Heartbeats: leases are renewed, and the worker is told what was settled and what to end (DESIGN 2).
+//! Heartbeats: renew leases, and tell the worker which dispatches are settled and which to end.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ use crate::store;
 use crate::store::dispatch::DispatchState;
 use crate::store::dispatch::lease::LeaseStatus;
 
-/// Answers a heartbeat after the renewals were committed. What it is told of is kept by then: noting that the worker was seen, this
-/// commit waits for the disk, and with it for all that was committed before.
+/// Answers a heartbeat after the renewals were committed. The commit notes when the worker was seen, so it
+/// waits for the disk and for all earlier commits. So everything that the answer says is durable.
 pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sqlx::Result<HeartbeatAnswer> {
     let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
     let mut all = running.clone();
@@ -86,7 +86,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     })
 }
 
-/// What a worker is told of the dispatches that it named.
+/// The answer for the dispatches that a worker named.
 fn answer(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
     let known: HashMap<DispatchId, &LeaseStatus> = standings.iter().map(|s| (s.id, s)).collect();
     let settled = beat
@@ -97,7 +97,7 @@ fn answer(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End
                 None => Settlement::UnknownDispatch,
                 Some((DispatchState::Settled, _)) => Settlement::Applied,
                 Some((DispatchState::Superseded, true)) => Settlement::Superseded,
-                // A person took its task, but what it spent is still to come.
+                // A person took its task, but its usage is still to come.
                 Some((DispatchState::Superseded, false)) => return None,
                 Some((DispatchState::Live | DispatchState::Lost, _)) => return None,
             };

@@ -1,4 +1,4 @@
-//! A worker's incarnation takes its name, and the leases of its earlier lives end (DESIGN 2, workers).
+//! A worker's incarnation takes its name, and the leases of its earlier ones end.
 
 use ralph_shared::subjects::is_label;
 use ralph_shared::wire::{Hello, HelloAnswer, common_version};
@@ -9,10 +9,10 @@ use crate::faults;
 use crate::flow::Settings;
 use crate::store;
 
-/// Pools that a worker may serve: each gets a consumer at the broker, and stands in its row.
+/// Most pools of a worker: each gets a consumer at the broker, and a place in its row.
 const MOST_POOLS: usize = 100;
 
-/// Answers a hello. A name is refused to another data folder while its holder is heard.
+/// Answers a hello. Refuses a name to another data folder while its holder renews.
 pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Result<HelloAnswer> {
     if let Some(reason) = unusable(hello) {
         return Ok(HelloAnswer::Refused {

@@ -1,6 +1,6 @@
-//! Leases that ended give their tasks back (DESIGN 2). Idempotent, safe to die half-way; every second.
+//! Takes back tasks whose lease ended. Idempotent, safe to die half-way; runs every second.
 //!
-//! The fence stays where it is until the task is claimed again: a report that comes before is still accepted.
+//! The fence stays until the task is claimed again: a report that arrives before is still accepted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
@@ -37,16 +37,15 @@ fn never_landed() -> String {
     )
 }
 
-/// Takes back what expired; with `only_ended`, only leases that were ended on purpose, since the worker itself said that it
-/// no longer has the dispatch. A feature whose leases can't be taken back keeps no other from it. Returns how many dispatches
-/// were lost.
+/// Takes back expired leases. With `only_ended`, only leases that their worker gave up. A feature that fails
+/// does not keep others from it. Returns the number of lost dispatches.
 pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let (_, lost) = rescue_after(db, lease_ms, only_ended, (None, 0)).await?;
     Ok(lost)
 }
 
-/// The same, and the database's time at its end. Only leases that were ended on purpose count as well when `gap_ms` lie between that and the time
-/// that this gave `before`.
+/// The same; also returns the database's time at its end. When that is `gap_ms` after the time of the last
+/// call (`before`), only leases that their worker gave up count.
 pub async fn rescue_after(
     db: &PgPool,
     lease_ms: i64,
@@ -57,7 +56,7 @@ pub async fn rescue_after(
     let (now, expired) =
         store::dispatch::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
     drop(conn);
-    // What this takes itself is no gap. This clock stands still while the machine sleeps.
+    // The time of this call is no gap. This clock stands still while the machine sleeps.
     let looked = Instant::now();
     let lost = match expired[..] {
         [] => (0, Signals::default()),
@@ -99,7 +98,7 @@ async fn at_once(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signa
     guarded(store::retry_serialization(|| take_back(db, expired))).await
 }
 
-/// Takes back what of `expired` still is.
+/// Takes back those of `expired` that are still expired.
 async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -154,7 +153,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
             continue;
         }
         let mut next = Next::Again(std::time::Duration::ZERO);
-        // A claim whose answer never arrived says nothing against its task.
+        // A claim whose answer never arrived says nothing about its task.
         let failure = lost_by(one);
         if one.worker_died {
             let facts = retry::Facts {
@@ -232,7 +231,7 @@ fn lost_by(one: &Expired) -> Failure {
     }
 }
 
-/// No further attempt of a task is made.
+/// Ends a task without a further attempt.
 pub(in crate::flow) fn give_up(features: &mut Features, task: &mut Task, reviewed: bool) {
     let to = retry::without_attempts(reviewed);
     moved(features, task.feature, task.state, to);

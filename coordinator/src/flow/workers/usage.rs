@@ -1,4 +1,4 @@
-//! What sessions use while they run: told late, or more than they may use yet.
+//! Usage of running sessions: late reports of it, and requests for a larger share.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::flow::Settings;
 use crate::store;
 use crate::store::budget::Tasks;
 
-/// Counts what dispatches used that aren't live any more, as far as their runs don't count it yet.
+/// Adds the usage of dispatches that are no longer live, as far as their runs do not count it yet.
 pub(in crate::flow) async fn told_late(db: &PgPool, worker: &str, late: &[&Used]) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
     let ids: Vec<Uuid> = late.iter().map(|one| one.dispatch.0).collect();
@@ -33,8 +33,9 @@ pub(in crate::flow) async fn told_late(db: &PgPool, worker: &str, late: &[&Used]
     tx.commit().await
 }
 
-/// Enlarges the shares of live sessions that ask for it, as far as their runs' limits have something left. Claims give shares under
-/// the same lock, so nothing is given twice. What was given before is told again: the answer may have been lost.
+/// Enlarges the shares of live sessions that ask for it, as far as their runs' limits allow. Claims grant
+/// shares under the same lock, so nothing is granted twice. Repeats earlier grants, whose answer may have
+/// been lost.
 pub(in crate::flow) async fn enlarge(
     db: &PgPool,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Previous Attempts: what failed, so that it isn't tried again (SPEC 6.3).
+//! Previous Attempts: failures that should not be repeated (SPEC 6.3).
 
 use minijinja::context;
 
@@ -9,20 +9,21 @@ use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 
 /// Bound of one field of a report.
 const FIELD_CHARS: usize = 500;
-/// Bound of what a verifier or git said.
-/// Refs beside an attempt's that are named.
+/// Most refs of stray commits per attempt.
 const STRAYS: usize = 5;
+/// Bound of the words of a verifier or git.
 const REASON_CHARS: usize = 1_000;
-/// Of what people said, which may be several things.
+/// Bound of people's feedback, which may be several messages.
 const FEEDBACK_CHARS: usize = 2_000;
-/// Of a neighbour's failure: its error, and each of its other fields.
+/// Bounds of a sibling's failure: its error, and each other field.
 const SIBLING_ERROR_CHARS: usize = 200;
 const SIBLING_FIELD_CHARS: usize = 160;
 
-/// Blocks stand apart by an empty line.
+/// An empty line separates blocks.
 const GAP: usize = 2;
 
-/// The newest attempt and the last suggestion come first, then older attempts, then neighbours. Shown in order of time.
+/// The newest attempt and the last suggestion have priority, then older attempts, then siblings. Shown in
+/// order of time.
 pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowed: usize) -> Option<Written> {
     let (newest, older) = match memory.attempts.split_last() {
         Some((newest, older)) => (Some(newest), older),
@@ -35,7 +36,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     if !room.take(&head, 0) {
         return None;
     }
-    // Attempts since then that were lost or interrupted have no better one.
+    // Later attempts that were lost or interrupted have no better one.
     let mut from_newest = memory.attempts.iter().rev();
     let suggestion = from_newest
         .find_map(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
@@ -56,7 +57,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     for (index, one) in older.iter().enumerate().rev() {
         let text = attempt(templates, one);
         let mut after = room;
-        // While older ones follow, keep room to say that they are left out.
+        // While older ones follow, reserves room for the line that says they are omitted.
         let n = index + untold;
         let fits = after.take(&text, GAP) && (n == 0 || after.left() >= omitted(n).chars().count() + GAP);
         if !fits {
@@ -114,7 +115,7 @@ fn values(report: &Report) -> minijinja::Value {
     }
 }
 
-/// As many neighbours' failures as fit, the newest first, shown in order of time.
+/// As many failures of siblings as fit, the newest first, shown in order of time.
 fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room) -> Option<String> {
     let head = templates.part("attempts/siblings", context! {});
     let mut after = *room;

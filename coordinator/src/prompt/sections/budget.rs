@@ -15,7 +15,7 @@ impl Room {
         self.0
     }
 
-    /// Takes the room for `text` and a separator of `gap` characters, if it is there.
+    /// Takes the room for `text` and a separator of `gap` characters, if it is left.
     pub(super) fn take(&mut self, text: &str, gap: usize) -> bool {
         let needed = chars(text) + gap;
         let fits = needed <= self.0;
@@ -26,11 +26,11 @@ impl Room {
     }
 }
 
-/// A section as it goes into the prompt.
+/// A section in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::prompt) struct Written {
-    /// From its heading on, without blank lines around.
+    /// From its heading on, without surrounding blank lines.
     pub text: String,
-    /// Which of the given entries it shows, as indices.
+    /// The entries that it shows, as indices of the given ones.
     pub shown: Vec<usize>,
 }

@@ -1,4 +1,4 @@
-//! The learnings that a session is to merge, whole (SPEC 6.7).
+//! The learnings that a session merges, in full (SPEC 6.7).
 
 use minijinja::context;
 
@@ -9,7 +9,7 @@ use crate::prompt::values::Merging;
 /// Longest keyword, category and list of keywords that is shown whole. Characters.
 const LINE_CHARS: usize = 200;
 
-/// All of them; how many there may be is the caller's to bound.
+/// All of them; the caller bounds their number.
 pub(in crate::prompt) fn distill(templates: &Templates, merging: &Merging) -> String {
     let ids: Vec<String> = merging.learnings.iter().map(|one| one.id.clone()).collect();
     let head = templates.part(

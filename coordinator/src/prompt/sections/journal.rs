@@ -14,7 +14,7 @@ const NOTES_CHARS: usize = 2_000;
 const FILES_CHARS: usize = 400;
 const FAILURE_CHARS: usize = 500;
 
-/// Those that fit, most useful first; shown with earlier runs' before this run's, in order.
+/// As many as fit, most useful first; shown in order, with earlier runs' before this run's.
 pub(in crate::prompt) fn journal(
     templates: &Templates,
     entries: &[Arc<SharedEntry>],

@@ -9,10 +9,10 @@ use crate::prompt::values::Knowledge;
 
 const TITLE_CHARS: usize = 200;
 const TAGS_CHARS: usize = 200;
-/// Room without which cutting the best entry says nothing.
+/// Least useful length of a cut entry.
 const LEAST_BODY_CHARS: usize = 100;
 
-/// Those that fit, best first; when not even the best fits, it is cut.
+/// As many as fit, best first; when not even the best fits, it is cut.
 pub(in crate::prompt) fn knowledge(
     templates: &Templates,
     entries: &[Knowledge],

@@ -1,6 +1,6 @@
-//! The sections that hold memory, each a function of its values and of the characters that it may take.
+//! The memory sections, each a function of its values and its budget.
 //!
-//! Each returns what it wrote, or nothing when there is nothing to say or no room to say it. None ever exceeds its room.
+//! Each returns its text, or nothing without content or room. None exceeds its budget.
 
 mod attempts;
 mod budget;

@@ -1,4 +1,4 @@
-//! Session Memory: what this feature's sessions noted (SPEC 6.4).
+//! Session Memory: notes of the feature's sessions (SPEC 6.4).
 
 use minijinja::context;
 
@@ -12,7 +12,8 @@ const NOTE_CHARS: usize = 300;
 /// Bound of each list of the task's own state.
 const LIST_CHARS: usize = 900;
 
-/// The task's own state first, then errors, decisions and facts, of each the newest first, shown in order of time.
+/// The task's own state first, then errors, decisions and facts, of each the newest first, shown in order of
+/// time.
 pub(in crate::prompt) fn session(
     templates: &Templates,
     memory: &SessionMemory,

@@ -17,9 +17,9 @@ use crate::flow::Notify;
 use crate::http;
 use crate::store::notice::Notice;
 
-/// Longest time that an address may take to answer.
+/// Time limit of the address.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Longest time that a command may run.
+/// Time limit of a command.
 const RUN_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a receiver gets.
@@ -73,7 +73,7 @@ impl Deliverer {
     /// Posts to the address, if there is one.
     ///
     /// # Errors
-    /// When it doesn't answer with success.
+    /// When it does not answer with success.
     pub(super) async fn post(&self, notice: &Notice, body: &[u8]) -> anyhow::Result<()> {
         let Some(url) = &self.notify.url else {
             return Ok(());
@@ -91,7 +91,7 @@ impl Deliverer {
                 format!("t={at},v1={}", signature(secret, at, body)),
             );
         }
-        // The address may hold a token: errors don't name it.
+        // The address may contain a token, so errors do not name it.
         let answer = request
             .body(body.to_vec())
             .send()
@@ -109,7 +109,7 @@ impl Deliverer {
     /// Runs the command, if there is one, with the message on its standard input.
     ///
     /// # Errors
-    /// When it can't be started, fails, or takes too long.
+    /// When it cannot start, fails, or takes too long.
     pub(super) async fn command(&self, notice: &Notice, body: &[u8]) -> anyhow::Result<()> {
         let Some((program, arguments)) = self.notify.command.split_first() else {
             return Ok(());
@@ -158,7 +158,7 @@ impl Deliverer {
     }
 }
 
-/// Hex of HMAC-SHA256 over `TIME.BODY`, so that an old message can't be sent again as a new one.
+/// Hex of HMAC-SHA256 over `TIME.BODY`, so that an old message cannot be replayed as a new one.
 fn signature(secret: &str, at: i64, body: &[u8]) -> String {
     // HMAC takes keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else {

@@ -1,7 +1,7 @@
-//! Tells people outside that a run ended or that they are needed: an address, a command, or both (SPEC 9.3).
+//! Delivers notices that a run ended or a person is needed: to an address, a command, or both (SPEC 9.3).
 //!
-//! The outbox is filled in the transactions that make a notice true. A delivery that fails is tried again with growing
-//! pauses, and keeps the other way from nothing; one that succeeded but was not noted comes twice, under the same id.
+//! The transactions that make a notice true fill the outbox. A failed delivery is retried with growing pauses
+//! and does not block the other way. A delivery whose success was not recorded comes twice, with the same id.
 
 mod deliver;
 
@@ -13,19 +13,19 @@ use super::Deps;
 use crate::store;
 use crate::store::notice::Notice;
 
-/// Pause between two looks at the outbox.
+/// Pause between two rounds.
 const ROUND: Duration = Duration::from_secs(2);
 /// Notices of one round.
 const MOST: i64 = 4;
-/// Seconds that a round may take; then another coordinator may take its notices.
+/// Longest round, after which another coordinator may take its notices. Seconds.
 const LEASE_S: f64 = 240.0;
-/// Older ones are of no use to anybody. Seconds.
+/// Older notices are of no use. Seconds.
 const MAX_AGE_S: f64 = 86_400.0;
 /// First pause after a failed delivery, doubled by each. Seconds.
 const FIRST_PAUSE_S: f64 = 5.0;
 /// Longest pause. Seconds.
 const LONGEST_PAUSE_S: f64 = 3_600.0;
-/// Deliveries that are tried, over about six hours.
+/// Most tries, over about six hours.
 const MOST_TRIES: i32 = 15;
 
 /// Delivers until `shutdown`.
@@ -88,7 +88,7 @@ async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> an
     Ok(())
 }
 
-/// The pause after so many earlier failures. Seconds.
+/// The pause after so many failures. Seconds.
 fn pause_s(tries: i32) -> f64 {
     (FIRST_PAUSE_S * 2_f64.powi(tries.max(0))).min(LONGEST_PAUSE_S)
 }

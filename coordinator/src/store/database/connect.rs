@@ -1,4 +1,4 @@
-//! The pool, the migrations, and the repetition of transactions that Postgres asks to repeat.
+//! The connection pool, the migrations, and retries of transactions.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::server::{ConnectError, Server};
 /// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
-/// Every query here is by key: planning it anew would cost more than running it. A plan that is kept must suit tables of any
-/// size: so it looks up row by row and reads no table as a whole. What was planned while a table was nearly empty is planned anew
-/// once it has grown, see [`super::plans`]. Where a list of ids is looked up, a lateral subquery with a limit holds a plan to that from the
-/// beginning.
+/// Every query here is by key, so planning it anew would cost more than running it. A cached plan must suit
+/// tables of any size, so it looks rows up and reads no whole table. Plans from the time when a table was
+/// nearly empty are renewed once it has grown ([`super::plans`]). For a list of ids, a lateral subquery with
+/// a limit enforces such a plan from the start.
 const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set enable_seqscan = off;
     set enable_hashjoin = off;
@@ -21,29 +21,30 @@ const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set random_page_cost = 1.1;
     set jit = off";
 
-/// A coordinator that is halted or cut off in the middle of a transaction keeps its locks, and with them every other one, no
-/// longer than this: the server ends its session. Half of the default lease; no step of ours pauses nearly as long.
+/// A coordinator that is halted or cut off within a transaction keeps its locks, and blocks every other one,
+/// no longer than this: the server then ends its connection. Half of the default lease; no step pauses nearly
+/// as long.
 const STANDSTILL: &str = "set idle_in_transaction_session_timeout = '10s';
     set tcp_keepalives_idle = 5;
     set tcp_keepalives_interval = 5;
     set tcp_keepalives_count = 2;
     set tcp_user_timeout = 15000";
 
-/// How long one waits for a connection.
+/// How long a caller waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(10);
 
-/// A deadlock or serialization failure is repeated so often before it is an error.
+/// Retries after a deadlock or a serialization failure.
 const MAX_REPEATS: u32 = 5;
 
 /// Opens a pool of at most `connections`.
 ///
 /// # Errors
-/// When the address is none, or the server doesn't let us in.
+/// When the address is invalid, or the server refuses the login.
 pub async fn connect(url: &str, connections: u32) -> Result<PgPool, ConnectError> {
     Ok(connect_with(&Server::find(url).await?, connections))
 }
 
-/// The same, of a server that was found. They are opened in the background.
+/// The same for a resolved server. Connections open in the background.
 pub fn connect_with(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
@@ -55,7 +56,7 @@ pub fn connect_with(server: &Server, connections: u32) -> PgPool {
         .connect_lazy_with(logged(server))
 }
 
-/// A pool of always `connections`, which are opened in the background.
+/// A pool of always `connections`, which open in the background.
 pub fn connect_lazy(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
@@ -80,10 +81,10 @@ async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
 }
 
-/// Asks the server for an answer.
+/// Checks that the server answers.
 ///
 /// # Errors
-/// When it gives none.
+/// When it does not.
 pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
     sqlx::raw_sql("select 1").execute(pool).await.map(drop)
 }
@@ -91,7 +92,7 @@ pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
 /// The version of the server at `url`, in its own words.
 ///
 /// # Errors
-/// When the address is none, or the server doesn't let us in.
+/// When the address is invalid, or the server refuses the login.
 pub async fn server_version(url: &str) -> Result<String, ConnectError> {
     let server = Server::find(url).await?;
     let version = async {
@@ -103,18 +104,18 @@ pub async fn server_version(url: &str) -> Result<String, ConnectError> {
     version.await.map_err(|error| ConnectError::of(&server.at, error))
 }
 
-/// Brings the schema to this release. Several coordinators may call it at once.
+/// Migrates the schema to this release. Several coordinators may call it at once.
 ///
 /// # Errors
-/// When a step fails, or the database was migrated by a later release.
+/// When a migration fails, or a later release migrated the database.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
     MIGRATOR.run(pool).await
 }
 
-/// Why a database can't be used as it is.
+/// Why a database cannot be used in its present state.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// It has steps that this release doesn't know.
+    /// It has migrations that this release does not know.
     #[error(
         "the database was made by a later release: its schema has step {found}, this release knows those up to {known}; \
          use that release, or another database (DATABASE_URL) or data folder (--data)"
@@ -130,10 +131,10 @@ pub enum SchemaError {
     Database(#[from] sqlx::Error),
 }
 
-/// How many steps are not applied yet.
+/// Number of pending migrations.
 ///
 /// # Errors
-/// When the database can't be asked, or a later release made it.
+/// When the database does not answer, or a later release migrated it.
 pub async fn pending_migrations(pool: &PgPool) -> Result<usize, SchemaError> {
     let known = sqlx::query_scalar::<_, bool>("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(pool)
@@ -155,10 +156,10 @@ pub async fn pending_migrations(pool: &PgPool) -> Result<usize, SchemaError> {
     Ok(ours.len() - applied.len())
 }
 
-/// Repeats `step` while Postgres ends it with a deadlock or a serialization failure (DESIGN 2, graph transactions).
+/// Repeats `step` while Postgres ends it with a deadlock or a serialization failure.
 ///
 /// # Errors
-/// Any other error, and these after five times.
+/// Any other error, and these after five repetitions.
 pub async fn retry_serialization<T, F>(mut step: impl FnMut() -> F) -> Result<T, sqlx::Error>
 where
     F: Future<Output = Result<T, sqlx::Error>>,

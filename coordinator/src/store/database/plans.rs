@@ -1,16 +1,17 @@
-//! Plans are kept, see `store/database/connect.rs`. One that was made while a table held next to nothing may look a row up by reading all of them,
-//! since that cost the same then. Postgres makes plans anew when a table was analysed, which it does by itself within a minute
-//! or so: too late for one that fills within seconds. So what has grown is analysed at once, for all coordinators.
+//! Plans are cached (`store/database/connect.rs`). A plan from the time when a table was nearly empty may find a row
+//! by reading the whole table, which cost the same then. Postgres makes new plans after an analysis of the
+//! table. Its own analysis comes within a minute or so: too late for a table that fills within seconds. So
+//! grown tables are analysed at once, for all coordinators.
 
 use std::collections::HashMap;
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-/// Size at which other plans pay. Pages: below it anything is fast, above it every plan looks rows up. One step, since all connections
-/// plan anew after it, and somebody waits for that.
+/// Size at which other plans pay. Pages: below it every plan is fast, above it every plan looks rows up. One
+/// step, since all connections plan anew after it, and callers wait for that.
 const STEP: i64 = 64;
 
-/// How large the tables were when they were looked at last.
+/// Sizes of the tables at the last check.
 #[derive(Debug, Default)]
 pub struct Sizes {
     /// Whether each table has reached the step.
@@ -18,9 +19,9 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Analyses the tables that grew over the step since the last look, at the first one those that Postgres takes for empty; returns
-    /// how many. One that holds nothing that is committed waits for a later look: it would be taken for an empty table of this size
-    /// until autovacuum comes by, which costs more than what it was taken for before.
+    /// Analyses tables that grew over the step since the last check; at the first check, those that Postgres
+    /// considers empty. Returns their number. A table without committed rows waits for a later check: it
+    /// would count as an empty table of this size until autovacuum comes, which costs more than the old plan.
     ///
     /// # Errors
     /// When the database fails.
@@ -46,14 +47,15 @@ impl Sizes {
             }
         }
         if !grown.is_empty() {
-            // Names as the server itself writes them. Whoever holds one analyses it too, or will be followed by autovacuum.
+            // Names as the server itself writes them. Another session that holds one analyses it too, or
+            // autovacuum follows.
             let statement = format!("analyze (skip_locked) {}", grown.join(", "));
             sqlx::raw_sql(AssertSqlSafe(statement)).execute(conn).await?;
         }
         Ok(grown.len())
     }
 
-    /// Compares the tables' sizes, in pages, with those of the last look. Of a table that is seen for the first time counts whether
+    /// Compares the tables' sizes, in pages, with the last check. For a new table, the question is whether
     /// Postgres knows that it has rows: connections of other coordinators may have planned for it before.
     fn note<'a>(&mut self, tables: &'a [(String, i64, bool)]) -> Vec<&'a str> {
         let mut grown = Vec::new();

@@ -1,7 +1,8 @@
-//! How a Postgres is reached: encrypted as far as its address asks and the server offers, as libpq does.
+//! Connects to Postgres: encrypted as far as the address asks and the server offers, as libpq does.
 //!
-//! sqlx knows the modes, but takes `allow` for `disable`, doesn't fall back from `prefer`, and verifies nothing with `require` and a
-//! root certificate. So one connection tries what the mode stands for, and tells why none comes about.
+//! sqlx knows the modes, but treats `allow` like `disable`, does not fall back from `prefer`, and verifies
+//! nothing with `require` and a root certificate. So one connection tries the ways of the mode, and returns
+//! the reason when none works.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use sqlx::{Connection as _, Error, PgPool};
 
 /// How long one try may take.
 const WITHIN: Duration = Duration::from_secs(10);
-/// What stands for the system's certificates in the place of a file of others.
+/// Names the system's certificates in place of a file.
 const SYSTEM: &str = "system";
 
 /// A server that let us in.
@@ -31,13 +32,13 @@ pub struct Server {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The address, or what belongs to it, can't be used.
+    /// The address, or a file that it names, is unusable.
     #[error("DATABASE_URL can't be used: {0}")]
     Address(String),
     /// A certificate can't be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The server isn't there, or doesn't take connections yet.
+    /// The server is away, or does not accept connections yet.
     #[error("Postgres at {at} can't be reached: {why}")]
     Away {
         /// Where it should be.
@@ -66,7 +67,7 @@ impl ConnectError {
         match error {
             Error::Configuration(error) => Self::Address(error.to_string()),
             Error::Database(error) => {
-                // Starting or stopping, or with no room for a further connection.
+                // Starting or stopping, or without room for another connection.
                 let passing = ["57P01", "57P02", "57P03", "53300"];
                 let why = error.message().to_owned();
                 match error.code().is_some_and(|code| passing.contains(&code.as_ref())) {
@@ -78,7 +79,7 @@ impl ConnectError {
                 at,
                 why: "connection refused, nothing listens there".to_owned(),
             },
-            // rustls tells of certificates as errors of reading.
+            // rustls reports certificate problems as read errors.
             Error::Io(error) if error.kind() == ErrorKind::InvalidData => Self::Refused {
                 at,
                 why: error.to_string(),
@@ -104,7 +105,7 @@ impl ConnectError {
 }
 
 impl Server {
-    /// Connects once in each way that the address allows, and keeps to the first that works.
+    /// Connects once in each way that the address allows, and keeps the first that works.
     ///
     /// # Errors
     /// When none does.
@@ -125,7 +126,7 @@ impl Server {
             };
             let goes_on = is_about_encryption(&error);
             let error = ConnectError::of(&asked.at, error);
-            // Of two refusals the first is that of the way which is preferred.
+            // Of two refusals, the one of the preferred way.
             let error = refused.take().unwrap_or(error);
             if !goes_on {
                 return Err(error);
@@ -135,7 +136,7 @@ impl Server {
         Err(refused.unwrap_or_else(|| ConnectError::Address("it allows no connection".to_owned())))
     }
 
-    /// What a connection of this pool's kind ends with now, if with nothing good: a pool itself only says that it has none in time.
+    /// The error of a new connection of this pool, if any: the pool itself says only that it timed out.
     pub async fn refusal(pool: &PgPool) -> Option<String> {
         let options = pool.connect_options();
         let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
@@ -146,7 +147,7 @@ impl Server {
         Some(ConnectError::of(&place(&options), error).to_string())
     }
 
-    /// Warns where the connection goes beyond this machine in plain text.
+    /// Warns of a connection to another machine in plain text.
     pub fn warn_of_plain_text(&self) {
         let host = self
             .at
@@ -158,7 +159,7 @@ impl Server {
     }
 }
 
-/// Whether a server may answer otherwise to a connection that is encrypted, or that isn't.
+/// Whether a server may answer differently with or without encryption.
 fn is_about_encryption(error: &Error) -> bool {
     match error {
         Error::Tls(_) => true,
@@ -166,13 +167,13 @@ fn is_about_encryption(error: &Error) -> bool {
             error.kind(),
             ErrorKind::ConnectionRefused | ErrorKind::TimedOut | ErrorKind::NotFound
         ),
-        // What pg_hba.conf says holds for one of both.
+        // A rule of pg_hba.conf may hold for one of both.
         Error::Database(error) => error.code().is_some_and(|code| code == "28000"),
         _ => false,
     }
 }
 
-/// Where a server is, without a login.
+/// The address of a server, without a login.
 fn place(options: &PgConnectOptions) -> String {
     match options.get_socket() {
         Some(socket) => socket.display().to_string(),
@@ -192,7 +193,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// What the address says goes before the variables that libpq reads.
+    /// The address goes before the variables that libpq reads.
     fn read(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConnectError> {
         let mut options: PgConnectOptions = url
             .parse()
@@ -217,7 +218,7 @@ impl Asked {
         };
         let root = chosen(&["sslrootcert", "ssl-root-cert", "ssl-ca"], "PGSSLROOTCERT");
         let mode = match (root.as_deref(), mode) {
-            // A private authority that is named is asked, as libpq does.
+            // A private authority is verified, as in libpq.
             (Some(root), PgSslMode::Require) if root != SYSTEM => PgSslMode::VerifyCa,
             (Some(SYSTEM), mode) if !matches!(mode, PgSslMode::VerifyFull) => {
                 return Err(ConnectError::Address(
@@ -267,7 +268,7 @@ impl Asked {
 
     fn found(self, mode: PgSslMode) -> Server {
         let is_encrypted = !matches!(mode, PgSslMode::Disable);
-        // A server that loses its certificate later is used on, where no encryption is asked for.
+        // Without a demand for encryption, a server that loses its certificate later still works.
         let kept = match (self.mode, mode) {
             (PgSslMode::Prefer, PgSslMode::Require) => PgSslMode::Prefer,
             (_, mode) => mode,

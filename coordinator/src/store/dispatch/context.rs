@@ -1,4 +1,4 @@
-//! What an assignment and its prompt are made of, read for a whole batch of claims in a bounded number of queries.
+//! Facts for assignments and prompts, read for a whole batch of claims in a bounded number of queries.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::domain::budget::Usual;
 use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::microusd;
 
-/// A task with its feature, as prompts and assignments need them.
+/// A task with its feature, for prompts and assignments.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct TaskFacts {
@@ -29,7 +29,7 @@ pub struct TaskFacts {
     pub max_retries: i32,
     pub attempt: i32,
     pub failures: i16,
-    /// An attempt of it conflicted. Of a part see [`conflicted_above`].
+    /// Whether one of its attempts conflicted. For a part see [`conflicted_above`].
     pub conflicted: bool,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
@@ -49,7 +49,7 @@ pub struct TaskFacts {
     pub plan: Option<String>,
 }
 
-/// The parent as a prompt shows it.
+/// The parent in a prompt.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct ParentFacts {
@@ -131,7 +131,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         .collect())
 }
 
-/// Which of these parts of tasks have a task above them of which an attempt conflicted.
+/// Parts of tasks with an ancestor of which an attempt conflicted.
 pub async fn conflicted_above(conn: &mut PgConnection, parts: &[Uuid]) -> sqlx::Result<Vec<TaskId>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive line as (
@@ -151,7 +151,7 @@ pub async fn conflicted_above(conn: &mut PgConnection, parts: &[Uuid]) -> sqlx::
     Ok(ids.into_iter().map(TaskId).collect())
 }
 
-/// What the last work of each of these tasks changed.
+/// The change of the last work of each of these tasks.
 pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(TaskId, Vec<String>)>> {
     let rows = sqlx::query!(
         r#"select distinct on (task_id) task_id, coalesce(files_changed, '{}') as "files!"
@@ -168,7 +168,7 @@ pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
         .collect())
 }
 
-/// A resolved blocker, as its dependents are told of it.
+/// A resolved blocker, for the prompts of its dependents.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Prerequisite {
@@ -177,11 +177,11 @@ pub struct Prerequisite {
     pub title: String,
     pub skipped: bool,
     pub summary: Option<String>,
-    /// How many blockers the task has that are resolved.
+    /// Number of the task's resolved blockers.
     pub in_all: i64,
 }
 
-/// The blockers of tasks with the journal of the attempt that finished them, at most 20 a task.
+/// The blockers of tasks with the journal of the attempt that finished them, at most 20 per task.
 pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Prerequisite>> {
     let rows = sqlx::query!(
         r#"select q.id as "of!", b.id as "id!", b.title as "title!", b.skipped as "skipped!", b.journal,
@@ -210,7 +210,7 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
             id: TaskId(row.id),
             title: row.title,
             skipped: row.skipped,
-            // Nobody verified what the session of a skipped one says.
+            // Nobody verified the words of a skipped task's session.
             summary: row.journal.filter(|_| !row.skipped),
             in_all: row.in_all,
         })
@@ -222,13 +222,13 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
 #[allow(missing_docs)]
 pub struct ConflictFacts {
     pub task: TaskId,
-    /// The commit that could not be brought onto the branch.
+    /// The commit that conflicts with the branch.
     pub commit: String,
     pub paths: Vec<String>,
     pub others: Vec<OtherSide>,
 }
 
-/// A task that landed what the conflict is with.
+/// A landed task on the other side of a conflict.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct OtherSide {
@@ -238,7 +238,7 @@ pub struct OtherSide {
     pub journal: Option<String>,
 }
 
-/// The last conflicts of tasks, with those who landed the other side.
+/// The last conflicts of tasks, with the tasks of the other side.
 pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<ConflictFacts>> {
     let rows = sqlx::query!(
         r#"select i.task_id as "task_id!", i.source_commit as "source_commit!", i.conflict_paths as "conflict_paths!",
@@ -281,7 +281,7 @@ pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Ve
     Ok(found)
 }
 
-/// What tasks that are to be verified changed, as the attempts that ended at the commit to judge told it.
+/// Changes of tasks to verify, from the attempts that ended at the commit to judge.
 pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, Change>> {
     let rows = sqlx::query!(
         r#"select t.id, last.change::text as "change!"
@@ -297,7 +297,7 @@ pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Hash
     )
     .fetch_all(conn)
     .await?;
-    // What another version wrote and this one can't read is done without.
+    // A value of another version that cannot be read is omitted.
     let read = |text: &str| serde_json::from_str(text).ok();
     let changes = rows
         .into_iter()
@@ -305,38 +305,38 @@ pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Hash
     Ok(changes.collect())
 }
 
-/// What the choice of a model and an agent depends on (SPEC 7.1, 8).
+/// Facts for the choice of a model and an agent (SPEC 7.1, 8).
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct ModelFacts {
     /// Number of the last attempt.
     pub attempt: i32,
     pub pool: String,
-    /// The agent that the task names, or its run.
+    /// The agent of the task, or of its run.
     pub agent: Option<String>,
     /// Failures of the task in a row that a stronger model may mend.
     pub failures: i16,
     pub strategy: Strategy,
     pub run_model: Option<String>,
     pub task_model: Option<String>,
-    /// What an agent asked for the next attempt.
+    /// An agent's request for the next attempt.
     pub hint: Option<String>,
     pub recent: u32,
     pub recent_done: u32,
-    /// Attempts done in a row that were rated trivial or easy.
+    /// Finished attempts in a row that were rated trivial or easy.
     pub easy_streak: u32,
     pub iterations: i32,
     pub plan_given: bool,
-    /// What the task's sessions of this kind used at most.
+    /// The greatest usage of the task's sessions of this kind.
     pub used_before: Usual,
     pub repo_id: String,
-    /// How an attempt at it rated it last.
+    /// The last difficulty rating of an attempt.
     pub difficulty: Option<Difficulty>,
-    /// Failures that may follow before a person is asked.
+    /// Failures before a person is asked.
     pub retries_left: i32,
 }
 
-/// Reads what the choice of models depends on, for tasks of running features.
+/// Reads facts for the choice of models, for tasks of running features.
 pub async fn models(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(TaskId, ModelFacts)>> {
     let rows = sqlx::query!(
         r#"with fs as (

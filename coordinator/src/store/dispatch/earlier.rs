@@ -1,4 +1,4 @@
-//! What happened before: earlier attempts at a task, and the journal of its feature.
+//! Earlier attempts at a task, and the journal of its feature.
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::domain::states::Outcome;
 
-/// An earlier dispatch of a task, as its next prompt tells of it.
+/// An earlier dispatch of a task, for its next prompt.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Earlier {
@@ -17,19 +17,19 @@ pub struct Earlier {
     pub kind: SessionKind,
     pub attempt: i32,
     pub outcome: Outcome,
-    /// By what the same failure is known again.
+    /// The signature that recognises the same failure again.
     pub failure_signature: Option<String>,
     pub reason: Option<String>,
     pub feedback: Option<String>,
     pub model: Option<String>,
     pub duration_ms: Option<i64>,
     pub pushed_ref: Option<String>,
-    /// Refs beside that one, of what the agent committed elsewhere.
+    /// Refs of the agent's stray commits.
     pub stray_refs: Vec<String>,
     pub difficulty: Option<Difficulty>,
     pub files_changed: Vec<String>,
     pub report: Option<FailureReport>,
-    /// How many attempts at the task have ended, those before the last 20 dispatches included.
+    /// Number of ended attempts at the task, with those before the last 20 dispatches.
     pub attempts_in_all: i64,
 }
 
@@ -117,7 +117,7 @@ pub struct JournalEntry {
     pub task: TaskId,
     pub task_title: String,
     pub kind: SessionKind,
-    /// Number within its run; only work has one.
+    /// Number within its run, for work.
     pub iteration: Option<i32>,
     pub outcome: Outcome,
     pub model: Option<String>,
@@ -125,20 +125,20 @@ pub struct JournalEntry {
     pub cost_usd: Option<f64>,
     pub files_changed: Vec<String>,
     pub journal: String,
-    /// What a person said when it was interrupted.
+    /// A person's feedback with an interrupt.
     pub feedback: Option<String>,
-    /// Whether its task is done: what it says was verified.
+    /// Whether its task is done, so that its words are verified.
     pub verified: bool,
     /// Whether its verification or integration sent the task back.
     pub sent_back: bool,
     /// What it tried and why that failed.
     pub failure: Option<(String, String)>,
-    /// Tasks that it is near to: a blocker's of theirs or of an ancestor's, or an ancestor's.
+    /// Its near relatives: tasks that it or an ancestor blocks, and its descendants.
     pub near: Vec<Uuid>,
 }
 
-/// The newest `n` journal entries of each feature, as many of those near to each task, and the `named` ones of whatever
-/// feature. Oldest first.
+/// The newest `n` journal entries of each feature, as many of those near to each task, and the `named` ones
+/// of any feature. Oldest first.
 pub async fn journal(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -245,7 +245,7 @@ pub async fn journal(
         .collect())
 }
 
-/// How long a dispatch took, where its report knew that: 0 says that it didn't.
+/// The duration of a dispatch; 0 in a row means unknown.
 pub(in crate::store) fn known(duration_ms: Option<i64>) -> Option<i64> {
     duration_ms.filter(|ms| *ms > 0)
 }

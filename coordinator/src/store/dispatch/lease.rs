@@ -1,4 +1,4 @@
-//! Leases of dispatches: renewed by heartbeats, ended, taken back (DESIGN 2).
+//! Leases of dispatches: renewal, end, loss (DESIGN 2).
 
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, TaskId};
 use ralph_shared::wire::EndReason;
@@ -9,8 +9,9 @@ use uuid::Uuid;
 use crate::domain::failure::Failure;
 use crate::store::dispatch::DispatchState;
 
-/// Renews the leases of what a worker holds, for its life that names them; the database's clock counts. One that was given within
-/// the last tenth of a lease stays as it is: writing it again would gain less than that. What another worker holds stays with it.
+/// Renews the leases of a worker's dispatches for the incarnation that names them, by the database's clock.
+/// Leases from the last tenth of a lease stay: writing them again would gain less than that. Leases of other
+/// workers stay.
 pub async fn renew(
     conn: &mut PgConnection,
     (worker, incarnation): (&str, Incarnation),
@@ -45,7 +46,7 @@ pub async fn renew(
     Ok(())
 }
 
-/// What a heartbeat's answer has to know of a dispatch it named.
+/// Facts on a named dispatch for a heartbeat's answer.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct LeaseStatus {
@@ -57,7 +58,7 @@ pub struct LeaseStatus {
     pub end_reason: Option<EndReason>,
 }
 
-/// Looks dispatches up together with their fence.
+/// Reads dispatches with their fence.
 pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<LeaseStatus>> {
     let rows = sqlx::query!(
         r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
@@ -81,7 +82,7 @@ pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
         .collect())
 }
 
-/// Asks for the end of live dispatches of a feature or of one task; returns them with their workers.
+/// Asks live dispatches of a feature or of one task to end; returns them with their workers.
 pub async fn ask_to_end(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -105,7 +106,7 @@ pub async fn ask_to_end(
         .collect())
 }
 
-/// Why a session was asked to end, as the row keeps it.
+/// The stored word for a session's reason to end.
 fn word(reason: EndReason) -> &'static str {
     match reason {
         EndReason::RunLimit => "run_limit",
@@ -113,7 +114,7 @@ fn word(reason: EndReason) -> &'static str {
     }
 }
 
-/// What such a word says, also that of a later release.
+/// The reason of such a word, also of a later release.
 fn end_reason(word: &str) -> EndReason {
     match word {
         "run_limit" => EndReason::RunLimit,
@@ -129,15 +130,16 @@ pub struct Expired {
     pub task: TaskId,
     pub feature: FeatureId,
     pub worker: String,
-    /// The life that had it is over, or was not heard for a whole lease.
+    /// Whether its incarnation is over, or sent no heartbeat for a whole lease.
     pub worker_died: bool,
-    /// Nothing else of that life was there to be lost.
+    /// Whether no other dispatch of that incarnation was lost with it.
     pub alone: bool,
 }
 
-/// Live dispatches whose lease has ended, at most `limit`; with `only_ended`, those whose lease was ended on purpose, and the time that
-/// the database has. It is the same when more than `gap_ms` lie between that and `before`, what this gave last: while a machine sleeps,
-/// a server stands still or a clock is set, nobody could renew a lease.
+/// Live dispatches with an ended lease, at most `limit`, and the database's time. With `only_ended`, only
+/// those that their worker gave up; the same when the time is more than `gap_ms` after `before`, the time of
+/// the last call. While a machine sleeps, a server stands still or a clock is set, nobody could renew a
+/// lease.
 pub async fn expired(
     conn: &mut PgConnection,
     lease_ms: i64,
@@ -209,7 +211,7 @@ pub async fn expired(
     Ok((now, expired.collect()))
 }
 
-/// Which of `ids` are still live with an ended lease, locked: nobody renewed them in between.
+/// Those of `ids` that are still live with an ended lease, locked: nobody renewed them meanwhile.
 pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id
@@ -223,7 +225,7 @@ pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
     .await
 }
 
-/// Marks dispatches lost. Their runs count what they are known to have used.
+/// Marks dispatches as lost. Their runs count the known usage.
 pub async fn lose(
     conn: &mut PgConnection,
     ids: &[Uuid],
@@ -269,8 +271,8 @@ pub async fn lose(
     Ok(())
 }
 
-/// Marks live or lost dispatches whose task is taken from them by a person: a later report changes nothing but what was used. Their
-/// runs count what the live ones are known to have used.
+/// Marks live or lost dispatches as superseded, since a person took their task: a later report changes only
+/// usage. Their runs count the known usage of live ones.
 pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "with held as (
@@ -311,7 +313,7 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
     Ok(())
 }
 
-/// Ends at once the leases of a worker's earlier lives, but for what it still holds a report of.
+/// Ends the leases of a worker's earlier incarnations at once, without those whose report it still holds.
 pub async fn end_leases_of_earlier_lives(
     conn: &mut PgConnection,
     worker: &str,

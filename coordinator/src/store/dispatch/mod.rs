@@ -23,7 +23,7 @@ use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 use crate::store::dispatch::usage::{basis, count, whole};
 
-/// What a new dispatch is made of.
+/// Values of a new dispatch.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct NewDispatch {
@@ -32,28 +32,28 @@ pub struct NewDispatch {
     pub feature: FeatureId,
     pub run: RunId,
     pub kind: SessionKind,
-    /// Whether a new attempt begins with it.
+    /// Whether it begins a new attempt.
     pub begins_attempt: bool,
     pub worker: String,
     pub incarnation: Incarnation,
     pub model: Option<String>,
     pub model_reason: Option<String>,
-    /// The row of prompts that its own will be in; `None` for work without an agent.
+    /// The row of its prompts; `None` for work without an agent.
     pub prompts: Option<Uuid>,
-    /// Its agent among the worker's; `None` for the default one, and for work without an agent.
+    /// The worker's agent; `None` for the default one, and without an agent.
     pub agent: Option<String>,
-    /// The account that the agent uses, as far as its worker said.
+    /// The agent's account, as far as the worker named it.
     pub account: Option<String>,
-    /// What it may use of its run's cost and tokens.
+    /// Its share of the run's cost and tokens.
     pub share: Share,
     /// Its concurrency key.
     pub key: Option<String>,
-    /// Where its attempt goes at the remote.
+    /// Where its attempt is stored at the remote.
     pub place: AttemptPlace,
 }
 
-/// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their dispatches with a lease of
-/// `lease_ms`. Returns the number of the attempt of each that was opened.
+/// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their
+/// dispatches with a lease of `lease_ms`. Returns the attempt number of each opened one.
 pub async fn open(
     conn: &mut PgConnection,
     new: &[NewDispatch],
@@ -111,7 +111,7 @@ pub async fn open(
         .collect())
 }
 
-/// A dispatch's row as steps need it.
+/// A dispatch's row, as steps need it.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Dispatch {
@@ -121,7 +121,7 @@ pub struct Dispatch {
     pub run: RunId,
     pub kind: SessionKind,
     pub attempt: i32,
-    /// Where its attempt is at the remote.
+    /// Where its attempt is stored at the remote.
     pub place: AttemptPlace,
     pub state: DispatchState,
     /// Whether its report was read, in time or late.
@@ -134,17 +134,17 @@ pub struct Dispatch {
     pub model: Option<String>,
     /// Why it has that model.
     pub model_reason: Option<String>,
-    /// Its agent among the worker's, while it is live; `None` for the default one.
+    /// The worker's agent, while the dispatch is live; `None` for the default one.
     pub agent: Option<String>,
-    /// The row of prompts that its own is in.
+    /// The row of its prompts.
     pub prompts: Option<Uuid>,
     /// How it ended, if it did.
     pub outcome: Option<Outcome>,
-    /// Whether its work is known to stand on its attempt ref.
+    /// Whether its work is known to be on its attempt ref.
     pub pushed: bool,
-    /// What it used, as far as that was told. Its run counts it once the dispatch isn't live any more.
+    /// Its known usage. Its run counts it once the dispatch is no longer live.
     pub used: Usage,
-    /// What it may use of its run's cost and tokens.
+    /// Its share of the run's cost and tokens.
     pub share: Share,
 }
 
@@ -156,13 +156,14 @@ pub enum DispatchState {
     Live,
     /// Its report was applied.
     Settled,
-    /// Its lease ended; its report is still accepted while the fence stands.
+    /// Its lease ended; its report is accepted while the fence stays.
     Lost,
-    /// The fence moved; a report changes nothing but what was spent.
+    /// The fence moved; a report changes only usage.
     Superseded,
 }
 
-/// Reads dispatches without a lock. Where they stand changes only under the lock of their feature; leases are renewed meanwhile.
+/// Reads dispatches without a lock. Their state changes only under the lock of their feature; leases are
+/// renewed meanwhile.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
     let rows = sqlx::query_as!(
         Row,
@@ -180,7 +181,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
     Ok(rows.into_iter().map(Dispatch::from).collect())
 }
 
-/// Where an attempt is whose row says whether that is a branch.
+/// Converts the row's flag for attempts in branches.
 pub(super) fn place(in_branch: bool) -> AttemptPlace {
     match in_branch {
         true => AttemptPlace::Branches,
@@ -260,7 +261,7 @@ impl From<Row> for Dispatch {
     }
 }
 
-/// Notes that the work of a dispatch was pushed after it was over.
+/// Records that a dispatch's work was pushed after its end.
 pub async fn pushed_late(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -278,7 +279,7 @@ pub async fn pushed_late(
     Ok(())
 }
 
-/// Notes what became since of commits that an agent left elsewhere.
+/// Records the later fate of an agent's stray commits.
 pub async fn strays_late(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -300,16 +301,16 @@ fn strays_json(strays: &[Stray]) -> Option<String> {
         .flatten()
 }
 
-/// How a dispatch ended, as its row keeps it.
+/// The end of a dispatch, as its row stores it.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct End {
     pub id: DispatchId,
     pub state: DispatchState,
     pub outcome: Outcome,
-    /// Why it came to nothing, if it did.
+    /// The reason of a failure.
     pub failure: Option<Failure>,
-    /// By what the same failure is known again.
+    /// The signature that recognises the same failure again.
     pub failure_signature: Option<String>,
     pub reason: Option<String>,
     pub journal: Option<String>,
@@ -322,18 +323,18 @@ pub struct End {
     pub used: Usage,
     pub tool_calls: i32,
     pub malformed_sigils: i32,
-    /// Number within its run; of iterations only.
+    /// Number within its run, for iterations.
     pub iteration: Option<i32>,
     pub difficulty: Option<Difficulty>,
-    /// What the task's work changed, as far as it is kept.
+    /// The stored part of the task's change.
     pub change: Option<Change>,
-    /// What the agent committed elsewhere than under the files that it left.
+    /// Commits of the agent outside of its workspace's files.
     pub strays: Vec<Stray>,
-    /// The model that it worked with, where that is another one than was chosen.
+    /// The model that it used, when that differs from the chosen one.
     pub model_used: Option<String>,
 }
 
-/// Writes how dispatches ended, in the order of their ids.
+/// Writes the ends of dispatches, in the order of their ids.
 pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     if ends.is_empty() {
         return Ok(());
@@ -412,7 +413,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// How many live dispatches a feature has.
+/// Number of a feature's live dispatches.
 pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "n!" from dispatches where feature_id = $1 and state = 'live'"#,
@@ -422,7 +423,7 @@ pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
     .await
 }
 
-/// Live dispatches of tasks, to be fenced off by a person's command: id and worker.
+/// Live dispatches of tasks that a person takes back: id and worker.
 pub async fn live_of_tasks(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -442,7 +443,7 @@ pub async fn live_of_tasks(
         .collect())
 }
 
-/// What an attempt left on its ref.
+/// The pushed work of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Pushed {
@@ -451,7 +452,7 @@ pub struct Pushed {
     pub pushed_ref: String,
 }
 
-/// What the last attempt left that pushed anything.
+/// The work of the last attempt that pushed anything.
 pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<Pushed>> {
     sqlx::query_as!(
         Pushed,
@@ -466,11 +467,11 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
     .await
 }
 
-/// What people say of one attempt is kept so far, the newest of it. Characters.
+/// Longest stored feedback on one attempt; the newest is kept. Characters.
 pub const FEEDBACK_CHARS: i32 = 8_000;
 
-/// Notes what a person said of a task's last attempt, its verification included, for the sessions that come, below what was
-/// said before. `false` when there is no attempt yet.
+/// Stores a person's feedback on a task's last attempt, its verification included, below earlier feedback,
+/// for later sessions. `false` when there is no attempt yet.
 pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update dispatches
@@ -490,7 +491,7 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
     Ok(noted.rows_affected() == 1)
 }
 
-/// What people said last of an attempt of each of these tasks.
+/// The last feedback on an attempt of each of these tasks.
 pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     let rows = sqlx::query!(
         r#"select q.id as "task!", d.feedback as "feedback!"
@@ -511,7 +512,7 @@ pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
         .collect())
 }
 
-/// What people said of the attempts that tasks have under way.
+/// Feedback on the present attempts of tasks.
 pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     let rows = sqlx::query!(
         r#"select d.task_id, d.feedback as "feedback!"
@@ -528,7 +529,7 @@ pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Resul
         .collect())
 }
 
-/// What is odd about attempts that their agents took for done: of these tasks' last ones.
+/// Suspicions about the last attempts of these tasks, which their agents consider done.
 pub async fn doubts(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     let rows = sqlx::query!(
         r#"select d.task_id, d.reason as "reason!"

@@ -1,4 +1,4 @@
-//! What came of attempts, as strategies learn from it.
+//! Outcomes of attempts, for strategies that learn from them.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,13 @@ use sqlx::PgConnection;
 use crate::domain::failure::Failure;
 use crate::domain::routing::adaptive::{MOST_FAILURES, Outcomes};
 
-/// The newest features of a repository that are looked at.
+/// Newest features of a repository that are read.
 const FEATURES: i64 = 20;
-/// The newest attempts of each of them.
+/// Newest attempts of each of them.
 const ATTEMPTS: i64 = 200;
 
-/// What came of the newest attempts at work in these repositories, but for those that say nothing of the model.
+/// Outcomes of the newest work attempts in these repositories, without those that say nothing about the
+/// model.
 pub async fn of_repositories(
     conn: &mut PgConnection,
     repositories: &[String],

@@ -1,6 +1,6 @@
-//! Prompts that were sent: the frame once under its hash, and the rest of all prompts of one feature that claims asked for
-//! together in one row. Those share most of their words, so that compressed as one they take a fraction. A claim that was asked
-//! again has a row of its own, under its dispatch's id.
+//! Sent prompts: the frame once under its hash, and the bodies of all prompts of one feature in a batch of
+//! claims in one row. They share most of their words, so that compressed together they take a fraction. A
+//! repeated claim has a row of its own, under its dispatch's id.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Read as _};
@@ -14,14 +14,15 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The first level that looks at more than one place for words that stood before: the fastest misses most of a set.
+/// The first level that considers more than one earlier occurrence of a word: the fastest level misses most
+/// of a set.
 const COMPRESSION: Compression = Compression::new(3);
 /// What is compressed at once. Bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Longest set of prompts that is unpacked: more than 256 prompts of the longest descriptions have. Bytes.
+/// Longest set of prompts that is unpacked: more than 256 prompts with the longest descriptions. Bytes.
 const MAX_UNPACKED_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Stores frames; those that stand already stay.
+/// Stores frames; existing ones stay.
 pub async fn keep_frames(conn: &mut PgConnection, frames: &[(String, String)]) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into texts (sha256, body)
@@ -42,12 +43,12 @@ pub struct Sent {
     pub frame: String,
     /// The rest.
     pub body: String,
-    /// What became of the sections that hold memory, by priority.
+    /// The account of the memory sections, by priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<SentSection>,
 }
 
-/// What became of a section of a prompt.
+/// The account of a section of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SentSection {
@@ -56,14 +57,14 @@ pub struct SentSection {
     pub status: String,
     /// Unicode characters that it takes.
     pub chars: usize,
-    /// Unicode characters that it could have taken.
+    /// Unicode characters of its budget.
     pub allowed: usize,
 }
 
 /// Prompts of one row, by dispatch.
 pub type Prompts = BTreeMap<Uuid, Sent>;
 
-/// Stores rows of prompts; asked again, what was stored first stays.
+/// Stores rows of prompts; an existing row stays.
 pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sqlx::Result<()> {
     let bytes = rows
         .values()
@@ -83,9 +84,8 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
     Ok(())
 }
 
-/// Forgets what a dispatch was sent, and what that showed of other tasks' memory: it gets another prompt, of which the parts stay
-/// that lie under the hash `anew`. What it was sent with others goes from their row, or what a purge is to take along would stay
-/// there.
+/// Deletes a dispatch's prompt and its memory uses before it gets another prompt, whose parts under the hash
+/// `anew` stay. Also removes it from a row with other prompts, where a purge could not delete it.
 pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId, anew: Option<&str>) -> sqlx::Result<()> {
     let row = sqlx::query!(
         "select p.id, p.packed
@@ -119,7 +119,7 @@ pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId, anew: Option<
     Ok(())
 }
 
-/// The prompt that a dispatch was sent last: frame and body.
+/// The last prompt of a dispatch: frame and body.
 pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<(String, String)>> {
     let Some(sent) = sent(conn, dispatch).await? else {
         return Ok(None);
@@ -130,7 +130,7 @@ pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
     Ok(frame.map(|frame| (frame, sent.body)))
 }
 
-/// What became of the sections of that prompt; none when it is no longer kept.
+/// The account of that prompt's sections; none when it is no longer stored.
 pub async fn sections(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Vec<SentSection>> {
     let sent = sent(conn, dispatch).await?;
     Ok(sent.map(|sent| sent.sections).unwrap_or_default())
@@ -150,7 +150,7 @@ async fn sent(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Opt
     }))
 }
 
-/// A row without what this dispatch was sent; `None` where it has nothing of it.
+/// A row without this dispatch's prompt; `None` when the row has none of it.
 fn packed_without(dispatch: DispatchId, packed: &[u8]) -> Option<Vec<u8>> {
     let mut prompts = unpack(packed)?;
     prompts.remove(&dispatch.0)?;
@@ -158,9 +158,9 @@ fn packed_without(dispatch: DispatchId, packed: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn pack(prompts: &Prompts) -> Vec<u8> {
-    // Never whole in memory unpacked: a batch of claims has megabytes of them.
+    // Never unpacked as a whole in memory: a batch of claims has megabytes of prompts.
     let mut gzip = BufWriter::with_capacity(PIECE_BYTES, GzEncoder::new(Vec::new(), COMPRESSION));
-    // Nothing of it can fail: the keys are texts, and the bytes go to memory.
+    // This cannot fail: the keys are strings, and the bytes go to memory.
     let _ = serde_json::to_writer(&mut gzip, prompts);
     let gzip = gzip.into_inner().map(GzEncoder::finish);
     gzip.ok().and_then(Result::ok).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What traces are told from: dispatches and runs that ended.
+//! Ended dispatches and runs, for traces.
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -9,10 +9,10 @@ use crate::domain::failure::Failure;
 use crate::domain::states::{Outcome, RunOutcome};
 use crate::domain::trace::{DispatchFacts, RunFacts};
 
-/// Those of these dispatches that have ended. One whose task was deleted meanwhile is left out.
+/// Those of these dispatches that have ended, without those of deleted tasks.
 ///
-/// A task was ready as soon as the last dispatch before was over, of its own or of a blocker, or the run had begun; who held it back
-/// since (a pause, a back-off, a limit) is part of its waiting.
+/// A task was ready when its last earlier dispatch ended, its last blocker was done, or the run started.
+/// Later delays (a pause, a back-off, a limit) are part of its waiting.
 pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<DispatchFacts>> {
     let rows = sqlx::query!(
         r#"select d.id, d.run_id, d.task_id, d.kind as "kind: SessionKind", d.attempt, d.worker, d.agent, d.model, d.model_used,

@@ -5,7 +5,7 @@ use ralph_shared::wire::{KeptTranscript, TranscriptBatch};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Whose transcript it is: its worker, in the life that holds the dispatch or that follows on it.
+/// The worker that may send a transcript, by the incarnation that holds the dispatch or a later one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     worker: String,
@@ -13,7 +13,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Whether a batch comes from it. All workers may share one login at the broker, so anybody can send one.
+    /// Whether a batch comes from it. All workers may share one login at the broker, so any of them can send
+    /// one.
     pub fn sent(&self, batch: &TranscriptBatch) -> bool {
         let Some(origin) = &batch.origin else {
             return false;
@@ -22,7 +23,7 @@ impl Holder {
     }
 }
 
-/// Who may tell what the session of a dispatch did; `None` where nobody knows the dispatch.
+/// The worker that may send a dispatch's transcript; `None` for an unknown dispatch.
 pub async fn holder(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Holder>> {
     let row = sqlx::query!(
         r#"select d.worker, d.incarnation, w.incarnation as "heir?"
@@ -40,7 +41,8 @@ pub async fn holder(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
     }))
 }
 
-/// Which of the transcripts that a worker keeps need no more care: all of their entries were seen and kept, or their dispatch is gone.
+/// Transcripts that a worker need not keep any longer: all of their entries are stored, or their dispatch is
+/// gone.
 pub async fn cared_for(conn: &mut PgConnection, held: &[KeptTranscript]) -> sqlx::Result<Vec<DispatchId>> {
     let ids: Vec<Uuid> = held.iter().map(|one| one.dispatch.0).collect();
     let entries: Vec<i64> = held
@@ -61,7 +63,7 @@ pub async fn cared_for(conn: &mut PgConnection, held: &[KeptTranscript]) -> sqlx
     Ok(rows.into_iter().map(DispatchId).collect())
 }
 
-/// Keeps a transcript of which so many entries were seen; again, the one of which more were seen stays.
+/// Stores a transcript with this number of seen entries; of two, the one with more stays.
 pub async fn keep(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -91,8 +93,8 @@ pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
         .await
 }
 
-/// Which of these dispatches have ended, so that nothing more of them is under way: five seconds after their report. What a person took from
-/// its worker talks on until it hears that, and one that was lost may be heard again: either is waited for half an hour at most.
+/// Those of these dispatches that are over and quiet: five seconds after their report. A superseded session
+/// sends until it hears of that, and a lost one may return; either counts as quiet after half an hour.
 pub async fn settled(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> sqlx::Result<Vec<DispatchId>> {
     let rows = sqlx::query_scalar!(
         "select id from dispatches

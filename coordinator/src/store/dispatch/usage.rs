@@ -1,4 +1,4 @@
-//! What dispatches use: told by heartbeats while they are live, and what they may use of their runs' limits.
+//! Usage of dispatches: running figures from heartbeats, and shares of their runs' limits.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::domain::budget::{Pot, Purse};
 use crate::domain::run::microusd;
 
-/// A number as the database takes it.
+/// A number in the database's range.
 pub(in crate::store) fn whole(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
@@ -20,12 +20,12 @@ pub(in crate::store) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
-/// How a cost is known, as the database has it.
+/// The database's word for the basis of a cost.
 pub(in crate::store) fn basis(usage: &Usage) -> Option<&'static str> {
     usage.sureness().map(Basis::as_str)
 }
 
-/// Keeps what a worker's live dispatches used so far; no figure falls.
+/// Stores the running usage of a worker's live dispatches; no figure falls.
 pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx::Result<()> {
     let tokens = |of: fn(&Usage) -> Option<u64>| -> Vec<Option<i64>> {
         used.iter().map(|one| of(&one.usage).map(whole)).collect()
@@ -74,7 +74,8 @@ pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx:
     Ok(())
 }
 
-/// Locks a worker's dispatches that are not live any more, whose usage their runs count already. Gives their ids.
+/// Locks a worker's dispatches that are no longer live, whose usage their runs already count. Returns their
+/// ids.
 pub async fn lock_over(conn: &mut PgConnection, worker: &str, ids: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id
@@ -89,7 +90,7 @@ pub async fn lock_over(conn: &mut PgConnection, worker: &str, ids: &[Uuid]) -> s
     .await
 }
 
-/// Sets what a dispatch used, all of which its run counts.
+/// Sets a dispatch's usage, all of which its run counts.
 pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches
@@ -124,8 +125,8 @@ pub struct Sharing {
     pub used: (u64, u64),
 }
 
-/// Those of a worker's dispatches that are live, and what is left of their runs' limits. Nobody else gives shares while the lock on
-/// claims is held.
+/// A worker's live dispatches, and the rest of their runs' limits. Under the lock on claims, nobody else
+/// grants shares.
 pub async fn sharing(
     conn: &mut PgConnection,
     worker: &str,

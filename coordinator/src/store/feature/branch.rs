@@ -1,11 +1,11 @@
-//! The branch that a feature lands on is its own, as its name is: what lands is decided from what landed before (DESIGN 6), which two
-//! features that know nothing of each other would push over.
+//! A branch belongs to one feature, like its name: landings are decided from earlier landings (DESIGN 6), and
+//! two unrelated features would overwrite each other's pushes.
 
 use sqlx::PgConnection;
 
 use crate::domain::names;
 
-/// A branch that a feature has already.
+/// A branch that belongs to a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
     /// The feature's name.
@@ -14,16 +14,18 @@ pub struct Owned {
     pub branch: String,
 }
 
-/// Which other feature of the repository than `feature` keeps it from landing on this branch, whatever became of it: its branch is the
-/// same, or git can't keep the two side by side. Who asks for such a branch after that waits until the caller's transaction ends.
+/// The other feature of the repository that keeps `feature` from landing on this branch, whatever its state:
+/// its branch is the same, or git cannot keep the two side by side. A later request for such a branch waits
+/// until the caller's transaction ends.
 pub async fn owner(
     conn: &mut PgConnection,
     repo_id: &str,
     branch: &str,
     feature: &str,
 ) -> sqlx::Result<Option<Owned>> {
-    // By a statement of its own: one that waits for a lock doesn't see what was committed meanwhile. All lock from the first part of
-    // the name on; what is above a branch is shared by all that are in it.
+    // In a statement of its own, since one that waits for a lock does not see what was committed meanwhile.
+    // All lock from the first part of the name on; the parts above a branch are shared by all branches in
+    // them.
     let above: Vec<&str> = names::above(branch).collect();
     sqlx::query!(
         "select case when branch = $2

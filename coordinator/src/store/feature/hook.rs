@@ -1,4 +1,4 @@
-//! Hooks: requests from outside that begin copies of features.
+//! Webhooks that make copies of features.
 
 use ralph_shared::ids::FeatureId;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct HookView {
     pub problem: Option<String>,
 }
 
-/// Makes a hook; `false` when its name is taken.
+/// Creates a hook; `false` when its name is taken.
 pub async fn create(
     conn: &mut PgConnection,
     name: &str,
@@ -40,7 +40,7 @@ pub async fn create(
     Ok(made.rows_affected() == 1)
 }
 
-/// Takes a hook away; `false` when there is none.
+/// Removes a hook; `false` when there is none.
 pub async fn remove(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
     let gone = sqlx::query!("delete from hooks where name = $1", name)
         .execute(conn)
@@ -70,10 +70,10 @@ pub async fn secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<
         .await
 }
 
-/// A delivery of a hook that is locked.
+/// A delivery of a locked hook.
 #[derive(Debug, Clone)]
 pub enum Delivery {
-    /// It came first, for a copy of this feature. The database's time.
+    /// The first one, for a copy of this feature. The database's time.
     First(FeatureId, OffsetDateTime),
     /// It came before, and made this.
     Again(Option<FeatureId>),
@@ -81,7 +81,7 @@ pub enum Delivery {
     NoHook,
 }
 
-/// Locks the hook and notes the delivery, unless it came before.
+/// Locks the hook and records the delivery, unless it came before.
 pub async fn deliver(conn: &mut PgConnection, hook: &str, delivery: &str) -> sqlx::Result<Delivery> {
     let row = sqlx::query!(
         r#"select feature_id, now() as "now!" from hooks where name = $1 for no key update"#,
@@ -112,7 +112,7 @@ pub async fn deliver(conn: &mut PgConnection, hook: &str, delivery: &str) -> sql
     Ok(Delivery::Again(made.flatten().map(FeatureId)))
 }
 
-/// Notes what a delivery made, or why it made nothing: then it may come again.
+/// Records the copy of a delivery, or why there is none: then it may come again.
 pub async fn fired(
     conn: &mut PgConnection,
     hook: &str,

@@ -1,4 +1,4 @@
-//! Features: their row with its counters, and their texts.
+//! Features: the row with its counters, and the texts.
 
 pub mod branch;
 pub mod hook;
@@ -18,7 +18,7 @@ use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
 use crate::domain::status::counts::Counts;
 use crate::store::feature::priority::Precedence;
 
-/// What a new feature is made of.
+/// Values of a new feature.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct NewFeature {
@@ -36,20 +36,20 @@ pub struct NewFeature {
     pub plan: Option<String>,
     /// Steps whose result a person approves.
     pub approve: Vec<SessionKind>,
-    /// How often it is reviewed at most.
+    /// Most rounds of review.
     pub review_rounds: i32,
-    /// How it comes into its base when it is finished.
+    /// How it is merged into its base at its end.
     pub merge: Option<MergeHow>,
-    /// Whether tasks that change the same run one after the other.
+    /// Whether tasks on the same paths run one after the other.
     pub avoid_conflicts: bool,
-    /// The folder that its tasks work in, on the machine that their pool names.
+    /// The folder of its tasks, on the machine of their pool.
     pub dir: Option<String>,
     /// What decides when it goes first.
     pub precedence: Precedence,
 }
 
 impl NewFeature {
-    /// One without a repository, whose tasks run one after the other, whatever fails.
+    /// A feature without a repository, whose tasks run one after the other, whatever fails.
     pub fn new(name: String, repo_id: String) -> Self {
         Self {
             id: FeatureId::new(),
@@ -74,7 +74,7 @@ impl NewFeature {
     }
 }
 
-/// Inserts a feature as it stands, with the run that it begins with. `false` when its name is taken in its repository.
+/// Inserts a feature with its first run. `false` when its repository has a feature of that name.
 pub async fn insert(
     conn: &mut PgConnection,
     new: &NewFeature,
@@ -150,7 +150,7 @@ pub async fn insert(
     Ok(inserted.rows_affected() > 0)
 }
 
-/// Keeps what a feature was given for its first run.
+/// Stores the settings of a feature's first run.
 pub async fn keep_draft(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -168,7 +168,7 @@ pub async fn keep_draft(
     Ok(())
 }
 
-/// What [`keep_draft`] kept: for the run, and for tasks.
+/// The settings that [`keep_draft`] stored, for the run and for tasks.
 pub async fn draft(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<(Option<Value>, Option<Value>)> {
     let row = sqlx::query!(
         "select first_run, task_defaults from features where id = $1",
@@ -187,7 +187,7 @@ pub struct Locked {
     pub name: String,
     pub repo_id: String,
     pub has_repository: bool,
-    /// Its tasks work in a folder of one machine.
+    /// Whether its tasks work in a folder of one machine.
     pub has_dir: bool,
     pub state: FeatureState,
     pub failure_policy: FailurePolicy,
@@ -199,7 +199,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// The row that this transaction inserts, without tasks: nobody else knows of it yet.
+    /// The row that this transaction inserts, without tasks: nobody else knows it yet.
     pub fn inserted(new: &NewFeature) -> Self {
         Self {
             id: new.id,
@@ -272,7 +272,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Loc
         .collect())
 }
 
-/// Writes back what a step changed of features that it holds.
+/// Writes back changes of locked features.
 pub async fn save<'f>(
     conn: &mut PgConnection,
     features: impl Iterator<Item = &'f Locked> + Clone,
@@ -320,7 +320,7 @@ pub enum Text {
     ProposedGraph,
 }
 
-/// Stores a text of a feature; `None` takes it away.
+/// Stores a text of a feature; `None` deletes it.
 pub async fn write(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -367,7 +367,7 @@ pub async fn texts(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Optio
     .await
 }
 
-/// The newest task of a feature, whose settings further ones get, and how many reviews it had.
+/// The newest task of a feature, whose settings new tasks inherit, and the number of its reviews.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Newest {
@@ -378,7 +378,7 @@ pub struct Newest {
     pub reviews: i64,
 }
 
-/// The address of a feature's repository, if it has one; `None` without the feature.
+/// The address of a feature's repository, if any; `None` without the feature.
 pub async fn repository(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Option<String>>> {
     sqlx::query_scalar!("select repo_address from features where id = $1", id.0)
         .fetch_optional(conn)
@@ -402,8 +402,9 @@ pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result
     .await
 }
 
-/// Whether work of a feature was done that its last review didn't see: tasks that came after it, or were tried again. Without a review, any.
-/// A review sees what is done when its session begins; what a person ended counts as seen by then.
+/// Whether work was done that the last review did not see: later tasks, or retried ones; without a review,
+/// any. A review sees the tasks that are done when its session starts. A review that a person ended counts as
+/// seeing those done by then.
 pub async fn done_since_review(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"with last as (
@@ -445,7 +446,7 @@ pub async fn done_since_review(conn: &mut PgConnection, id: FeatureId) -> sqlx::
     .await
 }
 
-/// A step's task of a feature, if it has one.
+/// The task of a feature's step, if any.
 pub async fn step(conn: &mut PgConnection, id: FeatureId, role: SessionKind) -> sqlx::Result<Option<TaskId>> {
     let id = sqlx::query_scalar!(
         "select id from tasks where feature_id = $1 and role = $2 order by id desc limit 1",
@@ -464,7 +465,8 @@ pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
         .await
 }
 
-/// The counters as a recount of the task rows gives them; equal to the stored ones, or it is an alarm, if the feature is locked.
+/// Counters from a recount of the task rows. With the feature locked, a difference from the stored ones is an
+/// alarm.
 pub async fn recount(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Counts> {
     let rows = sqlx::query!(
         r#"select state as "state: TaskState", count(*)::int as "n!" from tasks where feature_id = $1 group by state"#,

@@ -1,4 +1,4 @@
-//! What a copy of a feature is made of.
+//! The original of a feature's copy.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::domain::states::FailurePolicy;
 use crate::store::feature::NewFeature;
 use crate::store::feature::priority::Precedence;
 
-/// A feature with the name and the branch that it has itself, and the tasks that were given to it. Times aren't copied.
+/// A feature with its own name and branch, and its given tasks. Times are not copied.
 pub async fn read(
     conn: &mut PgConnection,
     feature: FeatureId,

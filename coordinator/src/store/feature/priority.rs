@@ -1,4 +1,4 @@
-//! What decides which features go first, and when.
+//! Order of features: weights, deadlines, start times, keys.
 
 use ralph_shared::ids::FeatureId;
 use sqlx::PgConnection;
@@ -8,10 +8,10 @@ use uuid::Uuid;
 use crate::domain::scheduling::concurrency::Concurrency;
 use crate::store::queue::concurrency_keys;
 
-/// What is to change; the inner `None` takes away what was said before.
+/// Changes; an inner `None` removes the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Precedence {
-    /// Part of the slots beside that of others.
+    /// Weight in the division of slots.
     pub weight: Option<i32>,
     /// Nothing begins before.
     pub not_before: Option<Option<OffsetDateTime>>,
@@ -19,7 +19,7 @@ pub struct Precedence {
     pub deadline: Option<Option<OffsetDateTime>>,
     /// Whether its run ends then.
     pub stop_at_deadline: Option<bool>,
-    /// The key of its tasks that name none.
+    /// The key of its tasks without one.
     pub concurrency: Option<Concurrency>,
 }
 
@@ -50,8 +50,8 @@ pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -
     Ok(())
 }
 
-/// Notes for people which running features' deadlines have passed, once for each deadline. Returns the features; one that others hold
-/// is left to the next look.
+/// Writes notices for running features whose deadline passed, once per deadline. Returns the features; a
+/// locked one follows in the next round.
 pub async fn tell_late(conn: &mut PgConnection) -> sqlx::Result<Vec<FeatureId>> {
     let ids: Vec<Uuid> = sqlx::query_scalar!(
         r#"with late as (

@@ -41,7 +41,7 @@ pub struct ScheduleView {
     pub problem: Option<String>,
 }
 
-/// Sets the schedule of a feature, in the place of the one that it has.
+/// Sets the schedule of a feature, which replaces an older one.
 pub async fn set(conn: &mut PgConnection, feature: FeatureId, new: &NewSchedule) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into schedules as s (id, feature_id, cron, zone, missed, next_at)
@@ -61,7 +61,7 @@ pub async fn set(conn: &mut PgConnection, feature: FeatureId, new: &NewSchedule)
     Ok(())
 }
 
-/// Takes a feature's schedule away; `false` when it has none.
+/// Removes a feature's schedule; `false` when it has none.
 pub async fn remove(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<bool> {
     let gone = sqlx::query!("delete from schedules where feature_id = $1", feature.0)
         .execute(conn)
@@ -69,7 +69,7 @@ pub async fn remove(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result
     Ok(gone.rows_affected() == 1)
 }
 
-/// Pauses a feature's schedule, or lets it go on: times that passed meanwhile count as missed.
+/// Pauses or resumes a feature's schedule: times during the pause count as missed.
 pub async fn pause(conn: &mut PgConnection, feature: FeatureId, paused: bool) -> sqlx::Result<bool> {
     let changed = sqlx::query!(
         "update schedules set paused = $2 where feature_id = $1",
@@ -81,7 +81,7 @@ pub async fn pause(conn: &mut PgConnection, feature: FeatureId, paused: bool) ->
     Ok(changed.rows_affected() == 1)
 }
 
-/// The schedules of all features or of one, those that fire next first, at most 1,000.
+/// The schedules of all features or of one, the next to fire first, at most 1,000.
 pub async fn list(conn: &mut PgConnection, feature: Option<FeatureId>) -> sqlx::Result<Vec<ScheduleView>> {
     sqlx::query_as!(
         ScheduleView,
@@ -99,7 +99,7 @@ pub async fn list(conn: &mut PgConnection, feature: Option<FeatureId>) -> sqlx::
     .await
 }
 
-/// A schedule that is due, its row locked.
+/// A due schedule with its row locked.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Due {
@@ -112,7 +112,7 @@ pub struct Due {
     pub now: OffsetDateTime,
 }
 
-/// Which schedules are due, the longest due first.
+/// Due schedules, the longest overdue first.
 pub async fn due(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id from schedules where next_at <= now() and not paused order by next_at limit $1",
@@ -143,7 +143,7 @@ pub async fn lock_due(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<
     }))
 }
 
-/// Notes what became of a locked schedule: what it made, or why it made nothing.
+/// Records the result of a locked schedule: its copy, or why there is none.
 pub async fn fired(
     conn: &mut PgConnection,
     id: Uuid,

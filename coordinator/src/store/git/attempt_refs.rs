@@ -1,4 +1,4 @@
-//! Attempts of earlier releases that are branches still: a worker moves them, and their rows follow.
+//! Attempts that are still branches: a worker moves them to refs of their own, and their rows follow.
 
 use ralph_shared::attempts::{AttemptPlace, BRANCHES, REFS};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::integration::RefNames;
 
-/// A try that nobody told of is over after this. Minutes.
+/// A try without a result is over after this. Minutes.
 const TRY_MINUTES: i32 = 10;
 
 /// A feature with attempts in branches.
@@ -20,7 +20,7 @@ pub struct ToMove {
     pub base: String,
 }
 
-/// Takes the next feature with tasks in these pools of which an attempt that is over may be a branch.
+/// Takes the next feature with tasks in these pools of which a finished attempt may be a branch.
 pub async fn take(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Option<ToMove>> {
     let row = sqlx::query!(
         r#"update features
@@ -57,7 +57,7 @@ pub async fn take(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Opt
     }))
 }
 
-/// At most `most` refs of a feature's attempts that are over and may be branches, oldest first.
+/// At most `most` refs of a feature's finished attempts that may be branches, oldest first.
 pub async fn refs(conn: &mut PgConnection, feature: FeatureId, most: i64) -> sqlx::Result<Vec<AttemptRef>> {
     let rows = sqlx::query!(
         r#"select d.id, d.task_id, d.attempt, f.name
@@ -84,7 +84,7 @@ pub async fn refs(conn: &mut PgConnection, feature: FeatureId, most: i64) -> sql
         .collect())
 }
 
-/// Notes that these dispatches' refs are in no branch any more; where the rest could not be moved, it is tried again later.
+/// Records that these dispatches' refs are no branches any more; the rest is tried again later.
 pub async fn note(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -98,7 +98,8 @@ pub async fn note(
     )
     .execute(&mut *conn)
     .await?;
-    // A task that goes on from one of them finds it under its new name, and a late report of an old one by its commit.
+    // A task that continues from one of them finds it under its new name, and a late report finds an old one
+    // by its commit.
     sqlx::query!(
         "update tasks t
          set start_ref = $3 || substr(t.start_ref, length($4) + 1)

@@ -1,4 +1,4 @@
-//! What is known of gates on base commits, and the tasks that try them.
+//! Results of gates on base commits, and the tasks that try them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use crate::domain::gate::History;
 
-/// For so long a worker counts as there that was heard. Results are kept for so many days.
+/// How long a worker counts as present after a heartbeat.
 const HEARD_SECONDS: f64 = 60.0;
+/// How long results are kept.
 const KEPT_DAYS: i32 = 90;
 
-/// Where a feature with a repository begins.
+/// The base of a feature with a repository.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Base {
@@ -22,7 +23,7 @@ pub struct Base {
     pub commit: String,
     /// The pool of its newest task.
     pub pool: String,
-    /// The task that tries the gate, over or not.
+    /// The task that tries the gate, finished or not.
     pub check: Option<TaskId>,
     /// How many such tasks there were.
     pub checks: i64,
@@ -50,20 +51,20 @@ pub async fn base(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }))
 }
 
-/// What came of a gate on a commit.
+/// The result of a gate on a commit.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Checked {
     pub repo_id: String,
     pub commit: String,
     pub gate: Vec<String>,
-    /// The command that failed and the end of its output; `None` when all passed.
+    /// The failed command and the end of its output; `None` after a pass.
     pub failed: Option<(String, String)>,
     pub worker: String,
     pub duration_ms: i64,
 }
 
-/// Keeps it in the place of what was known, and forgets what nobody asked for long.
+/// Stores a result, replaces the older one, and deletes results that nobody used for long.
 pub async fn keep(conn: &mut PgConnection, checked: &Checked) -> sqlx::Result<()> {
     let (command, output) = checked.failed.clone().unzip();
     sqlx::query!(
@@ -148,7 +149,7 @@ pub async fn doubt(
     Ok(())
 }
 
-/// A task tries the gate of a feature from now on.
+/// Sets the task that tries a feature's gate.
 pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update features set check_task = $2 where id = $1",
@@ -160,7 +161,7 @@ pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId)
     Ok(())
 }
 
-/// A check that is not over: nothing of its feature lands meanwhile.
+/// An unfinished check: nothing of its feature lands meanwhile.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Open {
@@ -168,11 +169,11 @@ pub struct Open {
     pub operation: GitOperation,
     /// It waits for a person.
     pub waits: bool,
-    /// Somebody found that the gate fails there.
+    /// Whether the gate is known to fail there.
     pub fails: bool,
 }
 
-/// The checks of features that are not over.
+/// The unfinished checks of features.
 pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, Open>> {
     let rows = sqlx::query!(
         r#"select f.id, t.id as task_id, x.operation as "operation!: Json<GitOperation>",
@@ -206,7 +207,7 @@ pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Ha
     Ok(open.collect())
 }
 
-/// How many sessions the workers of a pool run at once.
+/// Number of slots of a pool's workers.
 pub async fn slots(conn: &mut PgConnection, pool: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(slots), 0)::bigint as "slots!"
@@ -219,8 +220,8 @@ pub async fn slots(conn: &mut PgConnection, pool: &str) -> sqlx::Result<i64> {
     .await
 }
 
-/// Puts checks that wait behind their feature's work before it, where something waits to land, or their pool has several slots by
-/// now.
+/// Moves checks that wait behind their feature's work before it, when something waits to land, or their pool
+/// has several slots by now.
 pub async fn hurry(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with late as (
@@ -249,7 +250,7 @@ pub async fn hurry(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Takes integrations of a feature out of the queue that nobody decided yet: they wait for a check.
+/// Takes undecided integrations of a feature out of the queue: they wait for a check.
 pub async fn hold_back(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from ready_tasks q
@@ -262,7 +263,7 @@ pub async fn hold_back(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
     Ok(())
 }
 
-/// What is known when the gate refuses an attempt of a task.
+/// Facts for a judgement of the gate's refusal of an attempt.
 pub async fn history(conn: &mut PgConnection, feature: FeatureId, task: TaskId) -> sqlx::Result<History> {
     let checking = !open(&mut *conn, &[feature.0]).await?.is_empty();
     let changed = sqlx::query_scalar!(
@@ -294,8 +295,8 @@ pub struct Refused {
     pub signature: String,
 }
 
-/// What the gate of a feature refused since something landed or its base was checked, but for what names the task's own files; oldest
-/// first.
+/// Refusals of a feature's gate since the last landing or check of the base, without those that name the
+/// task's own files; oldest first.
 pub async fn refused(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Refused>> {
     sqlx::query_as!(
         Refused,
@@ -315,7 +316,7 @@ pub async fn refused(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resul
     .await
 }
 
-/// Opens integrations again that the gate refused: what it said counts for nothing.
+/// Reopens integrations that the gate refused; the refusal does not count.
 pub async fn reopen(conn: &mut PgConnection, integrations: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations

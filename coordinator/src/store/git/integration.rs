@@ -11,9 +11,9 @@ use uuid::Uuid;
 pub enum IntegrationState {
     /// In the feature's queue.
     Waiting,
-    /// It is its turn: a dispatch rebases it.
+    /// It has the turn: a dispatch rebases it.
     Turn,
-    /// Old and new head are fixed; it is pushed.
+    /// Old and new head are fixed; a worker pushes it.
     Decided,
     /// Landed.
     Merged,
@@ -23,9 +23,9 @@ pub enum IntegrationState {
     GateFailed,
     /// The remote refused it for good.
     Failed,
-    /// A person took the task away before it was decided.
+    /// A person took the task away before the decision.
     Withdrawn,
-    /// It had landed, and was taken back.
+    /// It landed and was reverted.
     Reverted,
 }
 
@@ -44,19 +44,19 @@ pub struct Integration {
     pub old: Option<String>,
     pub new: Option<String>,
     pub new_ref: Option<String>,
-    /// Dispatches that tried to land it, but for those that could not get at the repository.
+    /// Dispatches that tried to land it, without those that could not reach the repository.
     pub tries: i32,
-    /// Dispatches in a row that could not.
+    /// Dispatches in a row that could not reach it.
     pub away: i32,
-    /// An agent judged exactly the source commit, and passed it.
+    /// Whether an agent judged exactly the source commit, and passed it.
     pub judged: bool,
-    /// A person approved the attempt as it is.
+    /// Whether a person approved the attempt as it is.
     pub approved: bool,
-    /// The model that made the attempt, if one was chosen.
+    /// The model of the attempt, if one was chosen.
     pub model: Option<String>,
 }
 
-/// Puts a passed attempt into its feature's queue; `approved` by a person as it is.
+/// Queues a passed attempt for its feature's turn; `approved` by a person as it is.
 pub async fn queue(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -127,8 +127,9 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
         .collect())
 }
 
-/// For each feature: the task whose integration is to be claimed next. A decided one or a turn without a holder goes
-/// first, else the oldest that waits and is not held by a colliding task, unless somebody holds the turn.
+/// For each feature, the task of the next claimable integration. A decided one or a turn without a holder
+/// goes first, else the oldest one that waits and is not held by a colliding task, unless somebody holds the
+/// turn.
 pub async fn next_turns(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -180,8 +181,8 @@ pub async fn next_turns(
         .collect())
 }
 
-/// Gives the turn of a task's integration to a dispatch; a decided one stays decided. What verifies within it is no try to
-/// land.
+/// Gives the turn of a task's integration to a dispatch; a decided one stays decided. A verification within
+/// the turn is no try to land.
 pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uuid]) -> sqlx::Result<u64> {
     let given = sqlx::query!(
         "update integrations i
@@ -198,8 +199,8 @@ pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uu
     Ok(given.rows_affected())
 }
 
-/// Takes the turn from dispatches that were lost: what was not decided waits again, what was decided stays decided. What
-/// is verified again within its turn keeps that, for the verifier that comes next.
+/// Takes the turn from lost dispatches: an undecided integration waits again, a decided one stays decided.
+/// One that is verified within its turn keeps the turn for the next verifier.
 pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -216,8 +217,8 @@ pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx:
     Ok(())
 }
 
-/// Stores the decision of the dispatch that holds the turn. `true` when it stands, also when it stood before with the
-/// same values.
+/// Stores the decision of the turn's holder. `true` when it stands, also when it stood before with the same
+/// values.
 pub async fn decide(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -258,16 +259,16 @@ pub struct Closed {
     pub state: IntegrationState,
     /// The commit as which it landed.
     pub landed: Option<String>,
-    /// It landed without a change: the branch had it all.
+    /// It landed without a change: the branch already contained it.
     pub empty: bool,
     /// What it conflicted with.
     pub collision: Collision,
-    /// What the gate said, without what differs from run to run.
+    /// The gate's output, without parts that differ from run to run.
     pub gate_signature: Option<String>,
 }
 
 impl Closed {
-    /// An end that brings nothing onto the branch.
+    /// An end without a landing.
     pub fn without_landing(task: TaskId, state: IntegrationState) -> Self {
         Self {
             task,
@@ -300,7 +301,7 @@ pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()>
     Ok(())
 }
 
-/// Sends an integration back to the queue, where it keeps its place.
+/// Returns an integration to the queue, where it keeps its place.
 pub async fn requeue(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -313,7 +314,7 @@ pub async fn requeue(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Notes that a dispatch could not get at the repository, which is no try to land, or that one could again.
+/// Records that a dispatch could not reach the repository, which is no try to land, or that one could again.
 pub async fn note_away(conn: &mut PgConnection, task: TaskId, is_away: bool) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -328,7 +329,7 @@ pub async fn note_away(conn: &mut PgConnection, task: TaskId, is_away: bool) -> 
     Ok(())
 }
 
-/// Has the attempt judged again within its turn, as it is on the branch's head: nothing else of the feature lands
+/// Has the attempt judged again within its turn, on the branch's head; nothing else of the feature lands
 /// meanwhile.
 pub async fn judge_again(
     conn: &mut PgConnection,
@@ -349,7 +350,7 @@ pub async fn judge_again(
     Ok(())
 }
 
-/// Frees the turn of these tasks, which stays theirs, for the dispatch that comes next; what was decided stays so.
+/// Frees the turn of these tasks for their next dispatch; decided ones stay decided.
 pub async fn keep_turn(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations set dispatch_id = null where task_id = any($1) and state in ('turn', 'decided')",
@@ -360,7 +361,7 @@ pub async fn keep_turn(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<
     Ok(())
 }
 
-/// The names that a task's attempt refs are made of.
+/// Parts of the names of a task's attempt refs.
 #[derive(Debug, Clone)]
 pub struct RefNames {
     feature: String,
@@ -368,7 +369,7 @@ pub struct RefNames {
 }
 
 impl RefNames {
-    /// Names of a task of a feature.
+    /// The parts for a task of a feature.
     pub fn new(feature: &str, task: TaskId) -> Self {
         Self {
             feature: feature.to_owned(),
@@ -376,7 +377,8 @@ impl RefNames {
         }
     }
 
-    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same among branches, which no two dispatches share (DESIGN 6).
+    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same among branches; no two
+    /// dispatches share one (DESIGN 6).
     pub fn attempt_ref(&self, place: AttemptPlace, attempt: i32, dispatch: DispatchId) -> String {
         let folder = place.folder();
         format!("{folder}{}/{}/{attempt}-{dispatch}", self.feature, self.task)

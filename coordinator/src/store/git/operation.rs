@@ -1,4 +1,4 @@
-//! Tasks that change branches without an agent: what they do, and what landed (DESIGN 6).
+//! Branch operations without an agent, and landings (DESIGN 6).
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Has
         .collect())
 }
 
-/// Changes what a task does to a branch.
+/// Changes the operation of a task.
 pub async fn set(conn: &mut PgConnection, task: TaskId, operation: &GitOperation) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set operation = $2 where task_id = $1",
@@ -39,7 +39,7 @@ pub async fn set(conn: &mut PgConnection, task: TaskId, operation: &GitOperation
     Ok(())
 }
 
-/// Lets a dispatch push; `false` when it is over.
+/// Allows a dispatch to push; `false` when it is over.
 pub async fn decide(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<bool> {
     let decided = sqlx::query!(
         "update dispatches set decided_at = coalesce(decided_at, now()) where id = $1 and state in ('live', 'lost')",
@@ -50,18 +50,18 @@ pub async fn decide(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
     Ok(decided.rows_affected() == 1)
 }
 
-/// What is known of the pushes that dispatches of a task were let do.
+/// The state of the pushes that dispatches of a task were allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushes {
-    /// There was none, or somebody has looked since what came of it.
+    /// There was none, or a worker has checked the branch since.
     Known,
-    /// The current dispatch was let push, and has yet to say what came of it.
+    /// The current dispatch may push, and has not reported the result.
     UnderWay,
-    /// One may have arrived: whose it was could not find out, or was lost and may be heard again.
+    /// One may have arrived: its worker could not find out, or was lost and may return.
     InDoubt,
 }
 
-/// What is known of a task's pushes.
+/// The state of a task's pushes.
 pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushes> {
     let is_under_way = sqlx::query_scalar!(
         r#"select bool_or(d.id is not distinct from t.dispatch_id and d.state = 'live') as "is_under_way?"
@@ -78,7 +78,7 @@ pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushe
     })
 }
 
-/// Somebody looked what came of all pushes of a task.
+/// Records that the results of all pushes of a task are known.
 pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches set decided_at = null where task_id = $1 and decided_at is not null",
@@ -89,16 +89,16 @@ pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()
     Ok(())
 }
 
-/// What became of a change of the feature's branch that took no turn.
+/// The end of a branch operation without a turn.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Ended {
     pub feature: FeatureId,
     pub task: TaskId,
     pub attempt: i32,
-    /// The commit that landed, or that conflicts.
+    /// The landed commit, or the one that conflicts.
     pub commit: String,
-    /// The ref (whole name) on which it stands.
+    /// Its ref (full name).
     pub commit_ref: String,
     /// [`IntegrationState::Merged`] or [`IntegrationState::Conflict`].
     pub state: IntegrationState,
@@ -129,7 +129,7 @@ pub async fn note(conn: &mut PgConnection, ended: &Ended) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// The feature's base is this commit from now on: what lies between it and the branch is the feature's.
+/// Makes this commit the feature's base: commits between it and the branch are the feature's.
 pub async fn rebase(conn: &mut PgConnection, feature: FeatureId, commit: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update features set base_commit = $2 where id = $1 and $2 ~ '^[0-9a-f]{40,64}$'",
@@ -150,8 +150,8 @@ pub struct Landing {
     pub commit: String,
 }
 
-/// What waited for `task` or for a parent of it, directly or not, and landed; the last to land first. Of a parent that waited,
-/// its parts did.
+/// Landed tasks that waited for `task` or an ancestor, directly or not; the last landing first. For a parent
+/// that waited, its parts.
 pub async fn landed_after(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Landing>> {
     let rows = sqlx::query!(
         r#"with recursive after(id, whole) as (
@@ -187,7 +187,7 @@ pub async fn landed_after(conn: &mut PgConnection, task: TaskId) -> sqlx::Result
         .collect())
 }
 
-/// How a task landed, if it did and was not taken back.
+/// The landing of a task, unless it was reverted.
 pub async fn landing(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<Landing>> {
     let row = sqlx::query!(
         r#"select x.title, i.landed_commit as "commit!"
@@ -204,8 +204,9 @@ pub async fn landing(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Opti
     }))
 }
 
-/// Dependents of a task that were begun with what it landed go on without waiting for it again; those whose edge went. A parent waits for
-/// it: what of its parts has begun goes on all the same, the others wait with it.
+/// Removes the edges of a task's dependents that started from its landing, and returns these: they continue
+/// without waiting again. A parent keeps its edge: its started parts continue all the same, and the others
+/// wait.
 pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<TaskId>> {
     let ids = sqlx::query_scalar!(
         "delete from dependencies d
@@ -220,12 +221,12 @@ pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<T
     Ok(ids.into_iter().map(TaskId).collect())
 }
 
-/// How far a feature is, without what changes branches or tries its gate.
+/// Progress of a feature, without branch operations and gate checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Tasks that wait or are worked on.
     pub open: i64,
-    /// Those besides that wait for a person, or failed.
+    /// Further tasks that wait for a person, or failed.
     pub stuck: i64,
     /// All.
     pub total: i64,
@@ -246,8 +247,8 @@ pub async fn progress(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     .await
 }
 
-/// The landing of a task with this commit was taken back: it may land again. Whether it was that of the task by now; else another
-/// revert took it back before, and nothing is changed.
+/// Records that the landing of a task with this commit was reverted: it may land again. Returns false, and
+/// changes nothing, when another revert came first.
 pub async fn take_back(conn: &mut PgConnection, task: TaskId, commit: &str) -> sqlx::Result<bool> {
     let done = sqlx::query!(
         "update integrations set state = 'reverted' where task_id = $1 and state = 'merged' and landed_commit = $2",
@@ -259,7 +260,7 @@ pub async fn take_back(conn: &mut PgConnection, task: TaskId, commit: &str) -> s
     Ok(done.rows_affected() > 0)
 }
 
-/// Whether a task's landing by now is this commit.
+/// Whether this commit is the task's present landing.
 pub async fn is_landing(conn: &mut PgConnection, task: TaskId, commit: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select coalesce((
@@ -280,7 +281,7 @@ pub async fn dispatches(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<V
     Ok(ids.into_iter().map(DispatchId).collect())
 }
 
-/// The tasks of a feature that change branches and are not over.
+/// Unfinished branch operations of a feature.
 pub async fn open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<(TaskId, GitOperation)>> {
     let rows = sqlx::query!(
         r#"select t.id, x.operation as "operation!: Json<GitOperation>"
@@ -297,12 +298,12 @@ pub async fn open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<V
         .collect())
 }
 
-/// Where a feature stands with its repository.
+/// A feature's state in its repository.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Branches {
     pub base_ref: String,
-    /// The commit that landed last, a deleted task's included, and what stands for the tasks that landed.
+    /// The last landed commit, also of a deleted task, and a hash of the landed tasks.
     pub last_landed: Option<String>,
     /// How many tasks changed branches, ever.
     pub operations: i64,
@@ -310,7 +311,7 @@ pub struct Branches {
     pub pool: String,
 }
 
-/// Reads where a feature stands; `None` without a repository or without tasks.
+/// Reads it; `None` without a repository or without tasks.
 pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Branches>> {
     sqlx::query_as!(
         Branches,
@@ -335,8 +336,8 @@ pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     .await
 }
 
-/// Whether what landed last, `head`, is in `branch` by a merge of the feature, or a person ended the one that the feature's
-/// end had asked for.
+/// Whether the last landing, `head`, is in `branch` by a merge of the feature, or a person ended the merge at
+/// the feature's end.
 pub async fn is_merged(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -368,7 +369,7 @@ pub async fn merge_of(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     Ok(word.and_then(|word| word.parse().ok()))
 }
 
-/// The titles of the tasks that landed, in their order.
+/// The titles of landed tasks, in their order.
 pub async fn landed_titles(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -1,4 +1,4 @@
-//! Attempt refs that are at a remote, as far as is known, and what is to become of them.
+//! Attempt refs at a remote, as far as they are known, and requests to remove them.
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -9,7 +9,7 @@ use super::integration::RefNames;
 use crate::domain::states::TaskState;
 use crate::store::dispatch::place;
 
-/// A try to prune a feature that nobody told of is over after this. Minutes.
+/// A try to prune a feature without a result is over after this. Minutes.
 const TRY_MINUTES: i32 = 10;
 
 /// A ref that an ended dispatch may have pushed.
@@ -21,7 +21,7 @@ pub struct KnownRef {
     pub name: String,
     pub task: TaskState,
     pub landed: bool,
-    /// Whether it is known to have been pushed.
+    /// Whether its push is known.
     pub pushed: bool,
 }
 
@@ -64,7 +64,7 @@ pub async fn refs(
         .collect())
 }
 
-/// Asks for the refs of a feature's attempts that ended before `before`.
+/// Requests the removal of a feature's attempts that ended before `before`.
 pub async fn ask(conn: &mut PgConnection, feature: FeatureId, before: OffsetDateTime) -> sqlx::Result<()> {
     sqlx::query!(
         "update features
@@ -78,7 +78,7 @@ pub async fn ask(conn: &mut PgConnection, feature: FeatureId, before: OffsetDate
     Ok(())
 }
 
-/// The same for features that ended, of which any attempt ended before `before`; at most `most` at once. How many.
+/// The same for ended features with such an attempt; at most `most` at once. Returns their number.
 pub async fn ask_of_ended(conn: &mut PgConnection, before: OffsetDateTime, most: i64) -> sqlx::Result<u64> {
     let asked = sqlx::query!(
         "update features
@@ -120,7 +120,7 @@ pub struct ToPrune {
     pub before: OffsetDateTime,
 }
 
-/// Takes the next feature with tasks in these pools of which refs are to go.
+/// Takes the next feature with tasks in these pools and refs to remove.
 pub async fn take(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Option<ToPrune>> {
     let row = sqlx::query!(
         r#"update features
@@ -152,7 +152,7 @@ pub async fn take(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Opt
     }))
 }
 
-/// Nothing of it is left to go.
+/// Records that no refs are left to remove.
 pub async fn over(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     sqlx::query!(
         "update features set prune_before = null, prune_tried_at = null, prune_error = null where id = $1",
@@ -163,7 +163,7 @@ pub async fn over(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<(
     Ok(())
 }
 
-/// Notes what a worker did; with an error the rest is tried again later.
+/// Records a worker's result; after an error the rest is tried again later.
 pub async fn note(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -189,7 +189,7 @@ pub async fn note(
     Ok(())
 }
 
-/// Why the last try on a feature came to nothing, if it did.
+/// Why the last try on a feature failed, if it did.
 pub async fn error(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<String>> {
     Ok(
         sqlx::query_scalar!("select prune_error from features where id = $1", feature.0)

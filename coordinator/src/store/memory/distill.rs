@@ -1,4 +1,4 @@
-//! Sessions that merge learnings: which groups they could merge, what they were given, and what came of it (SPEC 6.7).
+//! Sessions that merge learnings: their groups, their inputs, and their results (SPEC 6.7).
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use sqlx::PgConnection;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::domain::recall::lifecycle::Group;
 
-/// Learnings of one repository that share a tag.
+/// Learnings of one repository with a common tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Tagged {
@@ -16,7 +16,7 @@ pub struct Tagged {
     pub group: Group,
 }
 
-/// One at a time looks for groups, until the transaction ends. Whether this is the one.
+/// Takes the lock of the search for groups, until the transaction ends. Returns whether it is free.
 pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select pg_try_advisory_xact_lock(hashtextextended('memory-distill', 0)) as "locked!""#
@@ -25,8 +25,8 @@ pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Groups of more than `above` live learnings that agents left, the largest first, of repositories where no session merges now. A tag
-/// that an index has no room for makes none.
+/// Groups of more than `above` live learnings of agents, the largest first, of repositories without a merging
+/// session. Omits tags that are too long for an index.
 pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Result<Vec<Tagged>> {
     let rows = sqlx::query!(
         r#"with live as (
@@ -73,7 +73,8 @@ pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Res
         .collect())
 }
 
-/// What sessions that began in the last 24 hours spent or, while they run, may spend in USD, and how many they are.
+/// Spending in USD of sessions that started in the last 24 hours, with the shares of running ones, and their
+/// number.
 pub async fn spent_today(conn: &mut PgConnection) -> sqlx::Result<(f64, i64)> {
     let row = sqlx::query!(
         r#"select coalesce(sum(case when r.ended_at is null then greatest(r.cost_usd, r.max_cost_usd) else r.cost_usd end), 0)
@@ -88,7 +89,7 @@ pub async fn spent_today(conn: &mut PgConnection) -> sqlx::Result<(f64, i64)> {
     Ok((row.usd, row.begun))
 }
 
-/// A learning that a session is to merge.
+/// A learning to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Mergeable {
@@ -98,11 +99,11 @@ pub struct Mergeable {
     pub title: String,
     pub body: String,
     pub paths: Vec<String>,
-    /// It may still be shown to others.
+    /// Whether it may still be shown to others.
     pub live: bool,
 }
 
-/// The oldest live learnings with a tag that agents left: what people gave is never replaced by them.
+/// The oldest live learnings of agents with a tag; they never replace people's entries.
 pub async fn with_tag(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -163,11 +164,11 @@ pub struct Ordered {
     pub task: TaskId,
     pub repo_id: String,
     pub tag: String,
-    /// In the order in which they are shown.
+    /// In the order of the prompt.
     pub entries: Vec<Mergeable>,
 }
 
-/// What tasks are to merge, as it stands now.
+/// The present entries that tasks merge.
 pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Ordered>> {
     let rows = sqlx::query!(
         r#"select d.task_id as "task!", d.repo_id, d.tag, l.id, l.category, l.tags, l.title, l.body, l.paths,
@@ -205,7 +206,7 @@ pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     Ok(ordered)
 }
 
-/// Notes that a person changed an entry: sessions that were given it were told something else.
+/// Records that a person changed an entry after sessions got it.
 pub async fn note_edit(conn: &mut PgConnection, entry: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "update distillations set edited = true where ended_at is null and $1 = any(entries)",
@@ -216,7 +217,7 @@ pub async fn note_edit(conn: &mut PgConnection, entry: Uuid) -> sqlx::Result<()>
     Ok(())
 }
 
-/// How many entries a task was given, deleted ones included; `None` when one of them was changed since.
+/// Number of entries that a task was given, with deleted ones; `None` when one of them has changed since.
 pub async fn given(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         r#"select cardinality(entries)::bigint as "n!" from distillations where task_id = $1 and not edited"#,
@@ -226,7 +227,7 @@ pub async fn given(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option
     .await
 }
 
-/// Lets `new`, which a dispatch made of all of `sources`, take the place of those that it merged; it weighs what they did.
+/// Replaces the entries that `new` merges; a dispatch made it of all `sources`. It has their weight.
 pub async fn supersede(
     conn: &mut PgConnection,
     new: Uuid,
@@ -257,7 +258,7 @@ pub async fn supersede(
     Ok(())
 }
 
-/// Notes what came of a task's session: so many entries took the place of so many.
+/// Records the result of a task's session: so many entries replace so many.
 pub async fn close(conn: &mut PgConnection, task: TaskId, made: i32, merged: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "update distillations
@@ -272,7 +273,7 @@ pub async fn close(conn: &mut PgConnection, task: TaskId, made: i32, merged: i32
     Ok(())
 }
 
-/// Closes those whose run has ended without an answer, or whose feature is gone. Returns how many.
+/// Closes orders whose run ended without an answer, or whose feature is gone. Returns their number.
 pub async fn close_abandoned(conn: &mut PgConnection) -> sqlx::Result<u64> {
     let closed = sqlx::query!(
         "update distillations d set ended_at = now()
@@ -286,7 +287,7 @@ pub async fn close_abandoned(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(closed.rows_affected())
 }
 
-/// Everything that was made from any of these, and from what was made from them.
+/// Everything that was made from any of these, directly or not.
 pub async fn made_from(conn: &mut PgConnection, sources: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive made as (

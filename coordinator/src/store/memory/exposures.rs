@@ -1,4 +1,4 @@
-//! What was shown to which attempt, and what becomes of it when the attempt has ended (SPEC 6.7).
+//! Entries that attempts were shown, and the effect of the attempts' ends on them (SPEC 6.7).
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::recall::Kind;
 
-/// Until the transaction ends nobody keeps a prompt that shows entries: who purges finds all of them.
+/// Until the transaction ends, nobody stores a prompt with entries, so that a purge finds all of them.
 pub async fn hold_back_prompts(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended('memory-purge', 0))")
         .fetch_all(conn)
@@ -23,7 +23,7 @@ pub async fn hold_back_purges(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Those of these learnings and knowledge entries that nobody deleted.
+/// Those of these learnings and knowledge entries that still exist.
 pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<HashSet<Uuid>> {
     let there = sqlx::query_scalar!(
         r#"select id as "id!" from learnings where id = any($1)
@@ -36,7 +36,7 @@ pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Resu
     Ok(there.into_iter().collect())
 }
 
-/// What was shown to an attempt, or why not.
+/// An entry that an attempt was shown, or why not.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Use {
@@ -48,7 +48,7 @@ pub struct Use {
     pub left_out: Option<String>,
 }
 
-/// Keeps what was shown to attempts, and which attempts had memory at all or were held out.
+/// Stores the entries that attempts were shown, and which attempts had memory at all or were held out.
 pub async fn insert_uses(
     conn: &mut PgConnection,
     uses: &[Use],
@@ -84,7 +84,7 @@ pub async fn insert_uses(
     Ok(())
 }
 
-/// What the endings of attempts made of what they were shown.
+/// Effects of ended attempts on the weights of entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Weighed {
@@ -92,10 +92,10 @@ pub struct Weighed {
     pub entries: i64,
 }
 
-/// Settles the uses and trials of attempts that have ended, at most `most` attempts: what was shown gains by an attempt that
-/// landed (× 1.1) and loses by one that failed (× 0.8), between 0.2 and 3 (SPEC 6.7). What counts as a failure stands in SPEC
-/// 3.3: neither a conflict does, nor an attempt that left changes behind when it reached its token limit. What only a person, a
-/// limit of the run or a lost worker ended says nothing either.
+/// Settles the uses and trials of ended attempts, at most `most`. A shown entry gains by an attempt that
+/// landed (× 1.1) and loses by one that failed (× 0.8), between 0.2 and 3 (SPEC 6.7). SPEC 3.3 defines a
+/// failure: a conflict is none, nor is an attempt that left changes at its token limit. An attempt that a
+/// person, a limit of the run or a lost worker ended has no effect.
 pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> {
     sqlx::query_as!(
         Weighed,

@@ -1,4 +1,4 @@
-//! What stands in a memory beside entries that are imported to it.
+//! Existing memory entries beside imported ones.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use time::OffsetDateTime;
 
 use super::library::GivenEntry;
 
-/// Those of these names that are ids of learnings of the repository, as exports write them: whatever became of these since, they aren't new.
+/// Those of these names that are ids of the repository's learnings, as exports write them: whatever became of
+/// these, they are not new.
 pub async fn learnings_named(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -36,11 +37,11 @@ pub async fn learnings_named(
     Ok(known.into_iter().map(|digits| format!("l-{digits}")).collect())
 }
 
-/// A live knowledge entry, of whatever origin, that is about the same as an imported one.
+/// A live knowledge entry, of any origin, on the same subject as an imported one.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct ExistingEntry {
-    /// Which of the given ones it stands beside.
+    /// Index of the imported entry.
     pub beside: usize,
     pub title: String,
     pub tags: Vec<String>,
@@ -49,8 +50,8 @@ pub struct ExistingEntry {
     pub by_hand_at: Option<OffsetDateTime>,
 }
 
-/// For these entries other live knowledge of their repositories whose title is the same in any case, or inside the other with a tag
-/// in common.
+/// For these entries, other live knowledge of their repositories with the same title in any case, or with a
+/// title inside the other and a common tag.
 pub async fn standing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::Result<Vec<ExistingEntry>> {
     if given.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! The index of what is remembered: analysed entries by their keys, and how often keys stand (SPEC 6.5).
+//! The index of the memory: analysed entries by their keys, and counts of keys (SPEC 6.5).
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::domain::recall::{Analysed, Doc, Kind, Posting, Scope, Stats};
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct NewDoc {
-    /// Its number, when its row has it already.
+    /// Its number, when its row already has one.
     pub number: Option<i64>,
     pub entry: Uuid,
     pub repo_id: String,
@@ -21,14 +21,14 @@ pub struct NewDoc {
     pub words: Analysed,
 }
 
-/// As Postgres writes an array: a row's array can't travel as one inside an array of rows.
+/// A Postgres array as text: a row's array cannot be an element of an array of rows.
 pub(in crate::store) fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
     let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     format!("{{{}}}", values.join(","))
 }
 
-/// Indexes entries; those that are indexed already stay as they are, and those with a number are counted and wait to be merged. The
-/// caller holds their memories ([`super::library::lock`]), so that nobody indexes the same ones at once.
+/// Indexes entries; indexed ones stay as they are. Entries with a number are counted and wait to be merged.
+/// The caller holds their memories ([`super::library::lock`]), so that nobody indexes the same ones at once.
 pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()> {
     if docs.is_empty() {
         return Ok(());
@@ -81,12 +81,12 @@ pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()
     Ok(())
 }
 
-/// Takes entries out of the index. What keys count is corrected behind, see [`super::postings::merge`].
+/// Removes entries from the index. [`super::postings::merge`] corrects the counts of their keys later.
 pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<()> {
     if entries.is_empty() {
         return Ok(());
     }
-    // Those that wait are let go first. One that is being merged is waited for, and stands in blocks then.
+    // Waiting entries first. This waits for one that is being merged, which then is in blocks.
     let unmerged = super::postings::forget(conn, entries).await?;
     let gone = sqlx::query_as!(
         Row,
@@ -123,7 +123,7 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     super::postings::note_removed(conn, &gone).await
 }
 
-/// Takes entries that left out of what is known of their memories.
+/// Subtracts entries that left from the statistics of their memories.
 async fn discount(conn: &mut PgConnection, gone: impl Iterator<Item = &Row>) -> sqlx::Result<()> {
     let (mut repos, mut kinds) = (Vec::new(), Vec::new());
     let mut lengths: [Vec<i32>; 4] = Default::default();
@@ -179,9 +179,9 @@ pub(in crate::store) struct Row {
 pub struct Indexed {
     /// Its number.
     pub id: i64,
-    /// What stands in the blocks of its keys.
+    /// Its posting in the blocks of its keys.
     pub posting: Posting,
-    /// Under which it is found, in order.
+    /// Its keys, in order.
     pub keys: Vec<i64>,
 }
 
@@ -205,22 +205,22 @@ impl Row {
         (self.id, doc)
     }
 
-    /// Its words; none where the row holds something else, which nothing finds then.
+    /// Its words; none when the row holds something else, which nothing finds then.
     fn words(&self) -> Analysed {
         Analysed::unpack(&self.words).unwrap_or_default()
     }
 }
 
-/// What is known of a memory as a whole.
+/// Statistics of a whole memory.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
 pub struct MemoryFacts {
     pub stats: Stats,
-    /// The calibrated floor, once there was enough to calibrate on.
+    /// The calibrated floor, once there were enough entries.
     pub floor: Option<f64>,
 }
 
-/// The memories of repositories that have any, each with the counts of those `keys` that stand in it.
+/// The memories of repositories that have any, each with the counts of those `keys` that it has.
 pub async fn lookup(
     conn: &mut PgConnection,
     repos: &[String],
@@ -270,12 +270,12 @@ pub async fn lookup(
     Ok(memories)
 }
 
-/// The candidates of these numbers in the index; those that left it meanwhile are missing.
+/// The candidates with these numbers in the index, without those that left it meanwhile.
 pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64, Doc)>> {
     Ok(rows(conn, ids).await?.into_iter().map(Row::doc).collect())
 }
 
-/// Where the index has these entries; those that left it meanwhile are missing.
+/// Index positions of these entries, without those that left it meanwhile.
 pub async fn indexed(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Indexed>> {
     Ok(rows(conn, ids).await?.into_iter().map(Row::indexed).collect())
 }
@@ -293,8 +293,8 @@ async fn rows(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Row>> {
     .await
 }
 
-/// Memories that grew by a quarter since their floor was found, have enough entries for one, and whose words are counted but
-/// for a twentieth of the entries: to a memory that wasn't counted every word is rare, and its floor would be none.
+/// Memories that grew by a quarter since their calibration, have enough entries, and have counted all but a
+/// twentieth of their words: without counts every word is rare, and there would be no floor.
 pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<Vec<(String, Kind)>> {
     let rows = sqlx::query!(
         r#"with waiting as materialized (
@@ -385,7 +385,7 @@ pub async fn keep_floor(
     Ok(())
 }
 
-/// A journal entry of a run that has ended, with its failure report, to be indexed.
+/// A journal entry of an ended run, with its failure report, to be indexed.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct EndedEntry {
@@ -399,7 +399,7 @@ pub struct EndedEntry {
     pub settled_at: OffsetDateTime,
 }
 
-/// A run that has ended, and the repository that it worked on.
+/// An ended run and its repository.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct EndedRun {
@@ -407,7 +407,7 @@ pub struct EndedRun {
     pub repo_id: String,
 }
 
-/// Runs that have ended, with all of their sessions, whose journal isn't indexed yet.
+/// Ended runs, with all of their sessions over, whose journal is not indexed yet.
 pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedRun>> {
     sqlx::query_as!(
         EndedRun,
@@ -425,8 +425,8 @@ pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedRun>> 
     .await
 }
 
-/// Journal entries of these runs that are not indexed yet, at most `most`. Runs without any such entry are marked. Their repositories are
-/// held ([`super::library::lock`]), so that nobody takes them back meanwhile.
+/// Journal entries of these runs that are not indexed yet, at most `most`. Marks runs without any. The caller
+/// holds their repositories ([`super::library::lock`]), so that nobody revokes them meanwhile.
 pub async fn ended_entries(
     conn: &mut PgConnection,
     runs: &[Uuid],

@@ -1,4 +1,4 @@
-//! Learnings and knowledge as people and prompts see them: released entries, and those that somebody gave.
+//! Learnings and knowledge for people and prompts: released entries of agents, and given ones.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::domain::recall::Kind;
 use crate::domain::recall::lifecycle::{Because, Hidden};
 
-/// A released entry of any kind, as it is shown.
+/// A released entry of any kind.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub struct Stored {
@@ -22,13 +22,13 @@ pub struct Stored {
     pub tags: Vec<String>,
     pub weight: f64,
     pub created_at: OffsetDateTime,
-    /// The name that an import gave it.
+    /// Its name in an import.
     pub external_id: Option<String>,
     /// Whether somebody gave it, not an agent's session (SPEC 6.8).
     pub trusted: bool,
 }
 
-/// Entries of one kind that may be shown to other tasks, in no order.
+/// Entries of one kind that other tasks may see, in no order.
 pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Stored>> {
     let rows = sqlx::query_as!(
         StoredRow,
@@ -85,7 +85,7 @@ impl StoredRow {
     }
 }
 
-/// An entry that somebody gave: trusted at once (SPEC 6.8).
+/// A given entry: trusted at once (SPEC 6.8).
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct GivenEntry {
@@ -119,8 +119,7 @@ pub enum Origin {
     Repository,
 }
 
-/// Stores given learnings and knowledge, released. Those whose external id is there already are passed over; returns the
-/// ids of the new ones.
+/// Stores given learnings and knowledge, released. Skips known external ids; returns the ids of the new ones.
 pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<Uuid>> {
     let mut stored = Vec::new();
     let of = |kind: Kind| given.iter().filter(move |g| g.kind == kind);
@@ -188,8 +187,8 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx
     Ok(stored)
 }
 
-/// Takes their names from imported entries that other imports replaced, so that what says the same again is new again: a file
-/// that was changed, and changed back. Those stay which the same import replaces.
+/// Removes the names of imported entries that other imports replaced, so that the same text is new again: a
+/// file that changed, and changed back. Names that this import itself replaces stay.
 pub async fn let_come_back(conn: &mut PgConnection, repo_id: &str, names: &[String]) -> sqlx::Result<()> {
     sqlx::query!(
         "with given as (
@@ -209,7 +208,7 @@ pub async fn let_come_back(conn: &mut PgConnection, repo_id: &str, names: &[Stri
     Ok(())
 }
 
-/// One at a time changes which knowledge a repository has, until the transaction ends.
+/// Locks the knowledge of repositories until the transaction ends.
 pub async fn lock(conn: &mut PgConnection, repos: &[&str]) -> sqlx::Result<()> {
     let repos: Vec<String> = repos.iter().map(|&repo| repo.to_owned()).collect();
     sqlx::query!(
@@ -223,7 +222,7 @@ pub async fn lock(conn: &mut PgConnection, repos: &[&str]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// An entry that another may take the place of.
+/// An entry that another one may replace.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Similar {
@@ -232,8 +231,9 @@ pub struct Similar {
     pub tags: Vec<String>,
 }
 
-/// For each of these entries other live knowledge of its repository whose title is the same in any case, or inside the other with a
-/// tag in common. Never across trust (SPEC 6.8): what agents left and what people gave don't take each other's place.
+/// For each of these entries, other live knowledge of its repository with the same title in any case, or with
+/// a title inside the other and a common tag. Never across trust (SPEC 6.8): agents' and people's entries do
+/// not replace each other.
 pub async fn similar_knowledge(
     conn: &mut PgConnection,
     ids: &[Uuid],
@@ -275,7 +275,7 @@ pub async fn similar_knowledge(
     Ok(similar)
 }
 
-/// Lets an entry take the place of others, which stay linked to it.
+/// Replaces entries by another one; they stay linked to it.
 pub async fn replace_knowledge(
     conn: &mut PgConnection,
     id: Uuid,
@@ -296,7 +296,7 @@ pub async fn replace_knowledge(
     Ok(())
 }
 
-/// Changes what an entry says; `None` leaves a part as it is. Returns whether there is such an entry.
+/// Changes an entry; `None` keeps the value. Returns whether it exists.
 pub async fn edit(
     conn: &mut PgConnection,
     id: Uuid,
@@ -344,7 +344,7 @@ pub struct WantedBack {
     pub superseded_by: Option<Uuid>,
 }
 
-/// What is known of entries that somebody wants back.
+/// Facts on entries that somebody wants to restore.
 pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<WantedBack>> {
     let rows = sqlx::query!(
         r#"select id as "id!", 'learning'::memory_kind as "kind!: Kind", title as "title!", tags as "tags!",
@@ -381,7 +381,8 @@ pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<
         .collect())
 }
 
-/// Hides entries no longer. Whether their files are there is looked up anew, since nobody followed them meanwhile.
+/// Makes hidden entries visible. Whether their files exist is checked again, since nobody followed them
+/// meanwhile.
 pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with files as materialized (
@@ -413,7 +414,7 @@ pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Hides entries: they aren't shown any more, but stay.
+/// Hides entries: they are not shown any more, but stay.
 pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with learned as (
@@ -427,10 +428,11 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes entries, and the prompts that showed them, with those that lie in one row with them: a worker has what it was sent, or
-/// gives its task back, and a claim that comes again gets a new one. Returns how many entries, and how many prompts showed them.
+/// Deletes entries, and the prompts that showed them, with all prompts in the same row. A worker has its
+/// prompt, or returns its task, and a repeated claim gets a new one. Returns the numbers of entries and of
+/// prompts that showed them.
 pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
-    // What stays behind them would else stand alone, as if it were live.
+    // Entries that they replaced would otherwise be without a link, as if they were live.
     sqlx::query!(
         "update knowledge set pruned_at = coalesce(pruned_at, now()), pruned_because = $2
          where superseded_by = any($1) and id <> all($1)",
@@ -465,8 +467,8 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
     Ok((gone.entries, gone.prompts))
 }
 
-/// Live entries of a repository that are older than so many days and were not shown for as long, at most `most`. Uses may be gone
-/// already that long; the entry itself tells of the last one that was weighed.
+/// Live entries of a repository that are older than so many days and were not shown for as long, at most
+/// `most`. Uses may be deleted by then; the entry itself has the time of the last weighed one.
 pub async fn unused(conn: &mut PgConnection, repo_id: &str, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"

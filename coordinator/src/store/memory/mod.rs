@@ -1,5 +1,5 @@
-//! What iterations leave for later ones (SPEC 6): failure reports, learnings, knowledge, notes. Learnings and knowledge
-//! stay in quarantine until their task is done (SPEC 6.8).
+//! Memory of iterations (SPEC 6): failure reports, learnings, knowledge, notes. Learnings and knowledge stay
+//! in quarantine until their task is done (SPEC 6.8).
 
 pub mod distill;
 pub mod exposures;
@@ -36,7 +36,8 @@ pub struct Source {
     pub attempt: i32,
 }
 
-/// Stores failure reports, one a dispatch; a second one changes nothing. Each is an unresolved error of its feature as well.
+/// Stores failure reports, one per dispatch; a second one changes nothing. Each is also an unresolved error
+/// of its feature.
 pub async fn insert_failure_reports(
     conn: &mut PgConnection,
     reports: &[(Source, FailureReport)],
@@ -100,8 +101,8 @@ fn json(values: &[String]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// Stores learnings: in quarantine (SPEC 6.8), but for those with `words`, which are released as they come, in the index. Returns these,
-/// in their order, to be counted there.
+/// Stores learnings in quarantine (SPEC 6.8), except those with `words`, which are released and indexed at
+/// once. Returns the latter in their order, to be counted in the index.
 pub async fn insert_learnings(
     conn: &mut PgConnection,
     learned: &[Learned],
@@ -192,7 +193,7 @@ pub async fn insert_knowledge(conn: &mut PgConnection, learned: &[Learned]) -> s
     Ok(())
 }
 
-/// A learning or a knowledge entry that left quarantine, to be indexed.
+/// A released learning or knowledge entry, to be indexed.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Released {
@@ -207,8 +208,8 @@ pub struct Released {
     pub created_at: OffsetDateTime,
 }
 
-/// Whose memories hold in quarantine what tasks learned that are done now. Where none does, their errors are resolved, and nothing is
-/// left to [`release`].
+/// Repositories with quarantined entries of tasks that are done now. Without any, resolves the tasks' errors,
+/// and [`release`] has nothing to do.
 pub async fn resolve_or_quarantined(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<String>> {
     if tasks.is_empty() {
         return Ok(Vec::new());
@@ -229,8 +230,8 @@ pub async fn resolve_or_quarantined(conn: &mut PgConnection, tasks: &[Uuid]) -> 
     .await
 }
 
-/// Releases what tasks learned, once they are done, and resolves their errors; their memories are held. Returns what was released,
-/// oldest first.
+/// Releases entries of tasks that are done, and resolves their errors; the caller holds their memories.
+/// Returns released entries, oldest first.
 pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Released>> {
     sqlx::query_as!(
         Released,
@@ -256,8 +257,8 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     .await
 }
 
-/// Tasks that are done, but whose learnings are still in quarantine or whose errors aren't resolved: a person said that they are,
-/// their parts are, or it could not be done before. Any of them, so that those which can't be don't stand before the others.
+/// Done tasks with quarantined learnings or unresolved errors: a person marked them as done, their parts are
+/// done, or an earlier release failed. In random order, so that failing ones do not block the others.
 pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select t.id
@@ -278,7 +279,7 @@ pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Res
     .await
 }
 
-/// What a task learned itself and may be shown although it is in quarantine, newest first.
+/// A task's own quarantined entries, which it may see, newest first.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Own {
@@ -340,7 +341,7 @@ pub async fn insert_notes(conn: &mut PgConnection, notes: &[NewNote]) -> sqlx::R
     Ok(())
 }
 
-/// A note as a prompt tells of it; an error with what its failure report says.
+/// A note in a prompt; an error has its failure report.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Note {
@@ -354,9 +355,9 @@ pub struct Note {
     /// Its task is done by now.
     pub resolved: bool,
     pub iteration: Option<i32>,
-    /// What kind of session an error is of.
+    /// Session kind of an error.
     pub phase: Option<SessionKind>,
-    /// Its task is done: what it says was verified.
+    /// Whether its task is done, so that its words are verified.
     pub verified: bool,
     pub category: Option<String>,
     pub attempted: Option<String>,
@@ -367,8 +368,8 @@ pub struct Note {
     pub context: Option<String>,
 }
 
-/// The newest unresolved notes of features, at most 50 of each kind and 100 errors, and all steps and files that the given
-/// tasks noted. Oldest first.
+/// The newest unresolved notes of features, at most 50 of each kind and 100 errors, and all steps and files
+/// of the given tasks. Oldest first.
 pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -> sqlx::Result<Vec<Note>> {
     sqlx::query_as!(
         Note,

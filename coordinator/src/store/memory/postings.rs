@@ -1,5 +1,5 @@
-//! The index of keys: blocks of postings, and how often keys stand (SPEC 6.5). One writer at a time appends to it, behind the
-//! entries; what isn't in it yet is read as it is.
+//! The index of keys: blocks of postings, and counts of keys (SPEC 6.5). One writer at a time appends waiting
+//! entries to it; until then they are read as they are.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -14,9 +14,10 @@ use crate::store::memory::index::{self, Indexed};
 
 /// Postings of a full block. Eight bytes each: a block stays in its page.
 const BLOCK: i32 = 128;
-/// Newest blocks of a key that are kept: twice what a question reads. A key of more entries says little.
+/// Newest blocks of a key that are kept: twice the number that a question reads. A key with more entries says
+/// little.
 const KEPT_BLOCKS: i32 = 32;
-/// Entries that wait to be merged and are read with every question, the newest.
+/// Newest waiting entries that each question reads.
 const FRESH: i64 = 500;
 /// Removed entries that one step takes out.
 const REMOVED: i64 = 500;
@@ -24,11 +25,11 @@ const REMOVED: i64 = 500;
 /// Postings by key.
 pub type Postings = HashMap<i64, Vec<Posting>>;
 
-/// A memory of more entries takes so long to ask that its kinds had better be asked at once.
+/// Size at which a memory takes so long to query that its kinds are queried in parallel.
 const LARGE: i64 = 20_000;
 
-/// What this process has read of the entries that wait to be merged, so that it isn't read with every claim: their keys don't
-/// change. And how large memories are.
+/// This process's cache of waiting entries, so that not every claim reads them: their keys do not change.
+/// Also caches the size of memories.
 #[derive(Debug, Default)]
 pub struct Tail {
     known: Mutex<Arc<HashMap<i64, Arc<Indexed>>>>,
@@ -36,12 +37,12 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Notes how many entries a part of a memory has.
+    /// Records the number of entries in a part of a memory.
     pub fn note_entries(&self, entries: i64) {
         self.largest.fetch_max(entries, Ordering::Relaxed);
     }
 
-    /// Whether a large memory was asked before.
+    /// Whether a large memory was queried before.
     pub fn is_large(&self) -> bool {
         self.largest.load(Ordering::Relaxed) > LARGE
     }
@@ -55,7 +56,7 @@ impl Tail {
     }
 }
 
-/// The newest entries that wait to be merged. Those that `tail` doesn't know are read.
+/// The newest waiting entries. Reads those that `tail` does not have.
 pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc<Indexed>>> {
     let before = tail.known();
     let known: Vec<i64> = before.keys().copied().collect();
@@ -110,7 +111,7 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
     }
     waiting.sort_unstable_by_key(|&doc| Reverse(doc));
     waiting.truncate(usize::try_from(FRESH).unwrap_or(usize::MAX));
-    // One that is neither known nor there leaves just now.
+    // An entry that is neither cached nor found is leaving just now.
     for doc in waiting {
         if let Some(one) = before.get(&doc) {
             fresh.insert(doc, Arc::clone(one));
@@ -151,7 +152,7 @@ pub async fn read(
     Ok(postings)
 }
 
-/// The newest postings of keys, with in how many entries each stands. `fresh` was read before.
+/// The newest postings of keys, with the number of entries of each key. `fresh` was read before.
 pub async fn read_counted(
     conn: &mut PgConnection,
     keys: &[i64],
@@ -185,7 +186,7 @@ pub async fn read_counted(
     Ok((postings, counts.collect()))
 }
 
-/// Adds the postings of entries that wait; one of them may have been merged between two reads.
+/// Adds the postings of waiting entries; one of them may have been merged between two reads.
 fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Indexed>]) {
     for key in keys {
         let mut waiting = fresh
@@ -207,8 +208,8 @@ fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Indexed>]) {
     }
 }
 
-/// Appends entries that wait to the blocks of their keys, at most `most` of them, and takes out those that were removed;
-/// returns how many it appended and took out. One at a time does this, and waits for nobody else.
+/// Appends at most `most` waiting entries to the blocks of their keys, and takes removed ones out. Returns
+/// both numbers. One writer at a time does this, and nobody waits for it.
 pub async fn merge(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended('memory-index', 0))")
         .execute(&mut *conn)
@@ -286,7 +287,7 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
     Ok(taken.len() as u64)
 }
 
-/// Notes entries that left and stand in blocks, to be taken out.
+/// Records entries that left and are in blocks, to be taken out.
 pub(in crate::store) async fn note_removed(conn: &mut PgConnection, gone: &[Indexed]) -> sqlx::Result<()> {
     if gone.is_empty() {
         return Ok(());
@@ -304,7 +305,8 @@ pub(in crate::store) async fn note_removed(conn: &mut PgConnection, gone: &[Inde
     Ok(())
 }
 
-/// Lets those of the entries that wait to be merged wait no longer; returns their numbers. One that is being merged is waited for.
+/// Removes those of the entries that wait, and returns their numbers. Waits for an entry that is being
+/// merged.
 pub(in crate::store) async fn forget(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<Vec<i64>> {
     let batches = sqlx::query!(
         "select id, docs
@@ -319,7 +321,7 @@ pub(in crate::store) async fn forget(conn: &mut PgConnection, entries: &[Uuid]) 
     if batches.is_empty() {
         return Ok(Vec::new());
     }
-    // Read after the wait, as the batches were.
+    // Read after the wait, like the batches.
     let leaving = sqlx::query_scalar!(
         r#"select id as "id!" from memory_entries where entry = any($1)"#,
         entries

@@ -1,5 +1,5 @@
-//! What the heads that sessions start from are known to hold: the repository's own knowledge, and the files that remembered
-//! entries are about (SPEC 6.5, 6.7).
+//! KnownHead content of heads that sessions start from: the repository's own knowledge, and the files of memory
+//! entries (SPEC 6.5, 6.7).
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-/// A path is looked for again after so long, unless a commit tells of it. Minutes.
+/// How long a path counts as checked, unless a commit changes it. Minutes.
 const CERTAIN_MINUTES: f64 = 10.0;
 /// Paths that one session looks for.
 const ASKED_PATHS: i64 = 200;
 /// Longest path that is kept. Bytes.
 const PATH_BYTES: usize = 300;
 
-/// Hashes of a folder's files by their names.
+/// Hashes of a folder's files by name.
 pub type Files = HashMap<String, String>;
 
-/// What sessions of features are to look up. Of a feature that nobody looked at yet, what changed since another one of its repository was
-/// looked at: files are renamed between features too.
+/// Survey orders for sessions of features. A feature without a survey gets the changes since the last one of
+/// its repository, since files are also renamed between features.
 pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
     let rows = sqlx::query!(
         r#"select f.id as "id!", s.feature_id is not null as "is_surveyed!", s.knowledge_tree as "knowledge_tree?",
@@ -62,7 +62,7 @@ pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<
         .collect())
 }
 
-/// What is known of a feature's head.
+/// KnownHead facts on a feature's head.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)]
 pub struct KnownHead {
@@ -124,7 +124,7 @@ pub async fn keep_files(
     Ok(())
 }
 
-/// The names by which the repository's files are entries, hidden or not, whichever head they were found at.
+/// Names of the repository's files that are entries, hidden or not, of any head.
 pub async fn named(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
         r#"select external_id as "external_id!"
@@ -136,7 +136,7 @@ pub async fn named(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Vec<S
     .await
 }
 
-/// Of these files those that another feature's head has, as far as the feature isn't over.
+/// Those of these files that the head of another unfinished feature has.
 pub async fn had_elsewhere(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -160,7 +160,7 @@ pub async fn had_elsewhere(
     .await
 }
 
-/// Whether the entry of a file says what the file says, hidden or not.
+/// Whether a file's entry has the file's content, hidden or not.
 pub async fn is_same(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -179,7 +179,7 @@ pub async fn is_same(
     .await
 }
 
-/// Takes a file's name from the entry that it was. Returns that entry.
+/// Removes a file's name from its entry. Returns that entry.
 pub async fn unname(conn: &mut PgConnection, repo_id: &str, external_id: &str) -> sqlx::Result<Option<Uuid>> {
     sqlx::query_scalar!(
         "update knowledge set external_id = null
@@ -192,7 +192,7 @@ pub async fn unname(conn: &mut PgConnection, repo_id: &str, external_id: &str) -
     .await
 }
 
-/// Live entries that say what tasks landed in a file of this hash.
+/// Live entries of a file with this hash that tasks landed.
 pub async fn landed_copies(conn: &mut PgConnection, repo_id: &str, sha256: &str) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id
@@ -206,7 +206,7 @@ pub async fn landed_copies(conn: &mut PgConnection, repo_id: &str, sha256: &str)
     .await
 }
 
-/// Says which file an entry is, and which entry it takes the place of.
+/// Sets the file of an entry, and the entry that it replaces.
 pub async fn name(conn: &mut PgConnection, id: Uuid, sha256: &str, old: Option<Uuid>) -> sqlx::Result<()> {
     sqlx::query!(
         "with old as (
@@ -222,7 +222,7 @@ pub async fn name(conn: &mut PgConnection, id: Uuid, sha256: &str, old: Option<U
     Ok(())
 }
 
-/// Notes files that entries are about, to be looked for.
+/// Records the files of entries, to be checked.
 pub async fn note_paths(conn: &mut PgConnection, paths: &[(String, String)]) -> sqlx::Result<()> {
     let kept: Vec<&(String, String)> = paths
         .iter()
@@ -244,7 +244,7 @@ pub async fn note_paths(conn: &mut PgConnection, paths: &[(String, String)]) -> 
     Ok(())
 }
 
-/// Notes that paths are there. Returns those of which it was known that they were not.
+/// Records that paths exist. Returns those that were known to be missing.
 pub async fn present(conn: &mut PgConnection, repo_id: &str, paths: &[String]) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
         "with before as (
@@ -263,7 +263,8 @@ pub async fn present(conn: &mut PgConnection, repo_id: &str, paths: &[String]) -
     .map(|paths| paths.into_iter().flatten().collect())
 }
 
-/// Notes that paths are not there; of `deleted` ones it is known that they were. Returns those that were there before.
+/// Records that paths are missing; `deleted` ones are known to have existed. Returns those that existed
+/// before.
 pub async fn missing(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -292,7 +293,7 @@ pub async fn missing(
     .map(|paths| paths.into_iter().flatten().collect())
 }
 
-/// Marks entries about these paths of whose files none is there any more. Returns them.
+/// Marks entries about these paths as stale when none of their files exists. Returns them.
 pub async fn mark_stale(conn: &mut PgConnection, repo_id: &str, paths: &[String]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with learned as (
@@ -322,7 +323,7 @@ pub async fn mark_stale(conn: &mut PgConnection, repo_id: &str, paths: &[String]
     .await
 }
 
-/// Entries about these paths, which are there again, are no longer stale. Returns them.
+/// Clears the mark of entries about these paths, which exist again. Returns them.
 pub async fn unmark_stale(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -346,8 +347,8 @@ pub async fn unmark_stale(
     .await
 }
 
-/// Entries about files are about their new names as well from now on: another branch may have them under the old ones. Nobody follows
-/// entries that are hidden. Returns those that changed.
+/// Adds new names of files to their entries; another branch may still have the old names. Skips hidden
+/// entries. Returns those that changed.
 pub async fn rename(
     conn: &mut PgConnection,
     repo_id: &str,

@@ -1,4 +1,4 @@
-//! What an attempt left is taken back, and what it replaced gets its place again (SPEC 6.8).
+//! Revokes the entries of an attempt, and restores those that they replaced (SPEC 6.8).
 
 use ralph_shared::ids::DispatchId;
 use sqlx::PgConnection;
@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::domain::recall::lifecycle::Because;
 
-/// The dispatches of one attempt, and whether what it leaves may still come: its session runs, or was lost and may report.
+/// The dispatches of one attempt, and whether it may still leave entries: its session runs, or was lost and
+/// may report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct AttemptDispatches {
@@ -14,7 +15,7 @@ pub struct AttemptDispatches {
     pub is_open: bool,
 }
 
-/// Those of the attempt that a dispatch belongs to, locked: a report waits until the transaction ends.
+/// The dispatches of the attempt with this one, locked: a report waits until the transaction ends.
 pub async fn of_attempt(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<AttemptDispatches> {
     let rows = sqlx::query!(
         r#"select d.id, d.kind not in ('verify', 'integrate')
@@ -35,7 +36,7 @@ pub async fn of_attempt(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::
     })
 }
 
-/// What came from dispatches: their learnings and knowledge, and everything that was distilled from them.
+/// Entries of dispatches: their learnings and knowledge, and everything distilled from them.
 pub async fn of_dispatches(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive learned as (
@@ -52,7 +53,7 @@ pub async fn of_dispatches(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx
     .await
 }
 
-/// Whose memories entries stand in, and those that dispatches leave something to.
+/// Repositories of these entries, and of those that dispatches may leave.
 pub async fn repositories(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -71,7 +72,7 @@ pub async fn repositories(
     .await
 }
 
-/// Hides what is taken back, also what was hidden before: nobody brings it back.
+/// Hides revoked entries, also those hidden before: nobody can restore them.
 pub async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with learned as (
@@ -86,9 +87,9 @@ pub async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Gives their place back to entries that the given ones had taken, unless others have taken it from those: then they stand
-/// behind these. Returns those that may be shown again. What a repository's file said before, and has no name any more, doesn't
-/// come back.
+/// Restores entries that the given ones replaced, unless others replaced those: then they link to these.
+/// Returns those that may be shown again. Older content of a repository's file without a name does not come
+/// back.
 pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive replaced as (
@@ -125,7 +126,7 @@ pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Res
     .await
 }
 
-/// The entry that has taken this one's place.
+/// The entry that replaced this one.
 pub async fn successor(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Uuid>> {
     sqlx::query_scalar!(
         r#"select superseded_by as "by!" from learnings where id = $1 and superseded_by is not null
@@ -137,7 +138,7 @@ pub async fn successor(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option
     .await
 }
 
-/// Forgets what dispatches noted, reported and wrote into the journal.
+/// Deletes the notes, reports and journals of dispatches.
 pub async fn forget_words(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with notes as (
@@ -153,7 +154,7 @@ pub async fn forget_words(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx:
     Ok(())
 }
 
-/// Released entries by their ids, as they are indexed.
+/// Released entries by id, for the index.
 pub async fn to_index(
     conn: &mut PgConnection,
     ids: &[Uuid],

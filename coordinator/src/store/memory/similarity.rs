@@ -1,4 +1,4 @@
-//! What the vectors of an outside model mean in each memory (SPEC 6.5).
+//! The meaning of distances between vectors in each memory (SPEC 6.5).
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use crate::domain::recall::{Kind, Nearness};
 
-/// Of these repositories' memories, those that were found with the model and vectors of so many numbers.
+/// Calibrations of these repositories' memories for the model and this number of dimensions.
 pub async fn of_memories(
     conn: &mut PgConnection,
     model: &str,
@@ -35,8 +35,8 @@ pub async fn of_memories(
     Ok(found.collect())
 }
 
-/// Memories of at least so many entries that nobody asked yet with the model, or that grew by a quarter since: once their floor by words
-/// was found, and all but a twentieth of their entries have had their turn.
+/// Memories of at least so many entries that were never calibrated for the model, or that grew by a quarter
+/// since. Their floor by words is known, and all but a twentieth of their entries have had a try at a vector.
 pub async fn unknown(
     conn: &mut PgConnection,
     model: &str,
@@ -66,7 +66,7 @@ pub async fn unknown(
     Ok(rows.into_iter().map(|row| (row.repo_id, row.kind)).collect())
 }
 
-/// Keeps what was found, or that a memory's entries show nothing.
+/// Stores the calibration, or that a memory's entries give none.
 pub async fn keep(
     conn: &mut PgConnection,
     repo_id: &str,

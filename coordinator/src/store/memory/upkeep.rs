@@ -1,4 +1,4 @@
-//! What upkeep hides of the memory, and how large it is (SPEC 6.7).
+//! Entries that upkeep hides, and the size of the memory (SPEC 6.7).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use uuid::Uuid;
 use crate::domain::recall::Kind;
 use crate::domain::recall::lifecycle::Because;
 
-/// One at a time hides what is too much, until the transaction ends. Whether this is the one.
+/// Takes the lock of the coordinator that hides entries, until the transaction ends. Returns whether it is
+/// free.
 pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select pg_try_advisory_xact_lock(hashtextextended('memory-bounds', 0)) as "locked!""#
@@ -17,8 +18,8 @@ pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Live entries that no attempt was shown for so many days, counted from when they could first be found, or were restored. What
-/// people wrote, here or in the repository, is theirs to hide.
+/// Live entries that no attempt was shown for so many days since they became findable or were restored.
+/// Entries of people, here or in the repository, are theirs to hide.
 pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"
@@ -43,8 +44,8 @@ pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Resu
     .await
 }
 
-/// Of each repository with more than so many entries those above it that weigh least, the longest unused first; at most `most`
-/// in all.
+/// For each repository with more than so many entries, the surplus with the lowest weights, the longest
+/// unused first; at most `most` in all.
 pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     let repositories = sqlx::query!(
         "select repo_id, entries from memory_stats where kind = $1 and entries > $2 order by entries desc",
@@ -65,7 +66,7 @@ pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64)
     Ok(surplus)
 }
 
-/// So many entries of a repository that weigh least, of those that agents left.
+/// So many of a repository's entries of agents with the lowest weights.
 async fn lightest(conn: &mut PgConnection, kind: Kind, repo_id: &str, n: i64) -> sqlx::Result<Vec<Uuid>> {
     if kind == Kind::Knowledge {
         sqlx::query_scalar!(
@@ -94,7 +95,7 @@ async fn lightest(conn: &mut PgConnection, kind: Kind, repo_id: &str, n: i64) ->
     }
 }
 
-/// Entries whose files are gone for so many days.
+/// Entries whose files are missing for so many days.
 pub async fn long_stale(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"
@@ -113,8 +114,8 @@ pub async fn long_stale(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::
     .await
 }
 
-/// Hides those entries for which the reason still holds: stale, or live and not shown, for so many days. Returns them. Their memories
-/// are held ([`super::library::lock`]).
+/// Hides those entries for which the reason still holds: stale, or live and not shown, for so many days.
+/// Returns them. The caller holds their memories ([`super::library::lock`]).
 pub async fn prune(
     conn: &mut PgConnection,
     ids: &[Uuid],
@@ -165,7 +166,7 @@ pub struct Fates {
     pub made: i64,
 }
 
-/// Counts it, of one repository or of all.
+/// Counts entries by fate, of one repository or of all.
 pub async fn fates(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<Fates> {
     let rows = sqlx::query!(
         r#"select case

@@ -1,35 +1,35 @@
-//! Vectors of remembered entries, where an outside model makes them (SPEC 6.5).
+//! Vectors of memory entries from an embedding model (SPEC 6.5).
 
 use std::collections::HashMap;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The next entries without a vector, which this coordinator alone may get them for.
+/// The next entries without a vector, which this coordinator holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Whoever holds it; nobody else may keep its vectors.
+    /// The holder; nobody else may store its vectors.
     holder: Uuid,
     model: String,
     /// The entries, oldest first.
     pub entries: Vec<Unembedded>,
 }
 
-/// An indexed entry that has no vector of the model yet.
+/// An indexed entry without a vector of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unembedded {
     /// Its number in the index.
     pub doc: i64,
-    /// What it says; empty when it is gone.
+    /// Its text; empty when it is gone.
     pub text: String,
 }
 
-/// Entries below the mark that are looked at in one step.
+/// Entries below the mark that one step checks again.
 const LOOKED_BACK: i64 = 1_000;
 
-/// Takes the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`. `None` while another
-/// coordinator has them. With another model than before, or other dimensions, it starts with the first entry again. When all have their
-/// vectors, a few that stand before them are looked at again: one may have been committed late.
+/// Takes the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`.
+/// `None` while another coordinator holds them. With another model, or other dimensions, it starts over. When
+/// all have their vectors, checks a few earlier ones again: one may have been committed late.
 pub async fn take(
     conn: &mut PgConnection,
     model: &str,
@@ -77,7 +77,7 @@ pub async fn take(
         let looked = upto_of_next(conn, taken.looked, taken.upto).await?;
         wanted.after = taken.looked;
         wanted.upto = looked.unwrap_or(taken.looked);
-        // What was refused has none, and was asked for.
+        // A refused entry has none, and was tried.
         wanted.numbers.push(0);
         entries = without_vector(conn, &wanted, most).await?;
         if entries.is_empty() {
@@ -94,11 +94,11 @@ pub async fn take(
 /// Which entries are wanted.
 struct EntryFilter<'a> {
     model: &'a str,
-    /// How many numbers a vector has that counts.
+    /// Dimensions of vectors that count as present.
     numbers: Vec<i32>,
-    /// Their numbers in the index are above this one,
+    /// Exclusive lower bound of their numbers in the index.
     after: i64,
-    /// and not above this one.
+    /// Inclusive upper bound.
     upto: i64,
     settled_seconds: f64,
 }
@@ -139,7 +139,7 @@ async fn without_vector(
     .await
 }
 
-/// The last of the next entries to look at again; `None` when there are no more.
+/// The last of the next entries to check again; `None` when there are no more.
 async fn upto_of_next(conn: &mut PgConnection, after: i64, upto: i64) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         "select max(id) from (
@@ -153,7 +153,7 @@ async fn upto_of_next(conn: &mut PgConnection, after: i64, upto: i64) -> sqlx::R
     .await
 }
 
-/// The next look begins behind this entry.
+/// Sets where the next check starts.
 async fn look_on(conn: &mut PgConnection, holder: Uuid, looked: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "update memory_embedding set looked = $2 where held_by = $1",
@@ -166,8 +166,8 @@ async fn look_on(conn: &mut PgConnection, holder: Uuid, looked: i64) -> sqlx::Re
 }
 
 impl Batch {
-    /// Keeps the vectors of its entries, in their order, and goes on behind them; an entry without one was refused, and keeps a
-    /// vector of no numbers. `false`, and nothing is kept, when another coordinator has taken over meanwhile, which gets them itself.
+    /// Stores the vectors of its entries, in their order, and moves the mark. A refused entry stores an empty
+    /// vector. `false`, without a change, when another coordinator has taken over meanwhile.
     pub async fn keep(&self, conn: &mut PgConnection, vectors: &[Option<Vec<f32>>]) -> sqlx::Result<bool> {
         let Some(last) = self.entries.last() else {
             return self.release(conn).await;
@@ -246,7 +246,7 @@ impl Batch {
     }
 }
 
-/// The vectors of those entries that have one of the model and of so many dimensions.
+/// The vectors of those entries that have one of the model with these dimensions.
 pub async fn of_entries(
     conn: &mut PgConnection,
     model: &str,
@@ -270,13 +270,13 @@ pub async fn of_entries(
 /// How far a model has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Entries that it made vectors of since it is the model.
+    /// Entries with a vector of this model.
     pub made: i64,
-    /// Entries that have none of this model yet, up to 10,000.
+    /// Entries without one, up to 10,000.
     pub waiting: i64,
     /// Entries that it refused.
     pub refused: i64,
-    /// Memories that showed what its vectors mean in them.
+    /// Memories that are calibrated for its vectors.
     pub calibrated: i64,
 }
 

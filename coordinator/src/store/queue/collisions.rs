@@ -1,10 +1,9 @@
-//! Tasks that conflicted twice in a row: these run one after another.
+//! Tasks that conflicted twice in a row: they run one after another.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Notes when tasks that conflicted twice in a row may be claimed again: they are queued by [`enqueue_colliding`], when their
-/// turn comes.
+/// Records when such tasks may be claimed again; [`enqueue_colliding`] queues them at their turn.
 pub async fn put_off_colliding(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -23,11 +22,11 @@ pub async fn put_off_colliding(
     Ok(())
 }
 
-/// Queues, for each feature, the first of the tasks that conflicted twice in a row: these run one after the other, and not
-/// while something lands. One that waits for its time goes behind those that may be claimed at once. Everything else that
-/// queues leaves them out. Returns the pools that got work.
+/// Queues, for each feature, the first of these tasks, unless something lands. A task that waits for its time
+/// goes behind those that are due. All other code that queues tasks omits these. Returns the pools with new
+/// work.
 pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<String>> {
-    // Nobody claims what isn't due, so it gives its place to what is without a race.
+    // Nobody claims a task that is not due, so it yields its place without a race.
     sqlx::query!(
         "delete from ready_tasks r
          using tasks t

@@ -1,4 +1,4 @@
-//! Concurrency keys: their limits, and which of them tasks of a feature have.
+//! Concurrency keys: their limits, and the keys of a feature's tasks.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use crate::domain::scheduling::concurrency::Concurrency;
 
-/// Notes that tasks of a feature have these keys, and their limits.
+/// Records keys of a feature's tasks, and their limits.
 pub async fn declare(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -17,7 +17,7 @@ pub async fn declare(
     if limits.is_empty() {
         return Ok(());
     }
-    // In one order, so that two who declare the same wait for each other.
+    // In one order, so that two transactions with the same keys do not deadlock.
     let mut limits: Vec<(String, i32)> = limits.into_iter().collect();
     limits.sort();
     let (keys, limits): (Vec<String>, Vec<i32>) = limits.into_iter().unzip();
@@ -43,8 +43,8 @@ pub async fn declare(
     Ok(())
 }
 
-/// Makes a key that of a feature's tasks which name none, also of those that are queued, after claims under way are over: the second
-/// pass sees what those put back.
+/// Gives a key to all tasks of a feature without one, queued ones included, after running claims are over:
+/// the second pass sees tasks that those put back.
 pub async fn give_feature(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -73,7 +73,7 @@ pub async fn give_feature(
     Ok(())
 }
 
-/// The key that a task names itself.
+/// A task's own key.
 pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<String>> {
     let key = sqlx::query_scalar!("select concurrency from task_texts where task_id = $1", task.0)
         .fetch_optional(conn)
@@ -81,7 +81,7 @@ pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Opti
     Ok(key.flatten())
 }
 
-/// How many more sessions may begin with each of these keys; 0 for those that aren't listed.
+/// How many more sessions may start with each of these keys; 0 for missing ones.
 pub async fn rooms(conn: &mut PgConnection, keys: &[String]) -> sqlx::Result<HashMap<String, i64>> {
     let rows = sqlx::query!(
         r#"select k.name, k.most - live.n as "room!"

@@ -1,4 +1,4 @@
-//! Features that could be served now, and what they may still take.
+//! Features with claimable tasks, and how much they may still take.
 
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
@@ -8,39 +8,39 @@ use crate::domain::budget::{Pot, Purse, Usual};
 use crate::domain::run::microusd;
 use crate::domain::scheduling::capability::Capability;
 
-/// A running feature that has something whose time has come in some pools.
+/// A running feature with due tasks in some of the pools.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Claimable {
     pub feature: FeatureId,
     pub run: RunId,
     pub max_parallel: i32,
-    /// Live dispatches, integrations and checks of the gate left out.
+    /// Live dispatches, without integrations and checks of the gate.
     pub running: i32,
-    /// Live work dispatches, each of which will be an iteration.
+    /// Live work dispatches, each of which becomes an iteration.
     pub working: i32,
-    /// Verifications and integrations that wait: they follow what ran already and need no room.
+    /// Waiting verifications and integrations: they finish earlier work and need no room.
     pub follow_ups: i32,
     pub iterations_left: Option<i32>,
     pub over_limit: bool,
-    /// What live sessions leave of its limits of cost and tokens.
+    /// The rest of its cost and token limits, after the shares of live sessions.
     pub purse: Purse,
-    /// What sessions of its run, or else of the repository's newest features, used.
+    /// Usual usage of sessions of its run, or else of the repository's newest features.
     pub usual: Usual,
-    /// Its part of the slots beside that of others.
+    /// Its weight in the division of slots.
     pub weight: i32,
     pub deadline: Option<OffsetDateTime>,
-    /// Tasks of it have concurrency keys: what is ready may wait for one.
+    /// Whether its tasks have concurrency keys, so that ready ones may wait.
     pub keyed: bool,
-    /// Its tasks are kept apart by what they change.
+    /// Whether it keeps tasks on the same paths apart.
     pub avoid_conflicts: bool,
-    /// The folder that all of its tasks work in, one at a time, if there is one.
+    /// The folder of all of its tasks, which take turns in it.
     pub dir: Option<String>,
-    /// A session works in that folder now, of whichever feature.
+    /// Whether a session of any feature works in that folder.
     pub dir_taken: bool,
 }
 
-/// Which features could be served by who offers this.
+/// Features with a task for this offer.
 pub async fn claimable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<Vec<Claimable>> {
     let rows = sqlx::query!(
         r#"with live as (

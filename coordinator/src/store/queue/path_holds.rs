@@ -1,4 +1,4 @@
-//! What tasks change, and which of them wait because another one changes the same (`--avoid-conflicts`).
+//! Paths of tasks, and tasks that wait because another one changes the same paths (`--avoid-conflicts`).
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -10,12 +10,12 @@ use crate::domain::scheduling::paths::{Busy, Candidate, Footprint, MAX_WAITING, 
 
 use super::ready::Dequeued;
 
-/// Files that are known of a task at most, those of its newest attempts first.
+/// Most known files of a task, those of its newest attempts first.
 const MAX_FILES: i64 = 1_000;
-/// Tasks that go back into the queue at once, of one feature.
+/// Most tasks of one feature that return to the queue at once.
 const MAX_RELEASED: i64 = 32;
 
-/// What tasks are declared to change, and what their attempts changed.
+/// Declared paths of tasks, and files that their attempts changed.
 async fn footprints(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(Uuid, Footprint)>> {
     let rows = sqlx::query!(
         r#"select x.task_id, x.paths,
@@ -48,8 +48,8 @@ fn footprint_of(known: &mut Vec<(Uuid, Footprint)>, task: Uuid) -> Footprint {
         .unwrap_or_default()
 }
 
-/// The tasks of a feature that are under way: those with a session, those whose results are verified or wait to land, and
-/// those that this transaction `took` already.
+/// The tasks of a feature that are under way: those with a session, those in verification or before their
+/// landing, and those that this transaction `took` already.
 pub async fn busy(conn: &mut PgConnection, feature: FeatureId, took: &[Uuid]) -> sqlx::Result<Vec<Busy>> {
     let ids = sqlx::query_scalar!(
         r#"select task_id as "task_id!" from dispatches where feature_id = $1 and state = 'live'
@@ -74,8 +74,9 @@ pub async fn busy(conn: &mut PgConnection, feature: FeatureId, took: &[Uuid]) ->
         .collect())
 }
 
-/// The tasks of a feature that were held longest and keep their paths free: those held still, and those that could be
-/// claimed for less than a minute. What no worker takes keeps nobody waiting. Who waited an hour gives way to nobody's priority.
+/// The tasks of a feature that waited longest and keep their paths free: held ones, and ones that were
+/// claimable for less than a minute. A task that no worker takes keeps nobody waiting. After an hour of
+/// waiting, no priority goes first.
 pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Waiting>> {
     let rows = sqlx::query!(
         r#"select t.id, case when h.since > now() - interval '1 hour' then t.priority else -2147483648 end as "priority!"
@@ -102,7 +103,7 @@ pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resul
         .collect())
 }
 
-/// The best `n` ready tasks of a feature, left where they are.
+/// The best `n` ready tasks of a feature, which stay queued.
 pub async fn candidates(
     conn: &mut PgConnection,
     offer: &Capability,
@@ -147,7 +148,8 @@ pub async fn candidates(
         .collect())
 }
 
-/// Takes admitted tasks out of the queue, best first; what somebody withdrew meanwhile is left out. They are held no more.
+/// Takes admitted tasks out of the queue, best first, without those withdrawn meanwhile. They are no longer
+/// held.
 pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Dequeued>> {
     let rows = sqlx::query!(
         r#"with gone as (
@@ -175,8 +177,8 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<D
         .collect())
 }
 
-/// Takes tasks out of the queue that wait for others: task, the other, and what both change. A task that was held before keeps
-/// its place, unless it could be claimed for a minute and wasn't.
+/// Takes tasks out of the queue that wait for others: task, the other one, and the common paths. A task that
+/// was held before keeps its place, unless it was claimable for a minute and nobody claimed it.
 pub async fn hold(conn: &mut PgConnection, held: &[(Uuid, Uuid, String)]) -> sqlx::Result<()> {
     sqlx::query!(
         "with gone as (
@@ -199,8 +201,8 @@ pub async fn hold(conn: &mut PgConnection, held: &[(Uuid, Uuid, String)]) -> sql
     Ok(())
 }
 
-/// Lets go what was held by something that is over, those that wait longest first; what was let go. The caller holds the
-/// features and queues the tasks, whose rows are locked now.
+/// Releases tasks that finished ones held, those that wait longest first, and returns them. The caller holds
+/// the features and queues the tasks, whose rows are locked now.
 pub async fn release(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
         "delete from path_holds h

@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use crate::domain::scheduling::capability::Capability;
 
-// Integrations go before everything else (priority -2^31), since dependents wait for them, then verifications and changes
-// of branches without an agent (-2^31 + 1), and a check of the gate where it is to go first. A task's own priority never reaches
-// theirs, whatever its agent asked for.
+// Integrations go before everything else (priority -2^31), since dependents wait for them. Then come
+// verifications and branch operations (-2^31 + 1), and an early check of the gate. A task's own priority
+// never reaches theirs, whatever its agent asked for.
 
-/// Puts those of `tasks` into the queue that may be worked on now: pending leaves without blockers, not held, of a running
-/// feature, no sooner than `delays_ms` from now. What verifies or integrates an attempt ends what was begun, and waits for
-/// nothing. Returns the pools that got work, one entry a task.
+/// Queues those of `tasks` that may be worked on: pending leaves without blockers, not held, of a running
+/// feature, no sooner than `delays_ms` from now. A verification or integration finishes started work and
+/// waits for nothing. Returns the pools with new work, one entry per task.
 pub async fn enqueue(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -60,8 +60,8 @@ pub async fn enqueue(
     .await
 }
 
-/// Fills the queue for a feature whose `run` starts or goes on; what has a live dispatch or an integration that is not its turn
-/// stays out. The feature's row may name another run still.
+/// Fills the queue for a feature whose `run` starts or continues, without tasks with a live dispatch or with
+/// an integration before its turn. The feature's row may still name another run.
 pub async fn enqueue_feature(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -93,7 +93,7 @@ pub async fn enqueue_feature(
     .await
 }
 
-/// Lets tasks that a person wants at once wait for no pause.
+/// Removes the pauses of tasks that a person wants at once.
 pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update tasks set not_before = null where id = any($1) and not_before is not null",
@@ -112,8 +112,8 @@ pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Queued tasks of a feature need the agent that its run names by now, after claims under way are over: the second pass sees what those
-/// put back.
+/// Updates the agent of a feature's queued tasks to its run's, after running claims are over: the second pass
+/// sees tasks that those put back.
 pub async fn follow_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     for _pass in 0..2 {
         sqlx::query!(
@@ -129,7 +129,7 @@ pub async fn follow_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
     Ok(())
 }
 
-/// How long a queued task still waits for its time; 0 when its time has come or it isn't queued.
+/// Remaining pause of a queued task; 0 when it is due or not queued.
 pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64> {
     let delay = sqlx::query_scalar!(
         r#"select greatest(0, extract(epoch from not_before - now()) * 1000)::bigint as "delay_ms!"
@@ -142,7 +142,7 @@ pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64
     Ok(delay.unwrap_or(0))
 }
 
-/// Takes integrations out of the queue that somebody holds the turn of.
+/// Takes integrations out of the queue whose turn somebody holds.
 pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from ready_tasks q
@@ -156,8 +156,8 @@ pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sql
     Ok(())
 }
 
-/// Empties the queue of a feature that stops, after claims under way are over: the second pass sees what those put back that the first one
-/// waited for, and that nobody takes within its pause.
+/// Empties the queue of a feature that stops, after running claims are over. The second pass sees tasks that
+/// those put back, and that nobody takes within their pause.
 pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     for _pass in 0..2 {
         sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
@@ -174,13 +174,14 @@ pub struct Dequeued {
     pub task: TaskId,
     pub feature: FeatureId,
     pub kind: SessionKind,
-    /// For how long it could have been claimed; seconds.
+    /// How long it was claimable; seconds.
     pub waited_s: f64,
     /// The key that its session has.
     pub key: Option<String>,
 }
 
-/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only verifications and integrations.
+/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only
+/// verifications and integrations.
 pub async fn take(
     conn: &mut PgConnection,
     offer: &Capability,
@@ -243,7 +244,7 @@ pub async fn take(
         .collect())
 }
 
-/// How many tasks of these features are ready for who offers this, counted no further than each one's number; the sum.
+/// Number of these features' ready tasks for this offer, each counted up to its own bound; the sum.
 pub async fn usable(
     conn: &mut PgConnection,
     offer: &Capability,
@@ -280,8 +281,9 @@ pub async fn usable(
     .await
 }
 
-/// Puts tasks back that a claim took and nobody began: they may be taken again after `pause_ms`. Who takes one out of the queue for
-/// good holds its row and waits for the claim's: a deadlock then, after which the claim begins anew and doesn't see it.
+/// Puts back tasks that a claim took and nobody started, to be taken again after `pause_ms`. Code that
+/// removes a task from the queue for good holds its row and waits for the claim's. That deadlocks; the claim
+/// then restarts and does not see the task.
 pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64) -> sqlx::Result<()> {
     sqlx::query!(
         r#"with held as materialized (
@@ -322,13 +324,14 @@ pub struct Queued {
     pub agent: String,
     /// What the session is to do.
     pub kind: SessionKind,
-    /// Counted no further than was asked for.
+    /// Counted up to the requested bound.
     pub tasks: i64,
 }
 
-/// What is queued, by pool, agent and kind, counted no further than `window` for each pool and agent. Of one `feature` it is all that is
-/// queued, its time come or not, for a closed door makes it wait as well; without one, what is ready of all that run. It costs a few
-/// look-ups for each feature, pool and agent, however many tasks there are.
+/// Queued tasks by pool, agent and kind, counted up to `window` for each pool and agent. For one `feature`,
+/// all queued ones, due or not, since an unavailable agent delays them as well; without one, the ready ones
+/// of all running features. Costs a few look-ups for each feature, pool and agent, whatever the number of
+/// tasks.
 pub async fn queued(
     conn: &mut PgConnection,
     feature: Option<FeatureId>,
@@ -385,7 +388,7 @@ pub async fn queued(
     .await
 }
 
-/// What a queued task needs: its pool, its agent and what the session is to do. `None` when it isn't queued, or waits for its time.
+/// Pool, agent and kind of a queued task. `None` when it is not queued, or not due.
 pub async fn needed(
     conn: &mut PgConnection,
     task: TaskId,
@@ -406,8 +409,8 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
         .await
 }
 
-/// What of a feature is under way or waits its turn; what is held by the paths that it changes, or because it conflicted twice, counts as
-/// queued. While a dispatch is live nothing else is looked for: the rest reads `false`.
+/// Work of a feature that is under way or waits for its turn; held tasks and tasks that conflicted twice
+/// count as queued. While a dispatch is live, nothing else is read: the other fields are `false`.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct UnderWay {
@@ -417,8 +420,8 @@ pub struct UnderWay {
     pub integrating: bool,
 }
 
-/// Looks at all of it in one statement, so in one snapshot: a claim, which holds no lock on the features, moves a task from
-/// the queue to a dispatch, and must not be seen half.
+/// Reads everything in one statement, so in one snapshot: a claim, which does not lock features, moves a task
+/// from the queue to a dispatch, and must not be seen half-way.
 pub async fn under_way(
     conn: &mut PgConnection,
     features: &[Uuid],

@@ -1,4 +1,4 @@
-//! What a task that is resolved means for those that wait for it.
+//! Consequences of a resolved task for its dependents.
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -12,7 +12,7 @@ pub struct Unblocked {
     pub feature: FeatureId,
     /// Nothing blocks it any more.
     pub freed: bool,
-    /// It was `blocked` and is `pending` now.
+    /// Whether it was `blocked` and is `pending` now.
     pub opened: bool,
     pub is_parent: bool,
 }
@@ -37,7 +37,7 @@ impl From<Row> for Unblocked {
     }
 }
 
-/// Takes a blocker from the dependents of each of `resolved`; a dependent of several loses several.
+/// Removes a blocker from the dependents of each of `resolved`; a dependent of several loses several.
 pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<Unblocked>> {
     let rows = sqlx::query_as!(
         Row,
@@ -67,7 +67,7 @@ pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> s
     Ok(rows.into_iter().map(Unblocked::from).collect())
 }
 
-/// Takes the one blocker that a closed parent was for its children.
+/// Removes the one blocker that a closed parent was for its children.
 pub async fn open_children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Unblocked>> {
     let rows = sqlx::query_as!(
         Row,

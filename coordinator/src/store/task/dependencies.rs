@@ -1,4 +1,4 @@
-//! Edges between tasks that stand: added and taken away (SPEC 2.5).
+//! Adds and removes edges between existing tasks (SPEC 2.5).
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::domain::states::TaskState;
 use crate::store::task::{Moved, Unblocked};
 
-/// Adds an edge; `false` when it stands already.
+/// Adds an edge; `false` when it exists already.
 pub async fn insert(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
     let added = sqlx::query!(
         "insert into dependencies (task_id, blocker_id) values ($1, $2) on conflict do nothing",
@@ -19,7 +19,7 @@ pub async fn insert(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> s
     Ok(added.rows_affected() == 1)
 }
 
-/// Takes an edge away; `false` when there is none.
+/// Removes an edge; `false` when there is none.
 pub async fn remove(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
     let removed = sqlx::query!(
         "delete from dependencies where task_id = $1 and blocker_id = $2",
@@ -31,8 +31,8 @@ pub async fn remove(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> s
     Ok(removed.rows_affected() == 1)
 }
 
-/// Gives tasks one open blocker more; what was pending is blocked now and not queued any more. Returns those that had none
-/// before, and what each was.
+/// Adds one open blocker to tasks; pending ones become blocked and leave the queue. Returns those without a
+/// blocker before, with their earlier state.
 pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(Moved, bool)>> {
     let rows = sqlx::query!(
         r#"with locked as (
@@ -59,7 +59,7 @@ pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<
     )
     .fetch_all(&mut *conn)
     .await?;
-    // A statement of its own, since it sees what a claim put back that the first one waited for.
+    // In a statement of its own, which sees tasks that a claim put back while the first one waited for it.
     let waits: Vec<Uuid> = rows
         .iter()
         .filter(|row| row.was == TaskState::Pending)
@@ -79,7 +79,7 @@ pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<
         .collect())
 }
 
-/// Takes one open blocker from a task.
+/// Removes one open blocker from a task.
 pub async fn open(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<Unblocked>> {
     let row = sqlx::query!(
         r#"with locked as (
@@ -122,7 +122,7 @@ pub async fn children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Res
         .await
 }
 
-/// A task below this one, or itself, that is in progress. One with parts isn't worked on itself.
+/// A task in progress: this one, or one below it. A split task is never worked on itself.
 pub async fn in_progress_below(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskId>> {
     let id = sqlx::query_scalar!(
         r#"with recursive below as (

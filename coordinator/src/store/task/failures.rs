@@ -1,4 +1,4 @@
-//! What a failure for good means above it and, under the policy `stop`, beside it (SPEC 2.4).
+//! Consequences of a final failure for ancestors and, under the policy `stop`, for siblings (SPEC 2.4).
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::row::Moved;
 use crate::domain::states::TaskState;
 
-/// Fails every ancestor that can still fail; returns what they were.
+/// Fails every ancestor that can still fail; returns their earlier states.
 pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::Result<Vec<Moved>> {
     let rows = sqlx::query!(
         r#"with recursive up as (
@@ -40,7 +40,7 @@ pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::R
         .collect())
 }
 
-/// A parent that isn't failed any more.
+/// A parent that is no longer failed.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct Unfailed {
@@ -48,7 +48,7 @@ pub struct Unfailed {
     pub now: TaskState,
 }
 
-/// Takes back the failure of a feature's parents that have no failed leaf below them any more.
+/// Takes back the failure of a feature's parents without a failed leaf below them.
 pub async fn unfail_parents(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Unfailed>> {
     let rows = sqlx::query!(
         r#"with recursive above as (
@@ -85,7 +85,8 @@ pub async fn unfail_parents(conn: &mut PgConnection, feature: FeatureId) -> sqlx
         .collect())
 }
 
-/// Holds the work beside each of `failed` and everything below it: what has begun goes on, nothing of it begins.
+/// Holds the siblings of each of `failed` and everything below them: started attempts continue, nothing new
+/// starts.
 pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[Uuid]) -> sqlx::Result<()> {
     let beside = sqlx::query_scalar!(
         r#"with recursive failures as (
@@ -111,7 +112,7 @@ pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[
     )
     .fetch_all(&mut *conn)
     .await?;
-    // A statement of its own, since it sees what a claim put back that the first one waited for.
+    // In a statement of its own, which sees tasks that a claim put back while the first one waited for it.
     sqlx::query!(
         "delete from ready_tasks where task_id = any($1) and kind not in ('verify', 'integrate')",
         &beside,
@@ -121,7 +122,8 @@ pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[
     Ok(())
 }
 
-/// Holds those of `new` tasks that stand beside a failed one, or below what is held, where the feature's policy is `stop`.
+/// Holds those of the `new` tasks that are siblings of a failed one, or below a held one, under the policy
+/// `stop`.
 pub async fn hold_new(conn: &mut PgConnection, new: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with recursive kept as (
@@ -144,7 +146,7 @@ pub async fn hold_new(conn: &mut PgConnection, new: &[Uuid]) -> sqlx::Result<()>
     Ok(())
 }
 
-/// Lets go what is held for no failure any more, and `anyway` these; what was let go.
+/// Releases tasks that no failure holds any more, and `anyway` these; returns them.
 pub async fn release_held(
     conn: &mut PgConnection,
     feature: FeatureId,

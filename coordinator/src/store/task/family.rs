@@ -1,4 +1,4 @@
-//! What a task means for those above and below it.
+//! Consequences of a task for its ancestors and descendants.
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -20,7 +20,7 @@ pub async fn become_parent(conn: &mut PgConnection, task: TaskId, children: i32)
     Ok(())
 }
 
-/// A parent whose last child was resolved: what it was, and what it is now.
+/// A parent whose last child was resolved: its old state and its new one.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct ClosedParent {
@@ -30,8 +30,8 @@ pub struct ClosedParent {
     pub now: TaskState,
 }
 
-/// Takes open children from the parents of each of `resolved`, and resolves those that have none left: done with a child
-/// that is done (SPEC 2.4), else skipped with one that was skipped, else cancelled.
+/// Removes open children from the parents of each of `resolved`, and resolves parents without any left: done
+/// with a done child (SPEC 2.4), else skipped with a skipped one, else cancelled.
 pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<ClosedParent>> {
     let rows = sqlx::query!(
         r#"with hits as (
@@ -79,7 +79,7 @@ pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx
         .collect())
 }
 
-/// What a parent is whose children are all resolved, as [`resolve_parents`] has it.
+/// The state of a parent whose children are all resolved, by the rule of [`resolve_parents`].
 pub async fn made_of_parts(conn: &mut PgConnection, parent: TaskId) -> sqlx::Result<TaskState> {
     let parts = sqlx::query!(
         r#"select coalesce(bool_or(state = 'done'), false) as "some_done!", coalesce(bool_or(state = 'skipped'), false) as "some_skipped!"
@@ -96,7 +96,7 @@ pub async fn made_of_parts(conn: &mut PgConnection, parent: TaskId) -> sqlx::Res
     })
 }
 
-/// Gives parents an open child back for each of `tasks` that was resolved and isn't any more.
+/// Adds an open child to the parents of each of `tasks` that was resolved and no longer is.
 pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update tasks p
@@ -112,7 +112,7 @@ pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Re
     Ok(())
 }
 
-/// The parts of a task that are worked on themselves and not over: what is in progress first, 100 at most.
+/// Unfinished leaves of a split task: those in progress first, 100 at most.
 pub async fn open_leaves(conn: &mut PgConnection, whole: TaskId) -> sqlx::Result<Vec<(TaskId, TaskState)>> {
     let rows = sqlx::query!(
         r#"with recursive below as (

@@ -2,11 +2,11 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | `new` | new tasks, many at once |
-//! | `row` | a task by itself |
-//! | `blockers` | what a task's end means for those that wait for it |
-//! | `failures` | what a failure means above and beside it |
-//! | `family` | what it means for those above and below |
+//! | `new` | inserts many new tasks at once |
+//! | `row` | a single task |
+//! | `blockers` | consequences of a resolved task for dependents |
+//! | `failures` | consequences of a failure for ancestors and siblings |
+//! | `family` | consequences for ancestors and descendants |
 
 mod blockers;
 pub mod dependencies;

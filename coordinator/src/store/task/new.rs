@@ -1,4 +1,4 @@
-//! New tasks: rows, texts and edges, many at once.
+//! Inserts new tasks with texts and edges, many at once.
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::domain::run::RunSettings;
 use crate::domain::states::TaskState;
 
-/// What a new task is made of. Parents stand before their children.
+/// Values of a new task. Parents come before their children.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct NewTask {
@@ -28,7 +28,7 @@ pub struct NewTask {
     pub verify: bool,
     /// What it is declared to change.
     pub paths: Vec<String>,
-    /// The key that its sessions share with others, if it isn't its feature's.
+    /// Its concurrency key, if it differs from its feature's.
     pub concurrency: Option<String>,
     /// It isn't begun before.
     pub not_before: Option<OffsetDateTime>,
@@ -38,7 +38,7 @@ pub struct NewTask {
     pub start_ref: Option<String>,
     /// What its own sessions are.
     pub role: SessionKind,
-    /// What it does to a branch, with the role [`SessionKind::Git`], or tries, with [`SessionKind::Check`].
+    /// Its branch operation, with the role [`SessionKind::Git`], or its gate, with [`SessionKind::Check`].
     pub operation: Option<GitOperation>,
 }
 
@@ -53,10 +53,10 @@ impl NewTask {
     }
 }
 
-/// Rows of one insert; keeps statements and their memory bounded.
+/// Rows per insert; bounds statements and their memory.
 const INSERT_ROWS: usize = 5_000;
 
-/// Inserts tasks and their edges (task, blocker), which nobody works on yet.
+/// Inserts tasks and their edges (task, blocker) that nobody works on yet.
 pub async fn insert(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -66,8 +66,8 @@ pub async fn insert(
     insert_begun(conn, feature, tasks, edges, None).await.map(drop)
 }
 
-/// The same for a feature that begins with this run: what waits for nothing enters the queue. Returns the pools that got work, one entry
-/// a task.
+/// The same for a feature that starts with this run: tasks without blockers enter the queue. Returns the
+/// pools with new work, one entry per task.
 pub async fn insert_begun(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -1,4 +1,4 @@
-//! A task by itself: its row while a step holds it, and single facts of it.
+//! A single task: its row while a step holds it, and single facts.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// The state of a task that is to be worked on and that nobody works on: what it waits for may be open again since it was
-    /// begun.
+    /// The state of a task that is to be worked on and has no dispatch: its blockers may have reopened since
+    /// its start.
     pub fn waiting(&self) -> TaskState {
         if self.open_blockers > 0 {
             TaskState::Blocked
@@ -96,7 +96,7 @@ pub async fn lock(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Tas
         .collect())
 }
 
-/// Writes what steps change on locked tasks. Parents, counters of blockers and children stay as they are.
+/// Writes changes of locked tasks, without parents and counters of blockers and children.
 pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> {
     if tasks.is_empty() {
         return Ok(());
@@ -142,7 +142,7 @@ pub async fn save(conn: &mut PgConnection, tasks: &[&Task]) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Says on screens why a task failed or needs a person.
+/// Sets the reason why a task failed or needs a person.
 pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set reason = $2 where task_id = $1 and reason is distinct from $2",
@@ -154,7 +154,7 @@ pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>
     Ok(())
 }
 
-/// A task that another one's change moved: what it was.
+/// A task that another one's change moved, with its earlier state.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct Moved {
@@ -163,8 +163,8 @@ pub struct Moved {
     pub was: TaskState,
 }
 
-/// Sets the model that an agent asked for its task's next attempt, or for what the task frees once it is done (SPEC 4.1,
-/// `next-model`); `None` when the attempt that had it is over.
+/// Sets the model that an agent asked for, for its task's next attempt or, once it is done, for the tasks
+/// that it frees (SPEC 4.1, `next-model`). `None` when the attempt with that model is over.
 pub async fn hint_model(conn: &mut PgConnection, task: TaskId, model: Option<&str>) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set hinted_model = $2 where task_id = $1",
@@ -176,7 +176,7 @@ pub async fn hint_model(conn: &mut PgConnection, task: TaskId, model: Option<&st
     Ok(())
 }
 
-/// Hands the models that agents asked for on to the tasks that these ones freed.
+/// Passes the models that agents asked for on to the tasks that these ones freed.
 pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with hinted as materialized (
@@ -199,14 +199,14 @@ pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Res
     Ok(())
 }
 
-/// The pool that a task asks for.
+/// The pool of a task.
 pub async fn pool_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<String> {
     sqlx::query_scalar!("select pool from task_texts where task_id = $1", task.0)
         .fetch_one(conn)
         .await
 }
 
-/// Keys of a feature's tasks that begin with this one.
+/// Keys of a feature's tasks with this prefix.
 pub async fn keys_beginning(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -233,7 +233,7 @@ pub async fn feature_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<O
     Ok(id.map(FeatureId))
 }
 
-/// Notes what was done to a task, by whom and why.
+/// Logs an action on a task, with its actor and reason.
 pub async fn log(
     conn: &mut PgConnection,
     task: TaskId,

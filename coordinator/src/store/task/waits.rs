@@ -1,5 +1,5 @@
-//! What waits for what, through blockers and parents together (SPEC 2.5). The step from one moment to the next is the database's
-//! function `awaited`.
+//! The wait-for relation, through blockers and parents together (SPEC 2.5). The database's function `awaited`
+//! makes a single step.
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -13,7 +13,8 @@ pub struct Moment {
     pub is_end: bool,
 }
 
-/// Whether the end of one of `blockers` waits for one of `moments`, directly or not: then that can't wait for them.
+/// Whether the end of one of `blockers` waits for one of `moments`, directly or not; then an edge would close
+/// a cycle.
 pub async fn any_waits_for(
     conn: &mut PgConnection,
     blockers: &[Uuid],
@@ -36,7 +37,7 @@ pub async fn any_waits_for(
     .await
 }
 
-/// What each of these moments waits for directly: (who waits, for what).
+/// The direct wait-for edges of these moments: (waiting, awaited).
 pub async fn awaited(conn: &mut PgConnection, moments: &[Moment]) -> sqlx::Result<Vec<(Moment, Moment)>> {
     let rows = sqlx::query!(
         r#"select w.id as "from!", w.is_end as "from_end!", n.id as "to!", n.is_end as "to_end!"

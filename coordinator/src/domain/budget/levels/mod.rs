@@ -1,4 +1,5 @@
-//! Limits at each level beside the run. A session begins with the least that any of them leaves, and what it may use is taken from all.
+//! Limits at each level beside the run. A session starts with the least that any of them leaves, and its
+//! share is taken from all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,23 +13,23 @@ use super::limit::{raised_cost, raised_tokens};
 use crate::domain::budget::{Pot, Purse};
 use crate::domain::run::microusd;
 
-/// Parts of a limit in hundredths that people are told of, once each.
+/// Parts of a limit, in hundredths, that people are told of, once each.
 pub const TOLD_AT: [i32; 4] = [50, 80, 95, 100];
 
 const HELD_BY: &str = "the limit of ";
 const USED_UP: &str = " is used up: ";
 
-/// What holds, as [`Levels::holds`] told it, in few words, and the command that gives as much once more.
+/// A limit that holds, from [`Levels::holds`], in few words, and the command that allows as much again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// As in `day 50.00 USD of 50.00`.
+    /// Such as `day 50.00 USD of 50.00`.
     pub words: String,
     /// The command.
     pub raises: String,
 }
 
 impl Hold {
-    /// Reads it; `None` where it was told by another release.
+    /// Parses it; `None` for the text of another release.
     pub fn read(reason: &str) -> Option<Self> {
         let (of, rest) = reason.strip_prefix(HELD_BY)?.split_once(USED_UP)?;
         let of = of.strip_prefix("the ").unwrap_or(of);
@@ -39,7 +40,7 @@ impl Hold {
             "USD" => raised_cost(used.parse().ok()?, max.parse().ok()?),
             _ => raised_tokens(used.parse().ok()?, max.parse().ok()?),
         };
-        // Which feature or task it is, people see beside it.
+        // People see the feature or task beside it.
         let level = of
             .split(' ')
             .next()
@@ -87,7 +88,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Those that can be set apart from a run.
+    /// The levels beside the run's.
     pub const ALL: [Self; 6] = [
         Self::Session,
         Self::Task,
@@ -115,7 +116,7 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 
-    /// Whether one of its kind can have a limit of its own.
+    /// Whether a single thing of this level can have a limit of its own.
     pub const fn is_named(self) -> bool {
         matches!(self, Self::Task | Self::Feature | Self::Account)
     }
@@ -163,7 +164,7 @@ pub struct Used {
     pub in_flight_usd: f64,
     /// By live sessions so far.
     pub in_flight_tokens: i64,
-    /// What live sessions used or may use, whichever is more.
+    /// Usage or share of live sessions, whichever is more.
     pub held_usd: f64,
     /// The same.
     pub held_tokens: i64,
@@ -190,17 +191,17 @@ pub struct SessionScope<'a> {
     pub account: Option<&'a str>,
 }
 
-/// One limit by what it is of: the level and an account's name or an id, empty where there is one alone.
+/// The key of a limit: the level and an account's name or an id; empty where there is only one.
 pub type Key = (Level, String);
 
-/// All limits, and what was used of them.
+/// All limits, and their usage.
 #[derive(Debug, Clone, Default)]
 pub struct Levels {
-    /// Of the configuration: no other of its level is greater.
+    /// Configured bounds of the limits of a level.
     pub ceilings: BTreeMap<Level, Limit>,
-    /// As they were set; with an empty name, for all of the level that have none of their own.
+    /// Limits that people set; an empty name stands for all of the level without their own.
     pub set: BTreeMap<Key, Limit>,
-    /// What was used of those that there are.
+    /// Usage under existing limits.
     pub used: HashMap<Key, Used>,
 }
 
@@ -210,7 +211,7 @@ impl Levels {
         self.ceilings.values().all(Limit::is_none) && self.set.values().all(Limit::is_none)
     }
 
-    /// Whether anything of this level is limited.
+    /// Whether this level has any limit.
     pub fn limits(&self, level: Level) -> bool {
         let set = self.set.iter().filter(|((of, _), _)| *of == level);
         let ceiling = self.ceilings.get(&level).into_iter();
@@ -226,7 +227,7 @@ impl Levels {
         set.least(self.ceilings.get(&level).copied().unwrap_or_default())
     }
 
-    /// What is left of a level for sessions.
+    /// The rest of a level for sessions.
     pub fn purse(&self, level: Level, name: &str) -> Purse {
         let limit = self.limit(level, name);
         let used = self
@@ -246,8 +247,8 @@ impl Levels {
         }
     }
 
-    /// What is left of a run, or of what leaves less of all that its sessions share with others of the feature, the day and the
-    /// installation.
+    /// The rest of a run, or the smaller one of what its sessions share with others of the feature, the day
+    /// and the installation.
     #[must_use]
     pub fn least_of_feature(&self, run: Purse, feature: FeatureId) -> Purse {
         let levels = [
@@ -270,7 +271,8 @@ impl Levels {
         }
     }
 
-    /// What is left of what no other session shares: of its own limit, of which it may use `share` already, and of its task's.
+    /// The rest that no other session shares: of its own limit, of which it has `share` already, and of its
+    /// task's.
     #[must_use]
     pub fn own(&self, place: &SessionScope<'_>, share: Share) -> Purse {
         let mut session = self.purse(Level::Session, "");
@@ -278,7 +280,7 @@ impl Levels {
         session.least(self.purse(Level::Task, &place.task.0.to_string()))
     }
 
-    /// The same once a session there was given this.
+    /// Subtracts a share from all levels.
     pub fn give(&mut self, share: Share, place: &SessionScope<'_>) {
         let account = place.account.map(|account| (Level::Account, account.to_owned()));
         let keys = [
@@ -299,7 +301,7 @@ impl Levels {
         }
     }
 
-    /// Accounts of which nothing is left for a session.
+    /// Accounts without a rest for a session.
     pub fn empty_accounts(&self) -> impl Iterator<Item = &String> {
         let accounts = self.used.keys().filter(|(level, _)| *level == Level::Account);
         accounts
@@ -307,8 +309,8 @@ impl Levels {
             .map(|(_, name)| name)
     }
 
-    /// Limits of which less is unused than a session begins with, with why, in words that say what to do. What live sessions may use
-    /// yet holds nobody for long, and is left out.
+    /// Limits whose unused rest is below a first share, with a reason and a remedy. Omits limits that only
+    /// live shares exhaust, since those hold nobody for long.
     pub fn holds(&self) -> Vec<(Key, String)> {
         let mut holds: Vec<_> = self
             .used
@@ -356,7 +358,7 @@ impl Levels {
         ))
     }
 
-    /// Limits that are passed by what was really used: what runs under them is ended.
+    /// Limits that real usage exceeds: their sessions end.
     pub fn passed(&self) -> Vec<Key> {
         let passed = self.used.iter().filter(|((level, name), used)| {
             let limit = self.limit(*level, name);
@@ -370,7 +372,7 @@ impl Levels {
         passed.map(|(key, _)| key.clone()).collect()
     }
 
-    /// What people are to be told: the limit, its unit, how much it is, and the greatest part of [`TOLD_AT`] that is reached.
+    /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`TOLD_AT`].
     pub fn told(&self) -> Vec<Notice> {
         let mut told = Vec::new();
         for (key, used) in &self.used {

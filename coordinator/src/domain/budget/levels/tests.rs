@@ -1,4 +1,4 @@
-//! What is left at each level, and what people are told.
+//! Rests at each level, and notices for people.
 
 use super::*;
 

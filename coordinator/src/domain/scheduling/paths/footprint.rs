@@ -1,11 +1,10 @@
-//! What a task is known to change.
+//! Known paths of a task.
 
 use std::collections::BTreeSet;
 
 use super::pattern::Pattern;
 
-/// Declared paths and files that earlier attempts changed. Of a task that has neither nothing is assumed: it overlaps with
-/// nothing.
+/// Declared paths, and files that earlier attempts changed. A task without either overlaps with nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
     declared: Vec<Pattern>,
@@ -13,7 +12,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// From stored texts; a declared one that can't be read names nothing.
+    /// From stored texts; an unreadable declared path names nothing.
     pub fn new(declared: &[String], changed: impl IntoIterator<Item = String>) -> Self {
         Self {
             declared: declared

@@ -3,8 +3,8 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `pattern` | a declared path, and whether two of them can name the same file |
-//! | `footprint` | what a task is known to change: declared, and learned from its attempts |
-//! | `turns` | which of the ready tasks may begin beside those under way |
+//! | `footprint` | known paths of a task: declared, and learned from its attempts |
+//! | `turns` | which ready tasks may start beside running ones |
 
 mod footprint;
 mod pattern;

@@ -23,7 +23,7 @@ enum Name {
     Wild(Vec<char>),
 }
 
-/// Why a text is no path that a task could declare.
+/// Why a text is no path for a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
     /// Nothing is left of it.
@@ -98,7 +98,7 @@ impl Pattern {
         meet(&self.names, &file)
     }
 
-    /// Whether some path is one of both.
+    /// Whether the two have a common path.
     pub fn overlaps(&self, other: &Self) -> bool {
         meet(&self.names, &other.names)
     }
@@ -115,7 +115,7 @@ impl Name {
         }
     }
 
-    /// Whether some name is one of both.
+    /// Whether the two have a common name.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Many, _) | (_, Self::Many) => true,

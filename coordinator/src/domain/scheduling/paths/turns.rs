@@ -1,7 +1,8 @@
-//! Which of the ready tasks may begin beside those under way.
+//! Chooses ready tasks that may start beside running ones.
 //!
-//! What waits longest keeps its paths free: a task that is as urgent or less and came later doesn't begin on them, so those
-//! under way come to an end there, and its turn comes. Only earlier ones hold later ones, so nothing waits in a circle.
+//! The tasks that wait longest keep their paths free: a later task of the same or less urgency does not start
+//! on them. So running tasks there come to an end, and the waiting task gets its turn. Only earlier tasks
+//! hold later ones, so there is no cycle of waiting tasks.
 
 use std::collections::HashSet;
 
@@ -9,10 +10,10 @@ use ralph_shared::ids::TaskId;
 
 use super::footprint::Footprint;
 
-/// So many of the tasks that wait longest keep their paths free.
+/// Most waiting tasks that keep their paths free.
 pub const MAX_WAITING: usize = 16;
 
-/// A task under way: its session runs, or its result is verified or waits to land.
+/// A task under way: in its session, in verification, or before its landing.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Busy {
@@ -20,7 +21,7 @@ pub struct Busy {
     pub footprint: Footprint,
 }
 
-/// A task that was held before, and may be held still.
+/// A task that was held before, and may still be held.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct Waiting {
@@ -38,7 +39,7 @@ pub struct Candidate {
     /// Lower is more urgent.
     pub priority: i32,
     pub footprint: Footprint,
-    /// It may always begin: it is no task's work, or the rule for tasks that conflicted twice holds for it.
+    /// Whether it may always start: it is no work, or the rule for tasks that conflicted twice applies.
     pub exempt: bool,
 }
 
@@ -56,8 +57,8 @@ pub enum Admission {
     },
 }
 
-/// Admits up to `room` of the candidates, best first, and says of those passed over why. `busy` and `waiting` (longest
-/// first) are kept up to date for further candidates of the same claim.
+/// Admits up to `room` of the candidates, best first, and says why others are passed over. Updates `busy` and
+/// `waiting` (longest first) for further candidates of the same claim.
 pub fn admit(
     room: usize,
     busy: &mut Vec<Busy>,
@@ -183,7 +184,7 @@ mod tests {
             (id(4), Admission::Admitted),
         ];
         assert_eq!(decided, expected);
-        // When both are over it is its turn, before the one that came later.
+        // When both are over it gets its turn, before the later one.
         let mut busy = Vec::new();
         let again = vec![candidate(2, 0, &["b.rs"]), candidate(1, 0, &["a.rs", "b.rs"])];
         let decided = admit(8, &mut busy, &mut waiting, again);
