@@ -2,9 +2,10 @@
 //!
 //! `.ralph.toml` names programs to run, what confines them and where data goes. In a repository an agent may have written it,
 //! since its work lands there. History doesn't tell: squash merges, renames, links and folders without git hide who wrote a
-//! file. So consent is kept by content, outside of every repository: one empty file for each path and content.
+//! file. So consent is kept by content, outside of every repository: one file for each path and content, which holds the path.
 //! A file that the user names (`--config`, `RALPH_CONFIG`) needs no further consent.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -69,7 +70,28 @@ impl Consents {
         if let Some(folder) = consent.parent() {
             fs::create_dir_all(folder)?;
         }
-        fs::write(consent, "")
+        fs::write(consent, std::path::absolute(file)?.as_os_str().as_encoded_bytes())
+    }
+
+    /// The files that a person trusted, by path, and whether each still has that content.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn list(&self) -> io::Result<Vec<(PathBuf, bool)>> {
+        let entries = match self.folder.as_ref().map(fs::read_dir) {
+            None => return Ok(Vec::new()),
+            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Some(entries) => entries?,
+        };
+        let mut files = BTreeMap::new();
+        for entry in entries {
+            let consent = entry?.path();
+            let file = PathBuf::from(fs::read_to_string(&consent)?);
+            let text = read(&file).ok();
+            let holds = text.is_some_and(|text| self.consent(&file, &text).is_some_and(|now| now == consent));
+            *files.entry(file).or_default() |= holds;
+        }
+        Ok(files.into_iter().collect())
     }
 
     /// Takes the consent back. Whether there was one.

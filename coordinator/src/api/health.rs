@@ -13,10 +13,10 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::http::accept::answer;
 use crate::api::http::app::App;
 use crate::api::http::connections::ConnectionLimits;
 use crate::api::http::problem::Problem;
-use crate::api::http::server::answer;
 use crate::services::Deps;
 use crate::store;
 

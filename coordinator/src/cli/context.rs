@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::args::Globals;
 use super::client::{Client, escape};
 use crate::api::body::{PromptNext, PromptSent};
+use crate::cli::globals::Globals;
 use crate::cli::terminal::color::tame;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;

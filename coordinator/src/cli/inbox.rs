@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::args::Globals;
 use super::client::Client;
+use crate::cli::globals::Globals;
 use crate::cli::task::page::indented;
 use crate::cli::terminal::color::{Paint, Tone, tame};
 use crate::cli::terminal::local_time::when;

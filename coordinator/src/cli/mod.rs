@@ -9,6 +9,7 @@ mod context;
 pub mod cost;
 mod feature;
 mod git;
+mod globals;
 mod hook;
 mod inbox;
 mod logs;
@@ -24,6 +25,7 @@ mod submit;
 mod task;
 pub mod terminal;
 mod token;
+mod usage;
 mod wait;
 mod worker;
 

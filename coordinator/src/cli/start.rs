@@ -11,6 +11,8 @@ use super::wait::Quit;
 use super::{
     context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
 };
+use crate::cli::globals::MATCHES;
+use crate::cli::usage::Usage;
 use crate::cli::{
     cost::commands,
     logs::activity,
@@ -19,18 +21,13 @@ use crate::cli::{
 };
 use crate::domain::states::RunOutcome;
 
-/// A mistake in how a command was called: exit code 2 (SPEC 3.5).
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
 /// Exit code of a command that was called wrongly.
 const USAGE: u8 = 2;
 
 /// Parses the arguments, does the command, prints what went wrong.
 pub async fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let mut cli = match Cli::from_arg_matches(&matches) {
+    let matches = MATCHES.get_or_init(|| command().get_matches());
+    let mut cli = match Cli::from_arg_matches(matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
 
-use super::args::Globals;
 use super::client::{Client, escape};
 use crate::api::body::{CreateToken, CreatedToken, Done};
+use crate::cli::globals::Globals;
 use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::local_time::ago;
 use crate::cli::terminal::output::{self, Format};

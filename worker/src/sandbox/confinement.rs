@@ -20,6 +20,7 @@ use super::root::{self, Kind, Root};
 use super::start::{Beginning, Inside};
 use super::terminals::{self, TERMINALS};
 use super::{Sandbox, SandboxMode};
+use crate::sandbox::effective::Effective;
 use crate::sandbox::pre_exec::Restraint;
 use crate::sandbox::process_tag::Brand;
 
@@ -41,17 +42,6 @@ enum Wall {
         restraint: Restraint,
     },
     Bubblewrap(Wrap),
-}
-
-/// What a mode comes to on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effective {
-    /// Nothing confines agents.
-    Open,
-    /// Landlock does.
-    Landlock,
-    /// bubblewrap does.
-    Bubblewrap,
 }
 
 /// Decides what confines agents: with `auto`, a Landlock that keeps signals inside, with a root of the session's own, before

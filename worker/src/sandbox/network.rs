@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use url::{Host, Url};
 
-use super::confinement::Effective;
+use crate::sandbox::effective::Effective;
 
 /// From here on Landlock knows ports of TCP (Linux 6.7).
 pub const NETWORK_ABI: u32 = 4;

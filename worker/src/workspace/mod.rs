@@ -32,14 +32,14 @@ pub(crate) mod settings;
 mod snapshot;
 mod workspaces;
 
-pub use crate::workspace::cache::CacheRule;
 pub use crate::workspace::cache::unused::Forgotten;
 pub use crate::workspace::clone::filters::FilterRule;
-pub use crate::workspace::clone::history::History;
 pub use crate::workspace::clone::pack::Untidy;
 pub use crate::workspace::git::trouble::Trouble;
 pub use crate::workspace::in_place::lock::{DirHolder, free_dir};
 pub use crate::workspace::publish::prune::Pruned;
+pub use crate::workspace::settings::CacheRule;
+pub use crate::workspace::settings::History;
 pub use crate::workspace::settings::{KEEP_FILES_DAYS, Settings};
 pub use crate::workspace::snapshot::bulk::BulkLimits;
 pub use crate::workspace::snapshot::commit::{CommitMessage, is_author};

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::sandbox::Sandbox;
 use crate::session::Redactor;
-use crate::workspace::cache::CacheRule;
 use crate::workspace::clone::filters::FilterRule;
-use crate::workspace::clone::history::History;
 use crate::workspace::snapshot::bulk::BulkLimits;
 
 /// Bounds and environment of what runs for workspaces.
@@ -79,3 +77,25 @@ impl Default for Settings {
 
 /// For how many days what no branch holds is kept where nobody says otherwise.
 pub const KEEP_FILES_DAYS: u32 = 7;
+
+/// A named cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheRule {
+    /// Its name: `a-z`, `0-9`, `-` and `_`.
+    pub name: String,
+    /// The folder in a checkout.
+    pub path: PathBuf,
+    /// The files in a checkout whose contents decide what belongs into it; where one is missing the rule doesn't hold.
+    pub key: Vec<PathBuf>,
+    /// Commands that fill it, run only where it has to be filled.
+    pub setup: Vec<String>,
+}
+
+/// What is fetched of a repository (SPEC 8, `[workspace]`). What is on disk already stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// How many commits of each branch a new mirror begins with; all when `None`.
+    pub depth: Option<u32>,
+    /// Which objects are left at the remote until they are needed, as `git clone --filter` takes it.
+    pub filter: Option<String>,
+}

@@ -1,6 +1,7 @@
 //! What every route shares: authentication, limits, idempotency, problem documents, the server itself.
 
-pub(crate) mod access;
+pub(crate) mod accept;
+pub mod access;
 pub(crate) mod app;
 pub(crate) mod audit;
 pub mod caller;

@@ -13,11 +13,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::OnceCell;
 
-use super::args::Globals;
 use super::submit;
 use crate::api::body::ProblemBody;
 use crate::cli::client::endpoint::Endpoint;
 use crate::cli::client::sse::EventStream;
+use crate::cli::globals::Globals;
 use crate::http;
 use crate::store::view::Page;
 

@@ -15,19 +15,19 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use ralph_shared::wire::MergeHow;
 
-use super::args::Globals;
 use super::client::{ApiError, Client, escape};
 use super::schedule::{self, ScheduleFlags};
-use super::start::Usage;
 use super::submit::RunFlags;
 use super::wait::{self, Interrupts, WaitFlags};
 use super::{submit, task};
 use crate::api::body::{Done, EditFeature, Merging, Operating, PrecedenceWish, Started, Steer};
 use crate::cli::feature::text::TextArgs;
+use crate::cli::globals::Globals;
 use crate::cli::submit::priority::PrecedenceFlags;
 use crate::cli::terminal::confirm::confirm;
 use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::output::{self, Format};
+use crate::cli::usage::Usage;
 use crate::cli::{
     git::{branch, diff},
     submit::agents,

@@ -17,6 +17,7 @@ use utoipa::{PartialSchema as _, ToSchema};
 use crate::api::body;
 use crate::api::costs::{BudgetsView, CostsView};
 use crate::cli::feature::text::TextOfFeature;
+use crate::cli::reference::document::Document;
 use crate::cli::server::doctor::Finding;
 use crate::cli::server::init::SetUp;
 use crate::cli::submit::CheckedGraph;
@@ -26,12 +27,6 @@ use crate::store::access::TokenView;
 use crate::store::feature::hook::HookView;
 use crate::store::feature::schedule::ScheduleView;
 use crate::store::view::{self, Page};
-
-/// Something that a command prints for programs.
-pub trait Document: Serialize + ToSchema {
-    /// What it is, in words that never change.
-    const KIND: &'static str;
-}
 
 /// A kind's own schema, and a way to those that it refers to; of a list, also what it is a list of.
 struct Described {

@@ -13,13 +13,13 @@ use ralph_shared::environment;
 use ralph_shared::trust::Consents;
 
 use super::serve::ServeArgs;
-use crate::cli::args::{Globals, command};
 use crate::cli::client::Client;
 use crate::cli::client::endpoint;
-use crate::cli::start::Usage;
+use crate::cli::globals::{Globals, MATCHES};
 use crate::cli::submit::RunFlags;
 use crate::cli::terminal::output;
 use crate::cli::terminal::table::Table;
+use crate::cli::usage::Usage;
 use crate::config::{Config, Key, Override, Reader, Setting, Source, effective, read_table};
 use crate::store::view::Page;
 
@@ -84,6 +84,7 @@ enum ConfigCommand {
 #[command(after_help = "Examples:
   ralph-coordinator config trust
   ralph-coordinator config trust ~/my-project/.ralph.toml
+  ralph-coordinator config trust --list
   ralph-coordinator config trust --revoke")]
 struct TrustArgs {
     /// The file [default: .ralph.toml here or in a folder above]
@@ -91,9 +92,20 @@ struct TrustArgs {
     /// Take your consent back
     #[arg(long)]
     revoke: bool,
+    /// List the files that you trust
+    #[arg(long, conflicts_with_all = ["file", "revoke"])]
+    list: bool,
 }
 
 fn trust(args: TrustArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        let trusted = Consents::of_user().list().context("failed to read your consents")?;
+        for (path, holds) in trusted {
+            let changed = if holds { "" } else { "  (changed or gone since)" };
+            println!("{}{changed}", path.display());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(path) = args.file.map_or_else(Config::locate, |file| Ok(Some(file)))? else {
         return Err(
             Usage("there is no .ralph.toml here or in a folder above; name the file".to_owned()).into(),
@@ -141,8 +153,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
             );
         }
     }
-    let matches = command().get_matches();
-    let matches = matches.subcommand_matches("config");
+    let matches = MATCHES.get().and_then(|all| all.subcommand_matches("config"));
     let file = path.as_deref().zip(table.as_ref());
     let mut items = effective(file, |key| given(key, matches));
     if !args.local {
@@ -205,8 +216,7 @@ async fn ask(globals: &Globals, items: &mut [Setting]) {
 pub(in crate::cli) fn of_coordinator(subcommand: &str) -> anyhow::Result<Arc<[Setting]>> {
     let path = Config::locate()?;
     let table = path.as_deref().map(read_table).transpose()?;
-    let matches = command().get_matches();
-    let matches = matches.subcommand_matches(subcommand);
+    let matches = MATCHES.get().and_then(|all| all.subcommand_matches(subcommand));
     let all = effective(path.as_deref().zip(table.as_ref()), |key| given(key, matches));
     let reads = |setting: &Setting| setting.read_by == Reader::Coordinator.as_str();
     Ok(all.into_iter().filter(reads).collect())

@@ -23,13 +23,13 @@ pub use limits::{RunFlags, protect};
 pub use repo::{RepoFlags, checked_out, here, identity};
 pub use task::{TaskArgs, submit as task};
 
-use super::args::Globals;
 use super::client::Client;
-use super::start::Usage;
 use super::wait::{self, Interrupts};
 use crate::api::body::Accepted;
+use crate::cli::globals::Globals;
 use crate::cli::terminal::condition;
 use crate::cli::terminal::output::{self, Format};
+use crate::cli::usage::Usage;
 
 /// Submit work
 #[derive(Debug, Subcommand)]

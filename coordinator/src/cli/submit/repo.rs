@@ -12,7 +12,7 @@ use crate::api::body::{DirRef, RepoRef};
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::git::checked_out;
 use crate::cli::git::git;
-use crate::cli::start::Usage;
+use crate::cli::usage::Usage;
 use crate::config::Config;
 use crate::domain::names;
 use crate::domain::names::repository::{is_address, normalised, pick, without_secret};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::git::git;
-use crate::cli::start::Usage;
+use crate::cli::usage::Usage;
 
 /// The folder at the top of the repository that is named, else of the one that we are in; of a bare one its git directory.
 ///

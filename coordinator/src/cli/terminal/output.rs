@@ -6,8 +6,8 @@ use ralph_shared::document;
 use serde::Serialize;
 
 use super::pager;
-use crate::cli::args::Globals;
-use crate::cli::reference::documents::Document;
+use crate::cli::globals::Globals;
+use crate::cli::reference::document::Document;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

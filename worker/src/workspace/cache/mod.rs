@@ -28,25 +28,13 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record;
 use crate::faults;
+use crate::workspace::settings::CacheRule;
 use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::gitlinks::inside;
 use crate::workspace::{git::address, snapshot::modes};
 
 /// Largest file of a key. Bytes.
 const KEY_FILE_BYTES: u64 = 64 << 20;
-
-/// A named cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CacheRule {
-    /// Its name: `a-z`, `0-9`, `-` and `_`.
-    pub name: String,
-    /// The folder in a checkout.
-    pub path: PathBuf,
-    /// The files in a checkout whose contents decide what belongs into it; where one is missing the rule doesn't hold.
-    pub key: Vec<PathBuf>,
-    /// Commands that fill it, run only where it has to be filled.
-    pub setup: Vec<String>,
-}
 
 /// Whose work a checkout holds, as far as it decides what may be kept of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

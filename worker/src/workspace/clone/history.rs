@@ -7,18 +7,10 @@ use super::gitdir::{self, SHALLOW};
 use super::mirror::{FetchRequest, Fetched, Mirror};
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::publish::rebase;
+use crate::workspace::settings::History;
 
 /// How often a history that ends too early is made longer before all of it is fetched.
 const DEEPENINGS: u32 = 3;
-
-/// What is fetched of a repository (SPEC 8, `[workspace]`). What is on disk already stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct History {
-    /// How many commits of each branch a new mirror begins with; all when `None`.
-    pub depth: Option<u32>,
-    /// Which objects are left at the remote until they are needed, as `git clone --filter` takes it.
-    pub filter: Option<String>,
-}
 
 impl History {
     /// What a mirror's configuration says of it.

@@ -13,10 +13,10 @@ use ralph_shared::at_length::at_length;
 use ralph_shared::attempts::REFS;
 
 use super::gitdir::{self, Head, ObjectFormat};
-use super::history::History;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::address;
 use crate::workspace::git::{Git, REMOTE};
+use crate::workspace::settings::History;
 use crate::workspace::snapshot::modes;
 
 /// Longest wait for the mirror while somebody else fetches into it.

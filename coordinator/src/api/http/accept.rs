@@ -1,0 +1,100 @@
+//! Accepts connections and serves them, within their limits.
+
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::http::connections::ConnectionLimits;
+use crate::api::http::slow_requests::Unheard;
+
+/// How long a connection may be silent while others wait for its slot.
+const SILENCE: Duration = Duration::from_millis(500);
+/// Pause after the system refused a connection for lack of a resource.
+const WANT: Duration = Duration::from_secs(1);
+/// Shortest time between two log lines about waiting connections.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// How long running requests may take after a shutdown begins; streams end at once.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Serves `router`, over as many connections as there are slots.
+pub(in crate::api) async fn answer(
+    router: Router,
+    listener: TcpListener,
+    places: &ConnectionLimits,
+    head: Duration,
+    shutdown: CancellationToken,
+) {
+    let service = TowerToHyperService::new(router);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head);
+    let connections = GracefulShutdown::new();
+    let unheard = Unheard::default();
+    let mut said: Option<Instant> = None;
+    loop {
+        if places.are_taken() && said.is_none_or(|at| at.elapsed() > SAY_AGAIN) {
+            tracing::warn!("as many connections as `[api] max_connections` allows; further ones wait");
+            said = Some(Instant::now());
+        }
+        // A connection without a slot stays in the system's queue.
+        let next = async {
+            while tokio::time::timeout(SILENCE, places.free()).await.is_err() {
+                unheard.close_older(SILENCE);
+            }
+            listener.accept().await
+        };
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = next => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let place = places.connection();
+                let silent = unheard.opened(peer.ip());
+                let closed = silent.closed();
+                let service = service.clone();
+                let heard = service_fn(move |request| {
+                    silent.heard();
+                    service.call(request)
+                });
+                let connection = http.serve_connection(TokioIo::new(stream), heard);
+                let connection = connections.watch(connection);
+                tokio::spawn(async move {
+                    tokio::select! {
+                        ended = connection => {
+                            if let Err(error) = ended {
+                                tracing::debug!(%error, "a connection broke off");
+                            }
+                        }
+                        () = closed.cancelled() => {}
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) if is_the_callers(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be taken; trying again");
+                tokio::time::sleep(WANT).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
+        tracing::warn!("requests did not end in time; cut off");
+    }
+}
+
+/// Whether the client ended a connection before it was accepted.
+fn is_the_callers(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+    )
+}

@@ -1,0 +1,12 @@
+//! The confinement that a mode comes to on this machine.
+
+/// What a mode comes to on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effective {
+    /// Nothing confines agents.
+    Open,
+    /// Landlock does.
+    Landlock,
+    /// bubblewrap does.
+    Bubblewrap,
+}
