@@ -108,6 +108,7 @@ pub async fn submit_on(
             verify: false,
             pool: "default".to_owned(),
         },
+        limits: Vec::new(),
         start: Start::Now(RunSettings {
             backoff_ms: 1_000,
             ..RunSettings::default()

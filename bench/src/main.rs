@@ -91,6 +91,8 @@ enum Workload {
     Submit,
     /// Submissions, statuses and watchers over the API
     Front,
+    /// 5,000 half-sent requests, and a database that stands still
+    Flood,
     /// Memory, processor and statements of an idle system
     Idle,
     /// What Ralph adds to a session, beside a bare client
@@ -105,7 +107,7 @@ enum Workload {
     Turns,
 }
 
-const ALL: [Workload; 15] = [
+const ALL: [Workload; 16] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
@@ -115,6 +117,7 @@ const ALL: [Workload; 15] = [
     Workload::Memory,
     Workload::Submit,
     Workload::Front,
+    Workload::Flood,
     Workload::Idle,
     Workload::Session,
     Workload::Stream,
@@ -167,6 +170,7 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
         Workload::Memory => workloads::memory(servers, figures).await,
         Workload::Submit => workloads::submit(servers, 100_000, figures).await,
         Workload::Front => workloads::front(servers, figures).await,
+        Workload::Flood => workloads::flood(servers, figures).await,
         Workload::Idle => workloads::idle(servers, figures).await,
         Workload::Session => workloads::session(servers, 100, figures).await,
         Workload::Stream => workloads::stream(servers, 100_000, figures).await,

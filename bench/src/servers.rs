@@ -10,10 +10,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use ralph_coordinator::embedded::runas::RunAs;
 use ralph_coordinator::embedded::{ChildSpec, Process, SearchPaths, StopStep};
 use tempfile::TempDir;
+
+use crate::process;
 
 /// A server that doesn't answer within this time has failed.
 const START: Duration = Duration::from_secs(60);
@@ -33,6 +36,7 @@ pub struct Addresses {
 pub struct Servers {
     postgres: String,
     nats: String,
+    postgres_pid: Option<u32>,
     /// In the order in which they are dropped: the processes end before their folder goes.
     _processes: Vec<Process>,
     dir: TempDir,
@@ -47,10 +51,12 @@ impl Servers {
         let dir = tempfile::Builder::new().prefix("ralph-bench-").tempdir()?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         let mut processes = Vec::new();
+        let mut postgres_pid = None;
         let postgres = match &addresses.postgres {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => {
                 let (process, url) = start_postgres(dir.path()).await?;
+                postgres_pid = Some(process.pid());
                 processes.push(process);
                 url
             }
@@ -66,6 +72,7 @@ impl Servers {
         Ok(Self {
             postgres,
             nats,
+            postgres_pid,
             _processes: processes,
             dir,
         })
@@ -86,9 +93,38 @@ impl Servers {
         self.dir.path()
     }
 
+    /// Lets the private Postgres stand still until the answer is dropped; `None` when Postgres was given.
+    ///
+    /// # Errors
+    /// When its processes can't be stopped.
+    pub fn stop_postgres(&self) -> anyhow::Result<Option<Still>> {
+        let Some(server) = self.postgres_pid else {
+            return Ok(None);
+        };
+        let mut still = Still(Vec::new());
+        // The server first: it starts no further process then.
+        for pid in std::iter::once(server).chain(process::children(server)?) {
+            let pid = Pid::from_raw(i32::try_from(pid)?);
+            signal::kill(pid, Signal::SIGSTOP)?;
+            still.0.push(pid);
+        }
+        Ok(Some(still))
+    }
+
     /// What the private Postgres has logged, or `None` when Postgres was given.
     pub fn postgres_log(&self) -> Option<String> {
         fs::read_to_string(self.dir.path().join("postgres.log")).ok()
+    }
+}
+
+/// Processes that stand still.
+pub struct Still(Vec<Pid>);
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = signal::kill(*pid, Signal::SIGCONT);
+        }
     }
 }
 

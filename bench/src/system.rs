@@ -32,6 +32,8 @@ pub struct System {
     coordinator: Option<Process>,
     /// Where the coordinator's API listens.
     api: Option<SocketAddr>,
+    /// Where its health is told apart from that.
+    health: Option<SocketAddr>,
     token: String,
 }
 
@@ -68,6 +70,7 @@ impl System {
             dir: servers.dir().to_owned(),
             coordinator: None,
             api: None,
+            health: None,
             token: uuid::Uuid::new_v4().to_string(),
         };
         system.forget_streams().await?;
@@ -84,6 +87,7 @@ impl System {
             dir: dir.to_owned(),
             coordinator: None,
             api: None,
+            health: None,
             token: uuid::Uuid::new_v4().to_string(),
         }
     }
@@ -146,11 +150,13 @@ impl System {
     /// When its program isn't beside this one.
     pub fn start_coordinator(&mut self) -> anyhow::Result<u32> {
         let api = servers::free_address()?;
+        let health = servers::free_address()?;
         let token_file = self.dir.join("token");
         std::fs::write(&token_file, &self.token)?;
         let program = std::env::current_exe()?.with_file_name("ralph-coordinator");
         let spec = ChildSpec::new("coordinator", program, self.dir.join("coordinator.log"))
             .args(["serve", "--listen", &api.to_string()])
+            .args(["--health-listen", &health.to_string()])
             .args(["--subject-prefix", &self.prefix, "--token-file"])
             .args([token_file])
             .folder(&self.dir)
@@ -161,6 +167,7 @@ impl System {
         let pid = process.pid();
         self.coordinator = Some(process);
         self.api = Some(api);
+        self.health = Some(health);
         Ok(pid)
     }
 
@@ -189,6 +196,14 @@ impl System {
             address: self.api.context("no coordinator was started")?,
             token: self.token.clone(),
         })
+    }
+
+    /// Where the coordinator tells its health, apart from its API.
+    ///
+    /// # Errors
+    /// When no coordinator was started.
+    pub fn health(&self) -> anyhow::Result<SocketAddr> {
+        self.health.context("no coordinator was started")
     }
 
     /// Waits until the coordinator's API listens.

@@ -88,6 +88,16 @@ impl Home {
         self.dir.join("transcripts")
     }
 
+    /// Where the protocol's lines of a session are kept, where they are asked for.
+    pub fn protocol_log(&self, dispatch: DispatchId) -> PathBuf {
+        self.protocol_logs().join(format!("{}.log", dispatch.0))
+    }
+
+    /// Where those of all sessions are.
+    pub fn protocol_logs(&self) -> PathBuf {
+        self.dir.join("protocol")
+    }
+
     /// Where workspaces lie.
     pub fn workspaces(&self) -> PathBuf {
         self.dir.join("git")

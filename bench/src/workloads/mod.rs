@@ -3,6 +3,7 @@
 mod crash;
 mod dag;
 mod drain;
+mod flood;
 mod front;
 mod idle;
 mod latency;
@@ -21,6 +22,7 @@ mod workspace;
 pub use crash::{restarted, vanished};
 pub use dag::dag;
 pub use drain::drain;
+pub use flood::flood;
 pub use front::front;
 pub use idle::idle;
 pub use latency::latency;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::ids::FeatureId;
+use ralph_shared::ids::{FeatureId, TaskId};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -83,7 +83,8 @@ pub struct BudgetsView {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetBudget {
-    /// The feature, task or account that it is of alone; all of the level when it isn't given.
+    /// The feature, task or account that it is of alone, or the feature whose sessions or tasks it is of each; all of the level when it
+    /// isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// US dollars.
@@ -166,8 +167,12 @@ async fn key(app: &App, level: Level, name: Option<&str>) -> Result<Key, Problem
     }
     let mut conn = app.db().await?;
     Ok(match level {
-        Level::Feature => (level, locate::feature(&mut conn, name).await?.0.to_string()),
-        Level::Task => (level, locate::task(&mut conn, name).await?.0.to_string()),
+        Level::Task if name.contains('/') || TaskId::parse_prefix(name).is_ok() => {
+            (level, locate::task(&mut conn, name).await?.0.to_string())
+        }
+        Level::Session | Level::Task | Level::Feature => {
+            (level, locate::feature(&mut conn, name).await?.0.to_string())
+        }
         _ => (level, name.to_owned()),
     })
 }

@@ -23,6 +23,7 @@ mod routes;
 mod schedules;
 mod submit;
 mod system;
+mod task_run;
 mod tasks;
 mod tokens;
 mod transcript;

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use super::openapi::SECURITY;
 use super::{
     changes, costs, features, follow, health, hooks, inbox, memory, metrics, operations, schedules, submit,
-    system, tasks, tokens, transcript,
+    system, task_run, tasks, tokens, transcript,
 };
 use crate::api::http::app::App;
 use crate::api::{
@@ -122,6 +122,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(operations::revert))
         .routes(routes!(dependencies::add))
         .routes(routes!(dependencies::remove))
+        .routes(routes!(task_run::run))
         .routes(routes!(tasks::command))
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))

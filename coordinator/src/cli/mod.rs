@@ -23,6 +23,7 @@ mod start;
 mod status;
 mod submit;
 mod task;
+mod task_run;
 pub mod terminal;
 mod token;
 mod usage;

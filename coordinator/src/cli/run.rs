@@ -70,7 +70,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
         "STARTED",
     ];
     if wide {
-        heads.extend(["STRATEGY", "MODEL", "TOKENS"]);
+        heads.extend(["STRATEGY", "MODEL", "TOKENS", "ONLY"]);
     }
     heads.push("REASON");
     let of =
@@ -103,6 +103,7 @@ fn table(runs: &[RunView], wide: bool) -> Table {
                     (run.input_tokens + run.output_tokens + run.in_flight.tokens).to_string(),
                     limits.tokens.map(|n| n.to_string()),
                 ),
+                run.only_task.clone().unwrap_or_default(),
             ]);
         }
         row.push(run.reason.clone().unwrap_or_default());

@@ -17,6 +17,8 @@ use crate::prompt::Templates;
 
 /// With less of a text, a prompt doesn't say what it is about.
 const LEAST_REFERENCE_CHARS: usize = 1_000;
+/// Notes of a feature that a claim reads, at most.
+const MOST_ENTRIES: usize = 1_000;
 /// A hundred years.
 const MOST_DAYS: f64 = 36_500.0;
 /// Numbers that a vector may have.
@@ -40,6 +42,9 @@ pub struct Memory {
     /// Characters of a specification, a plan or a feature's description that a prompt shows; the rest stands in a file that it
     /// names. 30000 when it isn't given (SPEC 6.1).
     pub reference_chars: Option<usize>,
+    /// Decisions and unresolved errors of a feature that its sessions are told of, together, the newest; 50 when it isn't given (SPEC
+    /// 6.4).
+    pub max_entries: Option<usize>,
     /// The share of first attempts that get no memory of other tasks, so that its worth can be measured; 0.05 when it
     /// isn't given.
     pub hold_out: Option<f64>,
@@ -68,6 +73,7 @@ impl Default for Memory {
             budget: None,
             sections: SectionsTable::default(),
             reference_chars: None,
+            max_entries: None,
             hold_out: None,
             max_learnings: None,
             max_knowledge: None,
@@ -162,6 +168,13 @@ impl Memory {
             );
             settings.budgets.reference = chars;
         }
+        if let Some(entries) = self.max_entries {
+            anyhow::ensure!(
+                (1..=MOST_ENTRIES).contains(&entries),
+                "memory.max_entries is a number of decisions and errors, 1 to {MOST_ENTRIES}, not {entries}"
+            );
+            settings.max_entries = entries;
+        }
         if let Some(share) = self.hold_out {
             anyhow::ensure!(
                 (0.0..=1.0).contains(&share),
@@ -250,6 +263,8 @@ mod tests {
             ),
             ("max_learnings = 0", "memory.max_learnings"),
             ("reference_chars = 999", "memory.reference_chars"),
+            ("max_entries = 0", "memory.max_entries"),
+            ("max_entries = 1001", "memory.max_entries"),
             ("unused_days = -1.0", "memory.unused_days"),
             ("distill = true\ndistill_above = 1", "memory.distill_above"),
             (

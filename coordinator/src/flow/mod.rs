@@ -32,6 +32,7 @@ pub mod memory;
 pub mod submit;
 pub mod workers;
 
+mod alone;
 mod guard;
 mod settings;
 

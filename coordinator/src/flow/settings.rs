@@ -67,6 +67,8 @@ pub struct Settings {
     pub levels: BTreeMap<Level, Limit>,
     /// Prices that override the built-in ones.
     pub prices: Prices,
+    /// Decisions and unresolved errors of a feature that a prompt may tell of, the newest (SPEC 6.4).
+    pub max_entries: usize,
     /// Failures in a row that make a task stuck (SPEC 6.7).
     pub stuck_threshold: i16,
     /// Retention of attempt refs after the end of their feature; `None` is for ever (DESIGN 6).
@@ -138,6 +140,7 @@ impl Default for Settings {
             first_share: FirstShare::default(),
             levels: BTreeMap::new(),
             prices: Prices::default(),
+            max_entries: 50,
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             repositories: Repositories::default(),

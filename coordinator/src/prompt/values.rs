@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use ralph_shared::wire::Change;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// The assigned task and its context (SPEC 6.1).
@@ -130,6 +131,7 @@ pub struct Attempt {
     pub model: Option<String>,
     pub outcome: String,
     pub duration_ms: Option<i64>,
+    pub ended_at: Option<OffsetDateTime>,
     pub report: Option<Report>,
     /// The reason of the outcome, unless it is the agent's word.
     pub reason: Option<String>,
@@ -171,6 +173,8 @@ pub struct SiblingFailure {
     pub attempted: String,
     pub files: Option<String>,
     pub context: Option<String>,
+    pub ended_at: Option<OffsetDateTime>,
+    pub duration_ms: Option<i64>,
 }
 
 /// Notes of a feature's sessions (SPEC 6.4). Lists are oldest first.

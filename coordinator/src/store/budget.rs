@@ -38,7 +38,7 @@ pub async fn read(
     let mut levels = Levels {
         ceilings: ceilings.clone(),
         set: set.collect(),
-        used: HashMap::new(),
+        ..Levels::default()
     };
     let ever = all || levels.limits(Level::Account) || levels.limits(Level::Installation);
     if ever || levels.limits(Level::Day) {
@@ -158,7 +158,7 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
         Tasks::Begun => None,
     };
     let rows = sqlx::query!(
-        r#"select task_id, coalesce(sum(cost_usd) filter (where state <> 'live'), 0) as "usd!",
+        r#"select task_id, feature_id, coalesce(sum(cost_usd) filter (where state <> 'live'), 0) as "usd!",
                   coalesce(sum(used.tokens) filter (where state <> 'live'), 0)::bigint as "tokens!",
                   coalesce(sum(cost_usd) filter (where state = 'live'), 0) as "live_usd!",
                   coalesce(sum(used.tokens) filter (where state = 'live'), 0)::bigint as "live_tokens!",
@@ -181,7 +181,7 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
              cross join lateral (select id, state from tasks where id = d.task_id limit 1) t
              where t.state = 'pending'
            )))
-           group by task_id"#,
+           group by task_id, feature_id"#,
         ids,
     )
     .fetch_all(conn)
@@ -195,7 +195,9 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
             held_usd: row.held_usd,
             held_tokens: row.held_tokens,
         };
-        levels.used.insert((Level::Task, row.task_id.to_string()), used);
+        let task = row.task_id.to_string();
+        levels.features.insert(task.clone(), row.feature_id.to_string());
+        levels.used.insert((Level::Task, task), used);
     }
     Ok(())
 }
@@ -225,6 +227,51 @@ pub async fn set(
     sqlx::query!("delete from budgets where max_cost_usd is null and max_tokens is null")
         .execute(conn)
         .await?;
+    Ok(())
+}
+
+/// Limits that a feature was given for itself, for each of its tasks and for each of its sessions.
+pub async fn of_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<(Level, Limit)>> {
+    let rows = sqlx::query!(
+        r#"select level as "level: Level", max_cost_usd, max_tokens
+           from budgets
+           where level in ('session', 'task', 'feature') and key = $1"#,
+        feature.0.to_string(),
+    )
+    .fetch_all(conn)
+    .await?;
+    let limits = rows.into_iter().map(|row| {
+        let limit = Limit {
+            cost_usd: row.max_cost_usd,
+            tokens: row.max_tokens,
+        };
+        (row.level, limit)
+    });
+    Ok(limits.collect())
+}
+
+/// Gives a feature such limits.
+pub async fn give(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    limits: &[(Level, Limit)],
+) -> sqlx::Result<()> {
+    for (level, limit) in limits {
+        let key = (*level, feature.0.to_string());
+        set(conn, &key, Some(limit.cost_usd), Some(limit.tokens)).await?;
+    }
+    Ok(())
+}
+
+/// Forgets the limits of features and tasks that are deleted.
+pub async fn forget(conn: &mut PgConnection, gone: &[Uuid]) -> sqlx::Result<()> {
+    let keys: Vec<String> = gone.iter().map(Uuid::to_string).collect();
+    sqlx::query!(
+        "delete from budgets where level in ('session', 'task', 'feature') and key = any($1)",
+        &keys,
+    )
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

@@ -172,6 +172,7 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
         .fetch_all(&mut *conn)
         .await?;
     let dispatches = forget(conn, &tasks).await?;
+    super::budget::forget(conn, &[id.0]).await?;
     sqlx::query!("delete from features where id = $1", id.0)
         .execute(conn)
         .await?;
@@ -181,6 +182,7 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
 /// Deletes rows without a foreign key to these tasks: checking it with each submission, claim and report
 /// would cost too much. Returns the dispatches.
 async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
+    super::budget::forget(conn, tasks).await?;
     sqlx::query!(
         "with queued as (
            delete from ready_tasks where task_id = any($1)

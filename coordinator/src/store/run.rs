@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -10,18 +10,19 @@ use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{InFlight, Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
 
-/// Opens a run of an existing feature. [`super::feature::insert`] writes a run that starts with its feature.
+/// Opens a run of a feature that stands, or of one task of it. One that begins with its feature is written with it, see [`super::feature::insert`].
 pub async fn insert(
     conn: &mut PgConnection,
     id: RunId,
     feature: FeatureId,
     settings: &RunSettings,
+    only: Option<TaskId>,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into runs
            (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-            backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+            backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect, only_task)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
         id.0,
         feature.0,
         settings.max_iterations,
@@ -40,6 +41,7 @@ pub async fn insert(
         settings.review,
         settings.gate_may_fail,
         &settings.protect,
+        only.map(|task| task.0),
     )
     .execute(conn)
     .await?;
@@ -49,7 +51,7 @@ pub async fn insert(
 /// Reads runs by id.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run>> {
     let rows = sqlx::query!(
-        r#"select id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
+        r#"select id, feature_id, only_task, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
                   output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
                   review, gate_may_fail, protect, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
                   live.cost_usd as "live_usd!", live.tokens as "live_tokens!",
@@ -80,6 +82,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
         .map(|row| Run {
             id: RunId(row.id),
             feature: FeatureId(row.feature_id),
+            only_task: row.only_task.map(TaskId),
             settings: RunSettings {
                 max_iterations: row.max_iterations,
                 max_time_ms: row.max_time_ms,

@@ -304,6 +304,7 @@ impl World {
             feature,
             graph,
             defaults,
+            limits: Vec::new(),
             start: Start::Now(options.run.clone()),
         };
         let (submitted, signals) = submit::submit(&self.db, &submission).await?;

@@ -16,6 +16,8 @@ async fn offered(url: &str, words: &[&str]) -> Vec<String> {
         .output()
         .await
         .unwrap();
+    // It would stand in the middle of what is typed.
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let text = String::from_utf8(output.stdout).unwrap();
     let names = text
         .lines()
@@ -46,6 +48,12 @@ async fn names_of_features_and_tasks_are_offered() {
     // Nobody answers there; what is typed is completed all the same.
     assert!(
         offered("http://127.0.0.1:9", &["feature", "show", "gre"])
+            .await
+            .is_empty()
+    );
+    // Nor is it warned of an address to which a token goes readably.
+    assert!(
+        offered("http://192.0.2.1:9", &["feature", "show", "gre"])
             .await
             .is_empty()
     );

@@ -80,6 +80,76 @@ async fn what_was_spent_and_what_limits_it_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn limits_that_a_submission_brings_hold_and_show_and_can_be_set_anew() {
+    let stage = Stage::set().await;
+    let tasks = "- {key: a, title: A, description: \"@usage 10 2 0.5\\n@done\"}\n\
+                 - {key: b, title: B, after: [a], description: \"@done\"}\n";
+    std::fs::write(stage.world.dir().join("tasks.yaml"), tasks).unwrap();
+    let submit = "submit feature g --tasks tasks.yaml --no-repo --no-verify";
+    let refused = |line: String, words: &'static str| {
+        let stage = &stage;
+        async move {
+            let refused = output(stage, &line).await;
+            let told = String::from_utf8_lossy(&refused.stderr);
+            assert!(
+                !refused.status.success() && told.contains(words),
+                "`{line}`: {told}"
+            );
+        }
+    };
+    said(&stage, "budget set session --max-cost 2").await;
+    refused(
+        format!("{submit} --session-max-cost 3"),
+        "`budgets.session.cost_usd` is at most 2.00",
+    )
+    .await;
+    let flags = "--session-max-cost 0.6 --task-max-cost 0.8 --task-max-tokens 1000000 --feature-max-cost 0.5";
+    let ended = output(&stage, &format!("{submit} {flags} --wait")).await;
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned() + &String::from_utf8_lossy(&ended.stdout);
+    assert!(told.contains("the limit of feature"), "{told}");
+    let table = said(&stage, "budget").await;
+    let row = |words: &[&str]| {
+        table
+            .lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    assert!(row(&["session", "each of g", "0.60 USD"]), "{table}");
+    assert!(row(&["task", "each of g", "1000000 tokens"]), "{table}");
+    assert!(row(&["feature", "g", "0.50 USD", "0.00 USD"]), "{table}");
+
+    // A task of the feature has no more than each of them.
+    refused(
+        "submit task More --feature g --task-max-cost 1".to_owned(),
+        "`budgets.task.cost_usd` is at most 0.80",
+    )
+    .await;
+    refused(
+        "submit task More --feature g --feature-max-cost 1".to_owned(),
+        "give `budgets.task` alone",
+    )
+    .await;
+    said(
+        &stage,
+        "submit task More --key more --feature g --description @done --task-max-cost 0.3",
+    )
+    .await;
+    let table = said(&stage, "budget set task g --max-cost 0").await;
+    assert!(
+        table.contains("0.30 USD") && !table.contains("0.80 USD"),
+        "{table}"
+    );
+    said(&stage, "budget set feature g --max-cost 0").await;
+    said(&stage, "feature wait g").await;
+    said(&stage, "feature delete g --yes").await;
+    let table = said(&stage, "budget").await;
+    assert!(
+        !table.contains("0.60 USD") && !table.contains("0.30 USD"),
+        "{table}"
+    );
+    stage.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_graph_is_estimated_by_earlier_tasks_of_its_repository() {
     let stage = Stage::set().await;
     let task = |n: usize| {

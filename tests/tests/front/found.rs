@@ -243,10 +243,18 @@ fn consent_is_given_and_taken_back() {
     assert!(!config(&["agent.command"]).contains("is not trusted"));
     let file = root.path().join(".ralph.toml");
     let listed = || config(&["trust", "--list"]);
-    assert!(listed().contains(&format!("{}\n", file.display())), "{}", listed());
+    assert!(
+        listed().contains(&format!("{}\n", file.display())),
+        "{}",
+        listed()
+    );
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}tools = 'x'\n")).unwrap();
-    assert!(listed().contains(".ralph.toml  (changed or gone since)"), "{}", listed());
+    assert!(
+        listed().contains(".ralph.toml  (changed or gone since)"),
+        "{}",
+        listed()
+    );
     fs::write(&file, text).unwrap();
     assert!(config(&["trust", "--revoke"]).contains("no longer trusted") && !obeyed());
     assert!(!listed().contains(".ralph.toml"), "{}", listed());

@@ -3,8 +3,10 @@
 
 mod accountable;
 mod again;
+mod alone;
 mod api;
 mod approval;
+mod asked;
 mod bounds;
 mod branches;
 mod bulk;
@@ -51,6 +53,7 @@ mod output;
 mod pager;
 mod pauses;
 mod protect;
+mod protocol;
 mod questions;
 mod rate;
 mod ready;

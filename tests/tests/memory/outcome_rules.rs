@@ -138,7 +138,7 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
                 "{prompt}"
             );
         } else {
-            let failed = format!("[{} Boil the kettle] **Failed:** ", work.task);
+            let failed = format!("[{} Boil the kettle | 2", work.task);
             assert!(
                 prompt.contains(&failed) && !prompt.contains("the spout"),
                 "{prompt}"

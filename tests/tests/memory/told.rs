@@ -29,6 +29,35 @@ async fn the_last_suggestion_stays_whatever_became_of_later_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_more_decisions_and_errors_are_told_than_is_set_and_failures_say_when_they_were() {
+    let mut settings = settings();
+    settings.max_entries = 2;
+    let world = World::start_with(settings).await.unwrap();
+    let pool = Pool::join(&world).await;
+    let graph = "- {key: a, title: Count the quota, max_retries: 5}\n- {key: b, title: Other, after: [a]}\n";
+    scene::submit(&world, "quota", graph).await;
+    let decided: String = (1..=4)
+        .map(|n| format!("<memory kind='decision'>Decision {n}.</memory>"))
+        .collect();
+    scene::fails(&pool, "It broke.").await;
+    let again = scene::claims(&pool).await;
+    let prompt = scene::prompt(&again);
+    assert!(
+        prompt.contains("- **Ended:** 2") && prompt.contains(" UTC"),
+        "{prompt}"
+    );
+    let text = format!("{decided}\n<task-done>{}</task-done>", again.task);
+    scene::says(&pool, &again, &text).await;
+    scene::upkeep(&world).await;
+    let prompt = scene::prompt(&scene::claims(&pool).await);
+    let told: Vec<bool> = (1..=4)
+        .map(|n| prompt.contains(&format!("Decision {n}.")))
+        .collect();
+    assert_eq!(told, [false, false, true, true], "{prompt}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn that_similar_tasks_of_earlier_runs_failed_is_shown_without_unverified_words() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
@@ -290,11 +319,12 @@ async fn a_siblings_error_is_told_however_many_others_failed_since() {
     .await
     .unwrap();
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    let failed = format!("[{} First] **Failed:** unknown", first.task);
+    let failed = format!("[{} First | 2", first.task);
     assert!(
-        prompt.contains(&failed) && !prompt.contains("port 8123"),
+        prompt.contains(&failed) && prompt.contains("s] **Failed:** unknown"),
         "{prompt}"
     );
+    assert!(!prompt.contains("port 8123"), "{prompt}");
     world.stop().await;
 }
 

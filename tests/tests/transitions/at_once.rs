@@ -207,6 +207,7 @@ async fn two_who_submit_at_once_do_not_get_the_same_branch() {
             feature,
             graph: graph::load("tasks.yaml", FLAT, &Limits::file()).unwrap(),
             defaults: TaskDefaults::default(),
+            limits: Vec::new(),
             start: Start::Later(RunSettings::default()),
         }
     };

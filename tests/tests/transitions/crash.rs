@@ -32,6 +32,7 @@ async fn submit(db: &PgPool, name: &str) {
         feature: NewFeature::new(name.to_owned(), String::new()),
         graph: graph::load("tasks.json", ONE, &Limits::file()).unwrap(),
         defaults: TaskDefaults::default(),
+        limits: Vec::new(),
         start: Start::Now(RunSettings::default()),
     };
     let (submitted, _) = submit::submit(db, &submission).await.unwrap();

@@ -80,7 +80,9 @@ const RULES: &[(&str, &str)] = &[
         "select t.id::text || ' is ' || t.state::text || '/' || t.next_kind::text || ' and not queued'
          from tasks t
          join features f on f.id = t.feature_id
+         left join runs r on r.id = f.current_run
          where f.state = 'running' and t.children = 0
+           and (r.only_task is null or t.next_kind in ('verify', 'check') or task_within(t.id, r.only_task))
            and ((t.state = 'pending' and not t.held and t.open_blockers = 0 and t.next_kind <> 'integrate')
                 or (t.state = 'in_progress' and t.next_kind = 'verify'))
            and not exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')

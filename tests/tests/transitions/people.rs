@@ -139,6 +139,7 @@ impl History<'_> {
             key_is_chosen: false,
             parent,
             after,
+            limit: None,
             defaults: TaskDefaults {
                 verify: self.random.random_bool(0.5),
                 ..TaskDefaults::default()

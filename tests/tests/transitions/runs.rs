@@ -68,6 +68,7 @@ async fn a_run_that_begins_with_its_feature_is_like_one_that_begins_later() {
         feature: NewFeature::new("f".to_owned(), String::new()),
         graph: graph::load("tasks.json", text, &Limits::file()).unwrap(),
         defaults: TaskDefaults::default(),
+        limits: Vec::new(),
         start: Start::Now(settings()),
     };
     let feature = submission.feature.id;

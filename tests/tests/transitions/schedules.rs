@@ -1,6 +1,7 @@
 //! Features that begin by themselves: each firing once, whoever looks and dies.
 
 use jiff::tz::TimeZone;
+use ralph_coordinator::domain::budget::levels::{Level, Limit};
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::scheduling::schedule::Missed;
@@ -24,6 +25,14 @@ const GRAPH: &str = "- {key: all, title: All}
 - {key: a, title: A, parent: all, priority: -3}
 - {key: b, title: B, parent: all, after: [a], paths: [src/**], concurrency: {key: db, limit: 2}}";
 
+fn limits() -> Vec<(Level, Limit)> {
+    let limit = Limit {
+        cost_usd: Some(2.5),
+        tokens: None,
+    };
+    vec![(Level::Task, limit)]
+}
+
 async fn draft(world: &World) -> FeatureId {
     let submission = Submission {
         feature: NewFeature::new("nightly".to_owned(), String::new()),
@@ -32,6 +41,7 @@ async fn draft(world: &World) -> FeatureId {
             verify: false,
             ..TaskDefaults::default()
         },
+        limits: limits(),
         start: Start::Later(RunSettings {
             max_iterations: Some(7),
             ..RunSettings::default()
@@ -103,6 +113,17 @@ async fn each_firing_makes_one_copy_though_two_coordinators_look() {
         .await
         .unwrap();
     assert_eq!(limits, [Some(7); 5]);
+    let copy: Uuid = sqlx::query_scalar("select id from features where name = $1")
+        .bind(&copies(&world).await[0])
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    let mut conn = world.db.acquire().await.unwrap();
+    let given = store::budget::of_feature(&mut conn, FeatureId(copy))
+        .await
+        .unwrap();
+    assert_eq!(given, self::limits());
+    drop(conn);
     let pool = Pool::join(&world).await;
     assert_eq!(pool.claim_once(&[["default"]; 8]).await.len(), 5);
     world.stop().await;

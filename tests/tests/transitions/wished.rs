@@ -102,6 +102,7 @@ async fn a_change_of_branches_gets_no_parts() {
         key_is_chosen: false,
         parent: Some(task),
         after: Vec::new(),
+        limit: None,
         defaults: TaskDefaults::default(),
         actor: "test",
     };

@@ -130,6 +130,7 @@ impl ChatArgs {
             tariff: Default::default(),
             allowance: Arc::default(),
             place: None,
+            protocol_log: None,
             limits: SessionLimits {
                 session_ms: LIMIT_MS,
                 idle_ms: LIMIT_MS,

@@ -99,6 +99,7 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         permissions,
         mcp_servers,
         secrets,
+        protocol_log: table.protocol_log.unwrap_or_default(),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 
 use crate::sandbox::{Network, SandboxMode};
 
@@ -72,6 +73,18 @@ pub struct RunArgs {
     /// The agents of this machine.
     #[command(flatten)]
     pub machine: MachineArgs,
+    /// Keep the protocol's lines of every agent's sessions on this machine, for its owner alone, as long as `keep_files_days` says
+    /// [default: `protocol_log` of each agent, else no]
+    #[arg(
+        long,
+        env = "RALPH_PROTOCOL_LOG",
+        value_name = "YES|NO",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "yes",
+        value_parser = BoolishValueParser::new()
+    )]
+    pub protocol_log: Option<bool>,
     /// Folder for mirrors, workspaces and unsettled reports
     #[arg(long, default_value = ".ralph/worker", env = "RALPH_WORKER_DATA")]
     pub data: PathBuf,

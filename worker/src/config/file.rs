@@ -158,6 +158,8 @@ pub struct AgentTable {
     pub client_terminals: Option<bool>,
     /// Longest time from its start to a session that is ready, but for its first start. Seconds.
     pub start_seconds: Option<u64>,
+    /// Whether the protocol's lines of its sessions are kept on this machine.
+    pub protocol_log: Option<bool>,
     /// The account at a provider that it uses.
     pub account: Option<String>,
     /// How it is paid.

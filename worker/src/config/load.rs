@@ -58,6 +58,9 @@ impl Config {
         }
         let nats_url = args.nats.map_or_else(broker::url, Ok)?;
         let mut machine = Machine::load(args.machine)?;
+        for agent in machine.agents.values_mut() {
+            agent.protocol_log = args.protocol_log.unwrap_or(agent.protocol_log);
+        }
         if machine.sandbox.mode != SandboxMode::None && is_for_tools(&std::path::absolute(&args.data)?) {
             bail!(
                 "agents can read everything below {}, since tools live there, so one could read the others' work: put --data \
@@ -127,6 +130,7 @@ mod tests {
                 pools: vec!["default".into()],
                 dirs: Vec::new(),
                 machine: MachineArgs::default(),
+                protocol_log: None,
                 data: "d".into(),
                 nats: None,
                 subject_prefix: "ralph".into(),

@@ -535,6 +535,9 @@ fn spec(
             .map(|(name, value)| (name.to_owned(), value)),
     );
     let path = |path: &std::path::Path| PathBuf::from(path);
+    let protocol_log = agent
+        .protocol_log
+        .then(|| instance.home.protocol_log(assignment.dispatch));
     let names = order.model.as_ref().map(|choice| agent.model_names(choice));
     let tariff = Tariff {
         prices: order.prices.clone(),
@@ -559,6 +562,7 @@ fn spec(
         tariff,
         allowance: Arc::new(Allowance::new(order.share)),
         place: Some(place),
+        protocol_log,
         env,
     }
 }

@@ -100,6 +100,7 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
         tariff: Default::default(),
         allowance: Arc::default(),
         place: None,
+        protocol_log: None,
         env: BTreeMap::new(),
     };
     let secrets = own_secrets()

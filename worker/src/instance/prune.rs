@@ -11,6 +11,8 @@ use crate::instance::Instance;
 
 /// How often a worker asks that nobody told to.
 const EVERY: Duration = Duration::from_secs(10 * 60);
+/// Of how many sessions the protocol's lines are kept.
+const PROTOCOL_LOGS: usize = 100;
 /// Answers that one round follows, so that it ends.
 const ANSWERS: usize = 1_000;
 
@@ -18,6 +20,8 @@ const ANSWERS: usize = 1_000;
 pub async fn run(instance: Arc<Instance>) {
     loop {
         instance.workspaces.forget_left().await;
+        let logs = instance.home.protocol_logs();
+        instance.workspaces.forget_old(logs, PROTOCOL_LOGS).await;
         tokio::select! {
             () = instance.draining.cancelled() => return,
             () = round(&instance) => {}

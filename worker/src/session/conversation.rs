@@ -15,6 +15,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
+use super::protocol_log::Way;
 use crate::session::client::elicitation;
 use crate::session::client::requests::Desk;
 use crate::session::process::agent::Agent;
@@ -428,7 +429,12 @@ impl<'a> Conversation<'a> {
 
     fn line(&mut self, line: Line, awaited: Option<u64>) -> Option<Answer> {
         match line {
-            Line::Text(line) => return self.message(&line, awaited),
+            Line::Text(line) => {
+                if let Some(log) = &self.record.protocol {
+                    log.line(Way::FromAgent, &line);
+                }
+                return self.message(&line, awaited);
+            }
             Line::TooLong { bytes } => {
                 let size = format!("{bytes} bytes");
                 self.record.odd("a line that is too long to be read", &size);

@@ -25,6 +25,7 @@ mod limits;
 mod operator;
 pub mod process;
 pub mod protocol;
+mod protocol_log;
 mod redaction;
 mod resume;
 mod run;

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::check::Check;
 use super::conversation::{Conversation, Voice, now};
+use super::protocol_log::ProtocolLog;
 use super::resume::{self, Spent};
 use super::spec::{SessionEnd, SessionSpec};
 use super::transcript::{self, TranscriptSender};
@@ -184,6 +185,7 @@ async fn hold(
             return (Ended::Unavailable { door, message }, none);
         }
     };
+    log_protocol(spec, record);
     let started = now();
     let second_aim = aim.again();
     let mut process = process(spec, &environment, &tools, aim, record, end.clone()).await;
@@ -272,7 +274,7 @@ async fn process(
             return Ended::Workspace { message, away: true }.into();
         }
     };
-    let (outbox, write) = peer::outbox(stdin);
+    let (outbox, write) = peer::outbox(stdin, record.protocol.clone());
     let writer = tokio::spawn(write);
     let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
     let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone());
@@ -307,6 +309,23 @@ async fn process(
         stderr_tail,
         output_bytes,
     }
+}
+
+/// Has the protocol's lines written where that is wanted; a file that can't be made ends no session.
+fn log_protocol(spec: &SessionSpec, record: &mut Record) {
+    let Some(path) = &spec.protocol_log else { return };
+    let redactor = record.transcript.redactor().clone();
+    let note = match ProtocolLog::open(path, redactor) {
+        Ok(log) => {
+            record.protocol = Some(log);
+            format!("the protocol's lines are on this worker, in {}", path.display())
+        }
+        Err(error) => format!(
+            "the protocol's lines can't be written to {}: {error}",
+            path.display()
+        ),
+    };
+    record.transcript.note(note);
 }
 
 async fn furnish(spec: &SessionSpec, tools: &Tools) -> Result<(), String> {

@@ -51,6 +51,8 @@ pub struct AgentCommand {
     pub mcp_servers: Vec<McpServer>,
     /// Values that were given to it or its MCP servers as secrets, whatever their names look like.
     pub secrets: Vec<String>,
+    /// Whether the protocol's lines of its sessions are kept on this machine.
+    pub protocol_log: bool,
 }
 
 /// Longest time from an agent's start to a session that is ready for its prompt, where the configuration says nothing.
@@ -170,6 +172,8 @@ pub struct SessionSpec {
     pub allowance: Arc<Allowance>,
     /// Its place among the worker's sessions, if it has one.
     pub place: Option<Arc<SessionPermit>>,
+    /// Where the protocol's lines are written, if they are.
+    pub protocol_log: Option<PathBuf>,
     /// Variables that describe the work: `RALPH_ITERATION`, `RALPH_TOTAL`, `RALPH_ATTEMPT`, `RALPH_MODEL`, ….
     pub env: BTreeMap<String, String>,
 }

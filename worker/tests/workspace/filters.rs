@@ -183,12 +183,33 @@ async fn an_encoding_that_git_can_not_do_is_named() {
 }
 
 #[tokio::test]
-async fn what_only_an_agent_asks_for_loses_no_files() {
+async fn a_filter_that_an_attempt_names_itself_is_refused_and_named() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
     let tree: &Path = workspace.path();
     fs::write(tree.join(".gitattributes"), "*.x filter=own\n").unwrap();
     fs::write(tree.join("a.x"), "a\n").unwrap();
-    assert_eq!(finish(&workspace).await.files_changed, [".gitattributes", "a.x"]);
+    let snapshot = workspace.finish(&CommitMessage::default()).await;
+    let error = snapshot.push_error.unwrap();
+    for words in [
+        "`a.x`",
+        "`own`",
+        "which the attempt names itself",
+        "leave the filter out of .gitattributes",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert_eq!((snapshot.pushed_ref, snapshot.commit), (None, None));
+    // It is the attempt's: nobody else can push it later, so it is not kept for ever.
+    assert!(workspace.is_given_up(0) && tree.join("a.x").exists());
+
+    // One that the worker knows converts.
+    let remote = Remote::new();
+    let workspaces = with_filter(&remote, rot13()).await;
+    let workspace = remote.prepare(&workspaces, "t-2").await;
+    fs::write(workspace.path().join(".gitattributes"), "*.x filter=crypt\n").unwrap();
+    fs::write(workspace.path().join("a.x"), "hello\n").unwrap();
+    let commit = finish(&workspace).await.commit.unwrap();
+    assert_eq!(remote.git(&["show", &format!("{commit}:a.x")]), "uryyb");
 }

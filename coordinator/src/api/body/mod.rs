@@ -1,6 +1,7 @@
 //! What requests and answers are made of, besides the views of [`crate::store::view`]. The command line reads and writes
 //! the same structs, so that the two can't drift apart.
 
+mod budgets;
 mod control;
 mod edit;
 mod limits;
@@ -18,6 +19,7 @@ mod transcript;
 pub use crate::api::body::control::{Done, Started, Steer, WaitFor};
 pub use crate::api::body::priority::PrecedenceWish;
 pub use crate::api::body::schedule::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
+pub use budgets::{BudgetsWish, LimitWish};
 pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{

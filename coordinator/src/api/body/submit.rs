@@ -4,6 +4,7 @@ use ralph_shared::wire::MergeHow;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
+use super::budgets::BudgetsWish;
 use super::limits::RunWish;
 use super::tasks::{self, GraphText};
 use crate::api::body::priority::PrecedenceWish;
@@ -117,6 +118,9 @@ pub struct SubmitFeature {
     /// Limits and choices of its run.
     #[serde(default)]
     pub run: RunWish,
+    /// Limits beside its runs'.
+    #[serde(default, skip_serializing_if = "BudgetsWish::is_none")]
+    pub budgets: BudgetsWish,
     /// Only creates it.
     #[serde(default)]
     pub draft: bool,
@@ -191,6 +195,9 @@ pub struct SubmitTask {
     /// Limits and choices of the run of the feature that is made for it.
     #[serde(default)]
     pub run: RunWish,
+    /// Limits beside the run's; into a feature that stands, the task's alone.
+    #[serde(default, skip_serializing_if = "BudgetsWish::is_none")]
+    pub budgets: BudgetsWish,
 }
 
 pub(super) fn task_ids() -> Array {

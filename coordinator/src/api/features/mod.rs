@@ -268,8 +268,8 @@ pub async fn review(
     steer(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
-/// The settings of a run: the requested ones, else those of the last run.
-async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
+/// What a run goes by: what is wished for, else as in the last one.
+pub(super) async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
     let ceilings = &app.deps.settings.ceilings;
     wish.check(ceilings).map_err(super::submit::unfit)?;
     let mut conn = app.db().await?;
@@ -391,7 +391,12 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     }
 }
 
-async fn steer(app: &App, id: &str, by: By<'_>, command: FeatureCommand) -> Result<Json<Started>, Problem> {
+pub(super) async fn steer(
+    app: &App,
+    id: &str,
+    by: By<'_>,
+    command: FeatureCommand,
+) -> Result<Json<Started>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
     let steered = store::retry_serialization(|| control::feature_by(db, feature, &command, by)).await?;

@@ -23,7 +23,9 @@ pub fn of(operation: &str) -> Option<Value> {
             "feature": "greeting",
             "after": ["greeting/greet"],
         }),
-        "run_feature" | "build_feature" | "review_feature" => json!({ "cost_usd": 5.0, "iterations": 40 }),
+        "run_feature" | "run_task" | "build_feature" | "review_feature" => {
+            json!({ "cost_usd": 5.0, "iterations": 40 })
+        }
         "edit_feature" => json!({ "max_parallel": 8, "run": { "cost_usd": 50.0 } }),
         "edit_task" => json!({ "priority": -1, "model": "opus" }),
         "command_task" => json!({ "reason": "Keep the old flag working, too" }),

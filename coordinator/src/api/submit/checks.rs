@@ -5,10 +5,14 @@ use ralph_shared::branch;
 use ralph_shared::repositories::Repositories;
 use ralph_shared::subjects::is_label;
 
-use crate::api::body::{BadWish, RepoRef};
+use crate::api::body::{BadWish, BudgetsWish, RepoRef};
+use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
+use crate::domain::budget::levels::{Level, Limit};
 use crate::domain::names;
 use crate::domain::run::defaults::TaskDefaults;
+use crate::store;
+use crate::store::budget::Tasks;
 
 const MOST_REVIEW_ROUNDS: i32 = 20;
 
@@ -78,4 +82,19 @@ pub(in crate::api) fn checked_pool(wished: Option<String>) -> Result<String, Pro
             "`{pool}` can't name a pool: use 1 to 40 of a-z, 0-9 and `-`"
         )))
     }
+}
+
+/// Limits beside the run's, within those that hold for all of their levels, or for those of this feature.
+pub(in crate::api) async fn limits(
+    app: &App,
+    wish: &BudgetsWish,
+    feature: &str,
+) -> Result<Vec<(Level, Limit)>, Problem> {
+    if wish.is_none() {
+        return Ok(Vec::new());
+    }
+    let ceilings = &app.deps.settings.levels;
+    let levels = store::budget::read(&mut *app.db().await?, ceilings, Tasks::Of(&[]), false).await?;
+    wish.checked(|level| levels.limit(level, feature))
+        .map_err(Problem::refused)
 }

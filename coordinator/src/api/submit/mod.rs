@@ -13,14 +13,14 @@ use futures::future::OptionFuture;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 
-use super::body::{Accepted, GraphText, RunWish, SubmitFeature, SubmitTask};
+use super::body::{Accepted, BudgetsWish, GraphText, RunWish, SubmitFeature, SubmitTask};
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::Body;
-use crate::api::submit::checks::check_name;
+use crate::api::submit::checks::{check_name, limits};
 pub(super) use crate::api::submit::checks::{checked_pool, checked_retries, checked_rounds, unfit};
 use crate::api::submit::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
 use crate::api::submit::repository::Repository;
@@ -88,6 +88,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         .map(|w| w.describe(&graph.source_name))
         .collect();
     let settings = granted(&app, &request.run, tasks)?;
+    let limits = limits(&app, &request.budgets, "").await?;
     let max_parallel = match (&request.dir, request.max_parallel) {
         (Some(_), None | Some(1)) => 1,
         (Some(_), Some(2..)) => {
@@ -148,6 +149,7 @@ pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<Sub
         feature,
         graph,
         defaults,
+        limits,
         start: if request.draft {
             Start::Later(settings)
         } else {
@@ -192,6 +194,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
     }
     let graph = one_task(&request)?;
     let settings = granted(app, &request.run, 1)?;
+    let limits = limits(app, &request.budgets, "").await?;
     let name = names::for_task(&request.title, id);
     let texts = Texts {
         description: request.title.clone(),
@@ -212,6 +215,7 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
             verify: request.verify.unwrap_or(true),
             pool,
         },
+        limits,
         start: Start::Now(settings),
     };
     let accepted = store_submission(
@@ -227,6 +231,15 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
     if request.repo.is_some() || request.dir.is_some() {
         return Err(Problem::refused(
             "a task of a feature has that feature's repository or folder",
+        ));
+    }
+    let own = BudgetsWish {
+        task: request.budgets.task,
+        ..BudgetsWish::default()
+    };
+    if request.budgets != own {
+        return Err(Problem::refused(
+            "a task of a feature has that feature's limits: give `budgets.task` alone, or set the others with `budget set`",
         ));
     }
     // A single task obeys the rules of a graph's entry.
@@ -250,14 +263,17 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
     for blocker in &request.after {
         after.push(locate::task(&mut conn, blocker).await?);
     }
+    let of_each = feature.0.to_string();
     let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
     drop(conn);
+    let limit = limits(app, &own, &of_each).await?.pop().map(|(_, limit)| limit);
     let addition = Addition {
         id,
         graph,
         key_is_chosen: request.key.is_some(),
         parent,
         after,
+        limit,
         defaults: TaskDefaults {
             max_retries: checked_retries(request.max_retries)?,
             verify: request.verify.unwrap_or(true),

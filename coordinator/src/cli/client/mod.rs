@@ -126,6 +126,9 @@ impl Lost {
     }
 }
 
+/// Once warned of what goes over the network readably, nobody is warned again.
+static TOLD: Once = Once::new();
+
 impl Client {
     /// Finds the coordinator; nothing is sent yet.
     ///
@@ -133,6 +136,15 @@ impl Client {
     /// When it can't be found; see [`endpoint::find`].
     pub fn find(globals: &Globals) -> anyhow::Result<Self> {
         Self::new(endpoint::find(globals)?)
+    }
+
+    /// The same for whoever may be told nothing: what goes over the network readably is not warned of.
+    ///
+    /// # Errors
+    /// When it can't be found.
+    pub fn find_quietly(globals: &Globals) -> anyhow::Result<Self> {
+        TOLD.call_once(|| {});
+        Self::find(globals)
     }
 
     /// Talks to this one.
@@ -153,7 +165,6 @@ impl Client {
         if url.scheme() == "http"
             && let Some(warning) = plain_text_warning("the coordinator", host)
         {
-            static TOLD: Once = Once::new();
             TOLD.call_once(|| eprintln!("warning: {warning}"));
         }
         let mut http = http::builder()?.connect_timeout(CONNECT_WITHIN);

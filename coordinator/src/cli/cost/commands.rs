@@ -15,6 +15,7 @@ use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;
 use crate::cli::usage::Usage;
+use crate::domain::budget::levels::Level;
 use crate::store::costs::{By, CostRow};
 use crate::store::view::BudgetView;
 
@@ -39,11 +40,13 @@ pub enum BudgetCommand {
   ralph-coordinator budget set day --max-cost 50
   ralph-coordinator budget set account google-team --max-cost 200
   ralph-coordinator budget set task --max-cost 5
+  ralph-coordinator budget set task todo --max-cost 2              each task of the feature todo
   ralph-coordinator budget set feature todo --max-cost 0")]
     Set {
         /// What it limits: session, task, feature, account, day or installation
         level: String,
-        /// The task, feature or account that it is of alone; without it, each of them
+        /// The task, feature or account that it is of alone; of sessions and tasks a feature's name means each of the feature's; without
+        /// it, each of them
         name: Option<String>,
         /// Cost in USD; 0 is no limit
         #[arg(long, value_name = "USD", required_unless_present = "max_tokens")]
@@ -89,6 +92,7 @@ fn budgets(items: &[BudgetView]) -> Table {
     for item in items {
         let of = item.title.as_ref().or(item.name.as_ref());
         let of = match (of, item.spent_usd) {
+            (Some(of), _) if item.title.is_some() && item.level != Level::Feature => format!("each of {of}"),
             (Some(of), _) => of.clone(),
             (None, None) => "each".to_owned(),
             (None, Some(_)) => String::new(),

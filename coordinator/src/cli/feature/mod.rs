@@ -496,7 +496,8 @@ async fn name_of(client: &Client, named: &Named) -> String {
     feature.map_or_else(|_| named.feature.clone(), |feature| feature.name)
 }
 
-fn told(format: Format, started: &Started, feature: &str, now: &str) -> anyhow::Result<()> {
+/// Says what runs now.
+pub(super) fn told(format: Format, started: &Started, feature: &str, now: &str) -> anyhow::Result<()> {
     match (format, &started.run) {
         (Format::Json, _) => output::json(started),
         (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),

@@ -96,7 +96,7 @@ fn asked<T: DeserializeOwned>(path: String, named: impl Fn(T) -> (String, String
         return Vec::new();
     };
     let answer = runtime.block_on(async {
-        let client = Client::find(&globals()).ok()?;
+        let client = Client::find_quietly(&globals()).ok()?;
         let list = client.list(&path, "", MOST);
         let page: Page<T> = tokio::time::timeout(ANSWER_WITHIN, list).await.ok()?.ok()?;
         Some(page.items)

@@ -16,6 +16,7 @@ use super::state::{Action, State};
 use crate::api::body::{Done, RunWish, Started, Steer};
 use crate::cli::client::{ApiError, Client};
 use crate::cli::git::diff;
+use crate::cli::terminal::color::bell;
 
 /// Keys that wait.
 const WAITING_KEYS: usize = 64;
@@ -155,7 +156,13 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
 /// Takes news; a wrong token stays wrong, everything else is shown, and may pass.
 fn take(state: &mut State, news: News) -> anyhow::Result<()> {
     match news {
-        News::System(system) => state.take_system(*system),
+        News::System(system) => {
+            let needed = state.needs_person();
+            state.take_system(*system);
+            if needed.is_some_and(|needed| state.needs_person() > Some(needed)) {
+                bell();
+            }
+        }
         News::Tasks {
             feature,
             tasks,

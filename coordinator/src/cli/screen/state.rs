@@ -144,6 +144,12 @@ impl State {
         self.system.as_ref()?.features.get(self.feature)
     }
 
+    /// How many tasks wait for a person, once it is known.
+    pub fn needs_person(&self) -> Option<i64> {
+        let features = &self.system.as_ref()?.features;
+        Some(features.iter().map(|feature| feature.tasks.needs_review).sum())
+    }
+
     /// Takes what was read, what needs a person first; the selection stays on the same feature.
     pub fn take_system(&mut self, mut system: SystemView) {
         system.features.sort_by_key(rank);

@@ -99,7 +99,9 @@ struct TrustArgs {
 
 fn trust(args: TrustArgs) -> anyhow::Result<ExitCode> {
     if args.list {
-        let trusted = Consents::of_user().list().context("failed to read your consents")?;
+        let trusted = Consents::of_user()
+            .list()
+            .context("failed to read your consents")?;
         for (path, holds) in trusted {
             let changed = if holds { "" } else { "  (changed or gone since)" };
             println!("{}{changed}", path.display());

@@ -10,7 +10,7 @@ use ralph_shared::wire::MergeHow;
 
 use super::checked::CheckedGraph;
 use super::repo::{self, RepoFlags};
-use super::{RunFlags, accepted, limits};
+use super::{BudgetFlags, RunFlags, accepted, limits};
 use crate::api::DEFAULT_MAX_PARALLEL;
 use crate::api::body::{Accepted, GraphText, RunWish, SubmitFeature};
 use crate::cli::client::Client;
@@ -36,6 +36,7 @@ use crate::domain::steps::{self, Provided};
   ralph-coordinator submit feature todo --tasks tasks.yaml --dry-run          check and draw the graph
   ralph-coordinator submit feature todo --tasks - --repo https://host/team/todo.git --base main < tasks.yaml
   ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
+  ralph-coordinator submit feature todo --tasks tasks.yaml --feature-max-cost 40 --task-max-cost 5
   ralph-coordinator submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
   ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
   ralph-coordinator submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
@@ -105,6 +106,8 @@ pub struct FeatureArgs {
     precedence: PrecedenceFlags,
     #[command(flatten)]
     run: RunFlags,
+    #[command(flatten)]
+    budgets: BudgetFlags,
 }
 
 /// SPEC 2.4.
@@ -200,6 +203,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         dir,
         precedence: args.precedence.into(),
         run,
+        budgets: (&args.budgets).into(),
         draft: args.draft || schedule.is_some(),
     };
     let mut waits = Interrupts::of(args.wait)?;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
-use crate::api::body::RunWish;
+use crate::api::body::{BudgetsWish, LimitWish, RunWish};
 use crate::cli::terminal::duration::Span;
 use crate::cli::usage::Usage;
 use crate::config::{Config, Limits};
@@ -65,6 +65,41 @@ pub struct RunFlags {
     #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     pub no_review: Option<bool>,
+}
+
+/// Limits beside the run's
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Limits beside the run's, as of `budget set`; 0 is no limit")]
+pub struct BudgetFlags {
+    /// Cost of each session in USD
+    #[arg(long, value_name = "USD")]
+    session_max_cost: Option<f64>,
+    /// Tokens of each session, in and out
+    #[arg(long, value_name = "N")]
+    session_max_tokens: Option<i64>,
+    /// Cost of each task in USD, over all its sessions
+    #[arg(long, value_name = "USD")]
+    task_max_cost: Option<f64>,
+    /// Tokens of each task, in and out
+    #[arg(long, value_name = "N")]
+    task_max_tokens: Option<i64>,
+    /// Cost of the feature in USD, over all its runs
+    #[arg(long, value_name = "USD")]
+    feature_max_cost: Option<f64>,
+    /// Tokens of the feature, in and out
+    #[arg(long, value_name = "N")]
+    feature_max_tokens: Option<i64>,
+}
+
+impl From<&BudgetFlags> for BudgetsWish {
+    fn from(flags: &BudgetFlags) -> Self {
+        let wish = |cost_usd, tokens| LimitWish { cost_usd, tokens };
+        Self {
+            session: wish(flags.session_max_cost, flags.session_max_tokens),
+            task: wish(flags.task_max_cost, flags.task_max_tokens),
+            feature: wish(flags.feature_max_cost, flags.feature_max_tokens),
+        }
+    }
 }
 
 impl RunFlags {

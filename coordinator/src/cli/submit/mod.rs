@@ -4,6 +4,7 @@
 //! and doesn't depend on the client any more.
 
 pub(crate) mod agents;
+mod ask;
 mod checked;
 mod feature;
 mod filters;
@@ -19,7 +20,7 @@ use clap::Subcommand;
 
 pub use checked::CheckedGraph;
 pub use feature::FeatureArgs;
-pub use limits::{RunFlags, protect};
+pub use limits::{BudgetFlags, RunFlags, protect};
 pub use repo::{RepoFlags, checked_out, here, identity};
 pub use task::{TaskArgs, submit as task};
 

@@ -40,6 +40,13 @@ pub struct RepoFlags {
     workspace: WorkspaceMode,
 }
 
+impl RepoFlags {
+    /// Whether any says where the work is.
+    pub fn is_given(&self) -> bool {
+        self.repo.is_some() || self.no_repo || self.workspace != WorkspaceMode::Git
+    }
+}
+
 /// DESIGN 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 enum WorkspaceMode {

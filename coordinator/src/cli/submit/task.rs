@@ -6,8 +6,9 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use ralph_shared::file;
 
+use super::ask;
 use super::repo::{self, RepoFlags};
-use super::{RunFlags, accepted};
+use super::{BudgetFlags, RunFlags, accepted};
 use crate::api::body::{Accepted, SubmitTask};
 use crate::cli::client::Client;
 use crate::cli::globals::Globals;
@@ -28,23 +29,23 @@ use crate::domain::scheduling::concurrency::Concurrency;
   ralph-coordinator submit task \"Sort the notes\" --workspace dir --repo ~/notes
   ralph-coordinator submit task \"Look something up\" --no-repo --description - < question.txt")]
 pub struct TaskArgs {
-    /// What is to be done, on one line
-    title: String,
+    /// What is to be done, on one line [default: at a terminal it is asked for, and what else matters]
+    pub(super) title: Option<String>,
     /// Its name within its feature, for FEATURE/KEY: letters, digits and . _ - / : [default: what the title leaves]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// What the agent needs to know; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
-    description: Option<String>,
+    pub(super) description: Option<String>,
     /// Name or id of the feature that it belongs to
     #[arg(long, value_name = "FEATURE", conflicts_with_all = ["repo", "base", "branch", "no_repo"])]
-    feature: Option<String>,
+    pub(super) feature: Option<String>,
     /// Id of the task that it is a part of
     #[arg(long, value_name = "TASK", requires = "feature")]
     parent: Option<String>,
     /// Id of a task that must be done before; may be given several times
     #[arg(long, value_name = "TASK", requires = "feature", value_delimiter = ',')]
-    after: Vec<String>,
+    pub(super) after: Vec<String>,
     /// Lower goes first
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_name = "N")]
     priority: i32,
@@ -70,18 +71,24 @@ pub struct TaskArgs {
     #[command(flatten)]
     wait: WaitFlags,
     #[command(flatten)]
-    repo: RepoFlags,
+    pub(super) repo: RepoFlags,
     #[command(flatten)]
-    run: RunFlags,
+    pub(super) run: RunFlags,
+    #[command(flatten)]
+    budgets: BudgetFlags,
 }
 
 /// Submits it.
-pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCode> {
+pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<ExitCode> {
+    if args.title.is_none() {
+        ask::fill(&mut args)?;
+    }
+    let title = args.title.unwrap_or_default();
     let description = match args.description.as_deref() {
         Some("-") => file::read_stdin(file::LARGE_BYTES)?,
         text => text.unwrap_or_default().to_owned(),
     };
-    if args.title.trim().is_empty() {
+    if title.trim().is_empty() {
         return Err(Usage("the title is empty; say in one line what is to be done".into()).into());
     }
     let file = Config::find()?;
@@ -99,7 +106,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         false => repo::dir(&args.repo).await?,
     };
     let request = SubmitTask {
-        title: args.title,
+        title,
         key: args.key,
         description,
         feature: args.feature,
@@ -117,6 +124,7 @@ pub async fn submit(globals: &Globals, args: TaskArgs) -> anyhow::Result<ExitCod
         repo,
         dir,
         run,
+        budgets: (&args.budgets).into(),
     };
     let mut waits = Interrupts::of(args.wait)?;
     let answer: Accepted = wait::answer(waits.as_mut(), client.post("/tasks", &request)).await?;

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use super::client::{Client, escape};
 use super::wait::WaitFlags;
-use super::{feature, submit, wait};
+use super::{feature, submit, task_run, wait};
 use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::feature::resume::ResumeFlag;
 use crate::cli::git::diff::TaskDiffArgs;
@@ -120,9 +120,17 @@ pub enum TaskCommand {
     Feedback(FeedbackArgs),
     /// Add a task to a feature, or make a feature for it
     #[command(after_help = "Examples:
+  ralph-coordinator task create                     asks for what it needs, at a terminal
   ralph-coordinator task create \"Write the tests\" --feature todo --after todo/api
   ralph-coordinator task create \"Part two\" --feature todo --parent t-9f2c")]
     Create(Box<submit::TaskArgs>),
+    /// Start a run of one task and its parts; nothing else of its feature begins in it
+    ///
+    /// What it waits for must be done. What no flag says is as in the feature's last run.
+    #[command(after_help = "Examples:
+  ralph-coordinator task run todo/api --wait
+  ralph-coordinator task run t-9f2c --max-cost 2 --model opus")]
+    Run(task_run::RunArgs),
     Edit(edit::EditArgs),
     #[command(subcommand)]
     Deps(dependencies::DepsCommand),
@@ -332,6 +340,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             let path = format!("/tasks/{}/revert", escape(&named.task));
             return feature::operation(&client, format, client.post(&path, &wish), wait).await;
         }
+        TaskCommand::Run(args) => return task_run::run(&client, format, args).await,
         TaskCommand::Create(args) => return submit::task(globals, *args).await,
         TaskCommand::Deps(command) => {
             dependencies::run(globals, &client, command).await?;

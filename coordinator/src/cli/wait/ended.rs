@@ -23,7 +23,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
     };
     // What was added since isn't resolved, and waits for a run of its own; what waited for a person may be resolved by now.
     let is_over = outcome == RunOutcome::Blocked && feature.tasks.open() == 0;
-    if feature.needs_run && (outcome == RunOutcome::Complete || is_over) {
+    if feature.needs_run && run.only_task.is_none() && (outcome == RunOutcome::Complete || is_over) {
         return waits(progress, format);
     }
     if format == Format::Json {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::interrupt::{Choice, Interrupts};
 use super::{bar, ended, lines};
 use crate::cli::client::{ApiError, Client, escape};
-use crate::cli::terminal::color::tame;
+use crate::cli::terminal::color::{bell, tame};
 use crate::cli::terminal::output::Format;
 use crate::domain::states::RunOutcome;
 use crate::domain::status::condition::Word;
@@ -163,6 +163,7 @@ pub async fn wait(
                     }
                     let end = progress.feature.run.as_ref().and_then(|run| run.ended_at);
                     if waited_from != Some(end) {
+                        bell();
                         screen.say(&ended::asks(&progress));
                     }
                     waited_from = Some(end);

@@ -66,6 +66,12 @@ pub(super) const KEYS: &[Key] = &[
         "Characters of a specification, a plan or a description that a prompt shows",
     ),
     key(
+        "memory.max_entries",
+        Toml("50"),
+        Coordinator,
+        "Decisions and unresolved errors of a feature that its sessions are told of",
+    ),
+    key(
         "memory.hold_out",
         Toml("0.05"),
         Coordinator,

@@ -69,6 +69,13 @@ pub(super) const KEYS: &[Key] = &[
         "How long the agent may take until a session is ready; three times that for its first start",
     ),
     key(
+        "agent.protocol_log",
+        Toml("false"),
+        Worker,
+        "Whether the protocol's lines of its sessions are kept on the worker",
+    )
+    .var("RALPH_PROTOCOL_LOG"),
+    key(
         "agent.account",
         Words("the agent's name"),
         Worker,
@@ -150,6 +157,7 @@ pub(super) const KEYS: &[Key] = &[
         "As of [agent]",
     ),
     key("agents.NAME.start_seconds", Toml("120"), Worker, "As of [agent]"),
+    key("agents.NAME.protocol_log", Toml("false"), Worker, "As of [agent]"),
     key(
         "agents.NAME.account",
         Words("the agent's name"),

@@ -149,8 +149,26 @@ pub struct Choice {
     pub reason: String,
 }
 
-/// The reason for a model that an agent asked for (SPEC 7.1).
-pub const HINTED: &str = "an agent asked for it";
+/// How the reason begins for a model that an agent asked for, over whatever else would be chosen (SPEC 7.1).
+const HINTED: &str = "an agent asked for it";
+
+/// Whether a model was chosen since an agent asked for it.
+pub fn is_hinted(reason: &str) -> bool {
+    reason.starts_with(HINTED)
+}
+
+/// Why a model goes before what else would be chosen, which is named where it is another one.
+fn overriding(model: &str, why: &str, strategy: Strategy, tiers: &Tiers, without: &Facts<'_>) -> Choice {
+    let instead = choose(strategy, tiers, without).filter(|instead| instead.model != model);
+    let instead = instead.map(|instead| match without.task_model {
+        Some(of_task) => format!(" (the task names {of_task})"),
+        None => format!(" ({} would have chosen {})", strategy.as_str(), instead.model),
+    });
+    Choice {
+        model: model.to_owned(),
+        reason: format!("{why}{}", instead.unwrap_or_default()),
+    }
+}
 
 /// Chooses a model; `None` leaves it to the agent (`fixed` without a model, which submit refuses).
 pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Choice> {
@@ -160,11 +178,17 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
             reason: reason.to_owned(),
         })
     };
+    let over = |model, why, without| Some(overriding(model, why, strategy, tiers, without));
     if let Some(model) = facts.hint {
-        return choice(model, HINTED);
+        let without = Facts { hint: None, ..*facts };
+        return over(model, HINTED, &without);
     }
     if let Some(model) = facts.task_model {
-        return choice(model, "the task names it");
+        let without = Facts {
+            task_model: None,
+            ..*facts
+        };
+        return over(model, "the task names it", &without);
     }
     let strongest = |reason| choice(tiers.at(tiers.strongest()), reason);
     match (strategy, facts.step) {
@@ -250,8 +274,35 @@ mod tests {
             failures: 3,
             ..Facts::default()
         };
-        let choice = choose(Strategy::CostOptimized, &Tiers::default(), &facts).unwrap();
-        assert_eq!((choice.model.as_str(), choice.reason.as_str()), ("haiku", HINTED));
+        let check = |facts: &Facts<'_>, model: &str, reason: &str| {
+            let choice = choose(Strategy::CostOptimized, &Tiers::default(), facts).unwrap();
+            assert_eq!((choice.model.as_str(), choice.reason.as_str()), (model, reason));
+            assert_eq!(is_hinted(&choice.reason), facts.hint.is_some());
+        };
+        check(&facts, "haiku", "an agent asked for it (the task names opus)");
+        let hint = Facts {
+            task_model: None,
+            ..facts
+        };
+        check(
+            &hint,
+            "haiku",
+            "an agent asked for it (cost-optimized would have chosen opus)",
+        );
+        let same = Facts {
+            hint: Some("opus"),
+            ..hint
+        };
+        check(&same, "opus", HINTED);
+        let named = Facts {
+            task_model: Some("own"),
+            ..Facts::default()
+        };
+        check(
+            &named,
+            "own",
+            "the task names it (cost-optimized would have chosen sonnet)",
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Decides whether a run is over, and its outcome (SPEC 3.4, 3.5).
 
+use ralph_shared::ids::TaskId;
 use time::OffsetDateTime;
 
 use crate::domain::budget::Purse;
@@ -28,6 +29,8 @@ pub struct Facts<'a> {
     pub gate: Option<String>,
     /// Why no session of the feature may start any more, by its own limit.
     pub held: Option<String>,
+    /// The task that the run is of alone, and its state.
+    pub only: Option<(TaskId, TaskState)>,
     pub run: &'a Run,
     pub now: OffsetDateTime,
 }
@@ -58,6 +61,11 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
     let end = |outcome, reason: String| Decision::End { outcome, reason };
     let count = |state| facts.counts.of(state);
+    let waits = facts.live || facts.integrating || facts.following_up || facts.queued;
+    if let (Some((task, state)), false) = (facts.only, waits) {
+        let (outcome, reason) = end_of_task(task, state, facts.gate.as_deref());
+        return end(outcome, reason);
+    }
     if facts.counts.open() == 0 && !facts.live && !facts.integrating {
         if let Some(gate) = &facts.gate {
             return end(RunOutcome::Blocked, gate.clone());
@@ -121,6 +129,21 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     }
 }
 
+/// How the run of one task ended, of which nothing goes on any more.
+fn end_of_task(task: TaskId, state: TaskState, gate: Option<&str>) -> (RunOutcome, String) {
+    let is = |what: &str| format!("task {task} {what}");
+    match (state, gate) {
+        (TaskState::Done | TaskState::Skipped, _) => {
+            (RunOutcome::Complete, is(&format!("is {}", state.as_str())))
+        }
+        (TaskState::Failed, _) => (RunOutcome::Failure, is("failed for good")),
+        (TaskState::Cancelled, _) => (RunOutcome::Blocked, is("is cancelled")),
+        (_, Some(gate)) => (RunOutcome::Blocked, gate.to_owned()),
+        (TaskState::NeedsReview, _) => (RunOutcome::Blocked, is("waits for a person")),
+        (_, None) => (RunOutcome::Blocked, is("can't go on by itself")),
+    }
+}
+
 /// Whether a run continues that is known to have queued tasks, whatever else is under way.
 pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: OffsetDateTime) -> bool {
     let facts = Facts {
@@ -132,6 +155,7 @@ pub fn goes_on_queued(state: FeatureState, counts: Counts, run: &Run, now: Offse
         integrating: false,
         gate: None,
         held: None,
+        only: None,
         run,
         now,
     };
@@ -237,6 +261,7 @@ mod tests {
         Run {
             id: RunId::new(),
             feature: FeatureId::new(),
+            only_task: None,
             settings: RunSettings {
                 max_iterations: Some(20),
                 max_time_ms: Some(60_000),
@@ -287,6 +312,7 @@ mod tests {
             integrating: false,
             gate: None,
             held: None,
+            only: None,
             run: &run,
             now: OffsetDateTime::UNIX_EPOCH + Duration::seconds(30),
         };
@@ -295,6 +321,47 @@ mod tests {
             Decision::GoOn | Decision::EndSessions { .. } => None,
         };
         assert_eq!(got, expected, "{tasks:?} live {live} queued {queued}");
+    }
+
+    #[test]
+    fn a_run_of_one_task_ends_with_that_task() {
+        let task = TaskId::new();
+        let check = |state, queued, expected: Option<RunOutcome>| {
+            let run = run();
+            let mut counts = Counts::default();
+            counts.add(TaskState::Pending, 2);
+            counts.add(state, 1);
+            let facts = Facts {
+                state: FeatureState::Running,
+                counts,
+                live: false,
+                queued,
+                following_up: false,
+                integrating: false,
+                gate: None,
+                held: None,
+                only: Some((task, state)),
+                run: &run,
+                now: OffsetDateTime::UNIX_EPOCH,
+            };
+            match (decide(&facts), expected) {
+                (Decision::End { outcome, reason }, Some(expected)) => {
+                    assert_eq!(outcome, expected, "{reason}");
+                    assert!(reason.contains(&task.to_string()), "{reason}");
+                }
+                (decision, expected) => {
+                    assert!(
+                        decision == Decision::GoOn && expected.is_none(),
+                        "{state:?}: {decision:?}"
+                    );
+                }
+            }
+        };
+        check(TaskState::Pending, true, None);
+        check(TaskState::Done, false, Some(RunOutcome::Complete));
+        check(TaskState::Failed, false, Some(RunOutcome::Failure));
+        check(TaskState::NeedsReview, false, Some(RunOutcome::Blocked));
+        check(TaskState::Blocked, false, Some(RunOutcome::Blocked));
     }
 
     #[test]
@@ -402,6 +469,7 @@ mod tests {
                 integrating: false,
                 gate: Some("the gate fails on the base commit abc".to_owned()),
                 held: None,
+                only: None,
                 run: &run,
                 now: OffsetDateTime::UNIX_EPOCH,
             });
@@ -441,6 +509,7 @@ mod tests {
                         integrating: bits & 4 != 0,
                         gate: (bits & 8 != 0).then(|| "the gate fails".to_owned()),
                         held: None,
+                        only: None,
                         run: &run,
                         now: OffsetDateTime::UNIX_EPOCH,
                     })

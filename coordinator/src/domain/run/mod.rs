@@ -3,7 +3,7 @@
 pub mod defaults;
 pub mod end;
 
-use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::{Basis, Usage};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -130,6 +130,8 @@ impl RunSettings {
 pub struct Run {
     pub id: RunId,
     pub feature: FeatureId,
+    /// The task that it is of, with its parts; all of the feature where there is none.
+    pub only_task: Option<TaskId>,
     pub settings: RunSettings,
     pub iterations: i32,
     pub succeeded: i32,

@@ -10,6 +10,8 @@ use time::OffsetDateTime;
 pub struct Facts {
     /// What its whole feature waits for, when it does not run.
     pub feature: Option<String>,
+    /// The one task that its feature's run is of, where that is another one.
+    pub apart: Option<String>,
     /// It waits for a person, or is over: nothing else keeps it.
     pub is_over: bool,
     /// Keys of its blockers, and their number.
@@ -98,6 +100,9 @@ pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<Why> {
     }
     if let Some(feature) = &facts.feature {
         return because(format!("its feature is {feature}"));
+    }
+    if let Some(task) = &facts.apart {
+        return because(format!("its feature's run is of {task} alone"));
     }
     if let Some((task, path)) = &facts.paths {
         return because(format!("held: {task} changes {path} too"));
@@ -215,6 +220,8 @@ mod tests {
         check(&facts, Some(collided), None);
         facts.paths = Some(("t-1".to_owned(), "src/**".to_owned()));
         check(&facts, Some("held: t-1 changes src/** too"), None);
+        facts.apart = Some("t-2".to_owned());
+        check(&facts, Some("its feature's run is of t-2 alone"), None);
         facts.feature = Some("paused".to_owned());
         check(&facts, Some("its feature is paused"), None);
         facts.held = true;

@@ -311,7 +311,7 @@ impl Batch<'_> {
                     .failure(&source, judgement.outcome, reason, session, text, &sigils);
             }
             let had_hint =
-                dispatch.model_reason.as_deref() == Some(strategy::HINTED) && !judgement.is_nobodys();
+                dispatch.model_reason.as_deref().is_some_and(strategy::is_hinted) && !judgement.is_nobodys();
             if sigils.next_model.is_some() || had_hint {
                 self.next_models.push((task.id, sigils.next_model.clone()));
             }

@@ -70,6 +70,7 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         model: work.model.clone(),
         outcome: outcome.to_owned(),
         duration_ms: work.duration_ms,
+        ended_at: work.ended_at,
         report: work.report.as_ref().map(report),
         reason,
         verified: against.is_some_and(|judge| judge.kind == SessionKind::Verify),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use ralph_shared::ids::{FeatureId, RunId};
+use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::EndReason;
 use sqlx::PgPool;
 
-use super::super::{Signals, cascade, finish, integrate, submit};
+use super::super::{Signals, alone, cascade, finish, integrate, submit};
 use super::command::{By, CommandOutcome};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -18,6 +18,8 @@ use crate::store;
 pub enum FeatureCommand {
     /// Starts a run with these settings.
     Run(Box<RunSettings>),
+    /// The same, of one task of it and its parts alone.
+    RunTask(Box<RunSettings>, TaskId),
     /// The same for a feature whose tasks sessions must write.
     Build(Box<RunSettings>),
     /// The same for a feature whose tasks are over: it is reviewed.
@@ -70,8 +72,13 @@ pub async fn feature_by(
             tx.commit().await?;
             return Ok((CommandOutcome::Done(1), run, signals));
         }
-        FeatureCommand::Build(settings) | FeatureCommand::Review(settings) => {
+        FeatureCommand::Build(settings)
+        | FeatureCommand::Review(settings)
+        | FeatureCommand::RunTask(settings, _) => {
             let started = match command {
+                FeatureCommand::RunTask(_, task) => {
+                    alone::start(&mut tx, id, (new, *task), settings, &mut signals).await?
+                }
                 FeatureCommand::Build(_) => submit::build(&mut tx, id, new, settings, &mut signals).await?,
                 _ => submit::review_now(&mut tx, id, new, settings, &mut signals).await?,
             };

@@ -49,6 +49,15 @@ pub async fn check(
     };
     let held = store::budget::held(conn, &ids).await?;
     for run in runs {
+        let only = match run.only_task {
+            Some(task) => Some((
+                task,
+                store::task::state_of(conn, task)
+                    .await?
+                    .unwrap_or(TaskState::Cancelled),
+            )),
+            None => None,
+        };
         let (Some(feature), Some(under_way)) = (features.get_mut(&run.feature), under_way.get(&run.feature))
         else {
             continue;
@@ -65,6 +74,7 @@ pub async fn check(
                 .filter(|check| check.waits)
                 .map(why_nothing_lands),
             held: held.get(&run.feature).cloned(),
+            only,
             now: run.now,
             run: &run,
         };
@@ -77,7 +87,9 @@ pub async fn check(
             Decision::End {
                 outcome: RunOutcome::Complete,
                 reason,
-            } => complete(conn, feature, &facts, &reason, signals).await?,
+            } if only.is_none() || is_over(feature) => {
+                complete(conn, feature, &facts, &reason, signals).await?
+            }
             Decision::End { outcome, reason } => {
                 tracing::info!(
                     feature = feature.name,
@@ -86,10 +98,19 @@ pub async fn check(
                     "run ended"
                 );
                 end(conn, feature, outcome, &reason, signals).await?;
+                if only.is_some() && (outcome == RunOutcome::Complete || feature.counts.open() > 0) {
+                    feature.state = FeatureState::Ready;
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Whether every task is resolved.
+fn is_over(feature: &store::feature::Locked) -> bool {
+    let count = |state| feature.counts.of(state);
+    feature.counts.open() + count(TaskState::Failed) + count(TaskState::NeedsReview) == 0
 }
 
 /// Why no attempt of a feature can land, when only a person can help.
@@ -115,7 +136,7 @@ async fn complete(
 ) -> sqlx::Result<()> {
     let name = feature.name.clone();
     let (outcome, reason) = match submit::review_due(conn, feature).await? {
-        Some(newest) if !end::used_up(facts) => {
+        Some(newest) if facts.only.is_none() && !end::used_up(facts) => {
             tracing::info!(feature = name, "every task is resolved: the feature is reviewed");
             return submit::review(conn, feature, newest, signals).await;
         }
@@ -127,7 +148,7 @@ async fn complete(
             (RunOutcome::Complete, why)
         }
         None => match operations::merge_due(conn, feature).await? {
-            Some(due) if end::hard_limit(facts).is_none() => {
+            Some(due) if facts.only.is_none() && end::hard_limit(facts).is_none() => {
                 tracing::info!(feature = name, "the feature is finished: it is merged");
                 return operations::finish(conn, feature, due, signals).await;
             }

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::domain::budget::limit;
 use crate::domain::run::Run;
-use crate::domain::states::{FeatureState, RunOutcome};
+use crate::domain::states::{FeatureState, RunOutcome, TaskState};
 use crate::domain::status::condition::goes_on_after;
 use crate::flow::cascade::{self, Features};
 use crate::flow::{
@@ -32,6 +32,14 @@ pub async fn after_decision(
     if !run
         .outcome
         .is_some_and(|outcome| goes_on_after(outcome, wants_work))
+    {
+        return Ok(());
+    }
+    if let Some(task) = run.only_task
+        && !matches!(
+            store::task::state_of(conn, task).await?,
+            Some(TaskState::Pending | TaskState::InProgress)
+        )
     {
         return Ok(());
     }

@@ -34,8 +34,6 @@ const JOURNAL_SHOWN: usize = 5;
 const KEPT_LEFT_OUT: usize = 5;
 /// Entries of the task itself in a prompt, for each kind.
 const OWN_SHOWN: usize = 5;
-/// Decisions and errors together (SPEC 6.4).
-const NOTES_KEPT: usize = 50;
 
 /// The memory of a batch of claims.
 #[derive(Debug, Default)]
@@ -45,6 +43,7 @@ pub(in crate::flow) struct Remembered {
     notes: Vec<Note>,
     own: Vec<Own>,
     recalled: HashMap<DispatchId, Recalled>,
+    max_entries: usize,
     /// Failures in a row that make a task stuck; 0 is never.
     stuck_threshold: i16,
 }
@@ -231,7 +230,8 @@ impl Remembered {
             fresh: &fresh,
         };
         let recalled = recall(conn, asking).await?;
-        let notes = store::memory::notes(conn, &features, &task_ids).await?;
+        let most = settings.max_entries;
+        let notes = store::memory::notes(conn, &features, &task_ids, most).await?;
         let mut journal =
             store::dispatch::earlier::journal(conn, &features, &placed, JOURNAL_READ, &[]).await?;
         let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
@@ -252,6 +252,7 @@ impl Remembered {
             notes,
             own,
             recalled,
+            max_entries: most,
             stuck_threshold: settings.stuck_threshold,
         })
     }
@@ -366,6 +367,8 @@ impl Remembered {
                 task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
                 title: note.task_title.clone().unwrap_or_default(),
                 category: note.category.clone().unwrap_or_default(),
+                ended_at: note.ended_at,
+                duration_ms: note.duration_ms,
                 ..failure(note)
             })
             .collect()
@@ -396,7 +399,7 @@ impl Remembered {
             .iter()
             .filter(|n| matches!(n.kind, NoteKind::Decision | NoteKind::Error) && !n.resolved)
             .collect();
-        let kept = &kept[kept.len().saturating_sub(NOTES_KEPT)..];
+        let kept = &kept[kept.len().saturating_sub(self.max_entries)..];
         let blocked = earlier
             .iter()
             .rev()

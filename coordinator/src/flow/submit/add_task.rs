@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::agent_graph;
+use crate::domain::budget::levels::{Level, Limit};
 use crate::domain::graph::Graph;
 use crate::domain::names;
 use crate::domain::states::{FeatureState, TaskState};
@@ -30,6 +31,8 @@ pub struct Addition<'a> {
     pub parent: Option<TaskId>,
     /// What must be done before it.
     pub after: Vec<TaskId>,
+    /// A limit of its own.
+    pub limit: Option<Limit>,
     /// Values of fields that it leaves out.
     pub defaults: TaskDefaults,
     /// Who adds it, for its log.
@@ -100,6 +103,10 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sq
     let edges: Vec<_> = after.into_iter().map(|blocker| (id, blocker)).collect();
     store::queue::concurrency_keys::declare(&mut tx, feature, addition.graph.keys()).await?;
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    if let Some(limit) = addition.limit {
+        let key = (Level::Task, id.0.to_string());
+        store::budget::set(&mut tx, &key, Some(limit.cost_usd), Some(limit.tokens)).await?;
+    }
     store::task::hold_new(&mut tx, &[id.0]).await?;
     if let Some(parent) = parent {
         store::queue::ready::withdraw(&mut tx, &[parent.id.0]).await?;

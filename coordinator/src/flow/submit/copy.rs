@@ -56,6 +56,7 @@ pub async fn copy(
         feature,
         graph,
         defaults: defaults.unwrap_or_default(),
+        limits: store::budget::of_feature(conn, original).await?,
         start: Start::Now(settings),
     };
     for n in 1..=SAME_MINUTE {

@@ -17,6 +17,7 @@ use serde_json::Value;
 use sqlx::{PgConnection, PgPool};
 
 use super::{Signals, finish};
+use crate::domain::budget::levels::{Level, Limit};
 use crate::domain::graph::Graph;
 use crate::domain::names;
 use crate::domain::run::RunSettings;
@@ -38,6 +39,8 @@ pub struct Submission {
     pub graph: Graph,
     /// Values of fields that a task leaves out.
     pub defaults: TaskDefaults,
+    /// Limits of it, of each of its tasks and of each of its sessions.
+    pub limits: Vec<(Level, Limit)>,
     /// Whether its run begins with it.
     pub start: Start,
 }
@@ -150,6 +153,7 @@ pub(super) async fn within(
         return Ok(Submitted::NameTaken);
     }
     store::feature::priority::set(tx, feature, &new.precedence).await?;
+    store::budget::give(tx, feature, &submission.limits).await?;
     store::queue::concurrency_keys::declare(tx, feature, submission.graph.keys()).await?;
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
     if !asked.is_empty() {
@@ -205,7 +209,7 @@ pub async fn start(
     if !may_start(held) {
         return Ok(None);
     }
-    begin(conn, held, run, settings, signals).await?;
+    begin(conn, held, (run, None), settings, signals).await?;
     super::cascade::save_features(conn, &features, signals).await?;
     super::integrate::promote(conn, &BTreeSet::from([feature]), signals).await?;
     finish::check(conn, &mut features, signals).await?;
@@ -287,12 +291,12 @@ pub async fn review_now(
     };
     add_review(conn, held, newest).await?;
     held.state = FeatureState::Ready;
-    begin(conn, held, run, settings, signals).await?;
+    begin(conn, held, (run, None), settings, signals).await?;
     super::cascade::save_features(conn, &features, signals).await?;
     Ok(Ok(run))
 }
 
-fn may_start(held: &Locked) -> bool {
+pub(super) fn may_start(held: &Locked) -> bool {
     match held.state {
         FeatureState::Ready | FeatureState::Planned | FeatureState::Failed => true,
         FeatureState::Draft => held.counts.total() > 0,
@@ -300,15 +304,15 @@ fn may_start(held: &Locked) -> bool {
     }
 }
 
-/// Opens a run of a locked feature and queues ready tasks; the caller writes the feature back.
+/// Opens a run of a held feature, or of one task of it, and queues what is ready; the caller writes the feature back.
 pub(super) async fn begin(
     conn: &mut PgConnection,
     held: &mut Locked,
-    run: RunId,
+    (run, only): (RunId, Option<TaskId>),
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> sqlx::Result<RunId> {
-    store::run::insert(conn, run, held.id, settings).await?;
+    store::run::insert(conn, run, held.id, settings, only).await?;
     held.begin(run);
     base_gate::ensure(conn, held, settings, base_gate::Why::Again, signals).await?;
     signals.got_work(store::queue::ready::enqueue_feature(conn, held.id, Some(run)).await?);

@@ -1,6 +1,8 @@
 //! Previous Attempts: failures that should not be repeated (SPEC 6.3).
 
 use minijinja::context;
+use time::macros::format_description;
+use time::{OffsetDateTime, UtcOffset};
 
 use crate::prompt::sections::budget::{Room, Written};
 use crate::prompt::templates::Templates;
@@ -91,7 +93,8 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             number => attempt.number,
             model => attempt.model.as_deref().map(|model| line(model, 60)),
             outcome => attempt.outcome.as_str(),
-            seconds => attempt.duration_ms.map(|ms| format!("{:.1}", ms as f64 / 1000.0)),
+            seconds => seconds(attempt.duration_ms),
+            ended => attempt.ended_at.map(minute),
             report => report.map(values),
             reason => attempt.reason.as_deref().map(|text| item(text, REASON_CHARS)),
             verified => attempt.verified,
@@ -102,6 +105,18 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             more_strays => attempt.strays.len().saturating_sub(STRAYS),
         },
     )
+}
+
+/// How long something took, where that is known.
+fn seconds(ms: Option<i64>) -> Option<String> {
+    ms.filter(|ms| *ms > 0)
+        .map(|ms| format!("{:.1}", ms as f64 / 1000.0))
+}
+
+/// A time by UTC.
+fn minute(at: OffsetDateTime) -> String {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
+    at.to_offset(UtcOffset::UTC).format(format).unwrap_or_default()
 }
 
 fn values(report: &Report) -> minijinja::Value {
@@ -131,6 +146,8 @@ fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room)
                 "attempts/sibling",
                 context! {
                     task => format!("{} {}", failure.task, line(&failure.title, 80)),
+                    ended => failure.ended_at.map(minute),
+                    seconds => seconds(failure.duration_ms),
                     category => failure.category.as_str(),
                     error => item(&failure.error, SIBLING_ERROR_CHARS),
                     attempted => field(&failure.attempted),

@@ -1,6 +1,7 @@
 //! Tasks and memories that tests render.
 
 use ralph_shared::kind::SessionKind;
+use time::OffsetDateTime;
 
 use super::super::*;
 
@@ -94,6 +95,7 @@ pub(super) fn everything() -> Memory {
                 number: 1,
                 outcome: "error".to_owned(),
                 duration_ms: Some(1_500),
+                ended_at: OffsetDateTime::from_unix_timestamp(1_767_312_000).ok(),
                 ..Attempt::default()
             },
             Attempt {
@@ -134,6 +136,8 @@ pub(super) fn everything() -> Memory {
             attempted: "u8 for lengths".to_owned(),
             files: Some("src/number.rs".to_owned()),
             context: Some("300 digits".to_owned()),
+            ended_at: OffsetDateTime::from_unix_timestamp(1_767_308_400).ok(),
+            duration_ms: Some(61_000),
         }],
         session: SessionMemory {
             feature: "parser".to_owned(),

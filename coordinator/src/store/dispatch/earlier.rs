@@ -23,6 +23,7 @@ pub struct Earlier {
     pub feedback: Option<String>,
     pub model: Option<String>,
     pub duration_ms: Option<i64>,
+    pub ended_at: Option<OffsetDateTime>,
     pub pushed_ref: Option<String>,
     /// Refs of the agent's stray commits.
     pub stray_refs: Vec<String>,
@@ -50,7 +51,7 @@ pub struct FailureReport {
 pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Earlier>> {
     let rows = sqlx::query!(
         r#"select d.task_id as "task_id!", d.kind as "kind!: SessionKind", d.attempt as "attempt!",
-                  d.outcome as "outcome!: Outcome", d.failure_signature, d.reason, d.feedback, d.model, d.duration_ms, d.pushed_ref, d.difficulty,
+                  d.outcome as "outcome!: Outcome", d.failure_signature, d.reason, d.feedback, d.model, d.duration_ms, d.settled_at, d.pushed_ref, d.difficulty,
                   jsonb_path_query_array(d.strays, '$[*].pushed_ref ? (@ != null)')::text as stray_refs,
                   coalesce(d.files_changed, '{}') as "files_changed!", r.extracted as "extracted?",
                   r.category as "category?", r.what_tried as "what_tried?", r.why_failed as "why_failed?",
@@ -85,6 +86,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
             feedback: row.feedback,
             model: row.model,
             duration_ms: known(row.duration_ms),
+            ended_at: row.settled_at,
             pushed_ref: row.pushed_ref,
             stray_refs: row
                 .stray_refs

@@ -366,17 +366,25 @@ pub struct Note {
     /// Files that its session changed.
     pub files_changed: Vec<String>,
     pub context: Option<String>,
+    /// When the session of an error ended, and how long it ran.
+    pub ended_at: Option<OffsetDateTime>,
+    pub duration_ms: Option<i64>,
 }
 
-/// The newest unresolved notes of features, at most 50 of each kind and 100 errors, and all steps and files
-/// of the given tasks. Oldest first.
-pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -> sqlx::Result<Vec<Note>> {
+/// The newest unresolved notes of features, at most 50 facts, `most` decisions and as many errors, or 100, and all steps and files that
+/// the given tasks noted. Oldest first.
+pub async fn notes(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+    tasks: &[Uuid],
+    most: usize,
+) -> sqlx::Result<Vec<Note>> {
     sqlx::query_as!(
         Note,
         r#"with noted as (
              select n.*
              from unnest($1::uuid[]) as q(id)
-             cross join (values ('decision', 50), ('error', 100), ('key_fact', 50)) as k(kind, most)
+             cross join (values ('decision', $3), ('error', greatest($3, 100)), ('key_fact', 50)) as k(kind, most)
              cross join lateral (
                select * from session_memory
                where feature_id = q.id and kind = k.kind and resolved_at is null
@@ -420,7 +428,7 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
                   n.kind as "kind!: NoteKind", n.body as "body!", n.rationale, n.resolved_at is not null as "resolved!", d.iteration as "iteration?",
                   d.kind as "phase?: SessionKind", coalesce(t.state = 'done', false) as "verified!", r.category as "category?",
                   r.what_tried as "attempted?", r.relevant_files as files, coalesce(d.files_changed, '{}') as "files_changed!",
-                  r.error_output as context
+                  r.error_output as context, d.settled_at as "ended_at?", d.duration_ms as "duration_ms?"
            from noted n
            left join tasks t on t.id = n.task_id
            left join task_texts x on x.task_id = n.task_id and n.kind = 'error'
@@ -429,6 +437,7 @@ pub async fn notes(conn: &mut PgConnection, features: &[Uuid], tasks: &[Uuid]) -
            order by n.id"#,
         features,
         tasks,
+        i32::try_from(most).unwrap_or(i32::MAX),
     )
     .fetch_all(conn)
     .await

@@ -54,6 +54,7 @@ pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sq
              from tasks s
              where s.feature_id = f.id and s.conflicts >= 2 and s.next_kind = 'work' and s.state = 'pending'
                and s.children = 0 and s.open_blockers = 0 and not s.held
+               and (runs.only_task is null or task_within(s.id, runs.only_task))
              order by greatest(s.not_before, now()), s.priority, s.id
              limit 1
            ) t

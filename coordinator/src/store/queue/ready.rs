@@ -42,12 +42,13 @@ pub async fn enqueue(
            cross join lateral (select * from tasks where id = q.id limit 1) t
            cross join lateral (select pool, agent, concurrency from task_texts where task_id = t.id limit 1) texts
            cross join lateral (select state, current_run, concurrency from features where id = t.feature_id limit 1) f
-           left join lateral (select agent from runs where id = f.current_run limit 1) r on true
+           left join lateral (select agent, only_task from runs where id = f.current_run limit 1) r on true
            cross join lateral (
              select greatest(now() + q.delay_ms * interval '1 millisecond',
                              case when t.state = 'pending' then t.not_before end) as at
            ) opens
            where f.state = 'running' and t.children = 0 and t.next_kind is not null
+             and (r.only_task is null or t.next_kind in ('verify', 'integrate', 'check') or task_within(t.id, r.only_task))
              and (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
                      and (t.conflicts < 2 or t.next_kind <> 'work'))
@@ -79,6 +80,7 @@ pub async fn enqueue_feature(
            join features f on f.id = t.feature_id
            left join runs r on r.id = $2
            where t.feature_id = $1 and t.children = 0
+             and (r.only_task is null or t.next_kind in ('verify', 'check') or task_within(t.id, r.only_task))
              and (t.state = 'in_progress' and t.next_kind = 'verify'
                   or t.state = 'pending' and t.open_blockers = 0 and not t.held
                      and t.next_kind in ('work', 'spec', 'plan', 'build', 'review', 'distill', 'git', 'check')
@@ -306,6 +308,7 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
            join features f on f.id = t.feature_id
            left join runs r on r.id = f.current_run
            where t.id = any(array(select id from held)) and t.next_kind is not null
+             and (r.only_task is null or t.next_kind in ('verify', 'integrate', 'check') or task_within(t.id, r.only_task))
            on conflict (task_id) do nothing"#,
         &tasks.iter().map(|one| one.task.0).collect::<Vec<_>>(),
         pause_ms as f64,
@@ -432,10 +435,12 @@ pub async fn under_way(
                     (select true from ready_tasks q where q.feature_id = f.id limit 1),
                     (select true from path_holds h join tasks t on t.id = h.task_id
                      where h.feature_id = f.id and h.released_at is null and t.state = 'pending'
+                       and (run.only_task is null or task_within(t.id, run.only_task))
                      limit 1),
                     (select true from tasks t
                      where t.feature_id = f.id and t.conflicts >= 2 and t.next_kind = 'work' and t.state = 'pending'
                        and t.children = 0 and t.open_blockers = 0 and not t.held
+                       and (run.only_task is null or task_within(t.id, run.only_task))
                      limit 1),
                     false
                   ) as "queued!",
@@ -451,6 +456,13 @@ pub async fn under_way(
                     false
                   ) as "integrating!"
            from unnest($1::uuid[]) as f(id)
+           left join lateral (
+             select r.only_task
+             from features o
+             cross join lateral (select only_task from runs where id = o.current_run limit 1) r
+             where o.id = f.id
+             limit 1
+           ) run on true
            cross join lateral (
              select coalesce((select true from dispatches d where d.feature_id = f.id and d.state = 'live' limit 1), false) as live
              -- Looked for once.

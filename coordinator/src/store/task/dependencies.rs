@@ -19,6 +19,45 @@ pub async fn insert(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> s
     Ok(added.rows_affected() == 1)
 }
 
+/// A task that another one waits for.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct Blocker {
+    pub id: TaskId,
+    pub key: String,
+    pub state: TaskState,
+}
+
+/// What a task waits for, or one above it, the first 20.
+pub async fn open_above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Blocker>> {
+    let rows = sqlx::query!(
+        r#"with recursive line as (
+             select id, parent_id from tasks where id = $1
+             union
+             select t.id, t.parent_id from tasks t join line on t.id = line.parent_id
+           )
+           select distinct b.id as "id!", x.key as "key!", b.state as "state!: TaskState"
+           from line
+           cross join lateral (select blocker_id from dependencies where task_id = line.id) d
+           cross join lateral (select id, state from tasks where id = d.blocker_id limit 1) b
+           cross join lateral (select key from task_texts where task_id = b.id limit 1) x
+           where b.state not in ('done', 'skipped')
+           order by 1
+           limit 20"#,
+        task.0,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| Blocker {
+            id: TaskId(row.id),
+            key: row.key,
+            state: row.state,
+        })
+        .collect())
+}
+
 /// Removes an edge; `false` when there is none.
 pub async fn remove(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
     let removed = sqlx::query!(

@@ -12,7 +12,8 @@ use crate::domain::budget::levels::{Key, Level, Levels, Limit, Used};
 #[allow(missing_docs)]
 pub struct BudgetView {
     pub level: Level,
-    /// An account, or the id of a feature or a task; `None` is each of the level, or the one that there is.
+    /// An account, or the id of a feature or a task; `None` is each of the level, or the one that there is. Of sessions and tasks, a
+    /// feature's is of each of the feature's.
     pub name: Option<String>,
     /// The feature's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,7 +40,7 @@ pub async fn budgets(conn: &mut PgConnection, levels: &Levels) -> sqlx::Result<V
     keys.dedup();
     let ids: Vec<Uuid> = keys
         .iter()
-        .filter(|(level, _)| *level == Level::Feature)
+        .filter(|(level, _)| matches!(level, Level::Session | Level::Task | Level::Feature))
         .filter_map(|(_, name)| name.parse().ok())
         .collect();
     let names = sqlx::query!("select id, name from features where id = any($1)", &ids)
@@ -58,8 +59,8 @@ pub async fn budgets(conn: &mut PgConnection, levels: &Levels) -> sqlx::Result<V
             .find(|row| Some(row.id) == id)
             .map(|row| row.name.clone());
         let name = match (level, id) {
-            (Level::Feature, Some(id)) => FeatureId(id).short(),
-            (Level::Task, Some(id)) => TaskId(id).short(),
+            (Level::Task, Some(id)) if title.is_none() => TaskId(id).short(),
+            (Level::Session | Level::Task | Level::Feature, Some(id)) => FeatureId(id).short(),
             _ => name,
         };
         Some(of(

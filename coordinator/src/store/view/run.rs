@@ -22,6 +22,9 @@ pub struct RunView {
     /// The name of its feature, where it is known.
     #[serde(default)]
     pub feature_name: String,
+    /// The one task that it is of, with its parts; all of the feature when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_task: Option<String>,
     /// `None` while it goes on.
     pub outcome: Option<RunOutcome>,
     /// Why it ended, in words.
@@ -95,6 +98,7 @@ impl From<Run> for RunView {
             id: run.id.short(),
             feature: run.feature.short(),
             feature_name: String::new(),
+            only_task: run.only_task.map(|task| task.short()),
             outcome: run.outcome,
             reason: run.reason,
             model: settings.model,

@@ -111,6 +111,12 @@ pub async fn of(
             feature: feature
                 .filter(|feature| feature.status != FeatureState::Running)
                 .map(|feature| feature.condition.to_string()),
+            apart: feature
+                .and_then(|feature| feature.run.as_ref()?.only_task.clone())
+                .filter(|only| {
+                    let is_free = row.state == TaskState::Pending && row.by_task.is_none();
+                    is_free && !row.queued && *only != TaskId(row.id).short()
+                }),
             is_over: false,
             blockers: (row.blockers, row.open_blockers),
             held: row.held,

@@ -16,6 +16,8 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use crate::session::protocol_log::{ProtocolLog, Way};
+
 /// How many answers that can be large (files, terminal output) are made and not yet written at a time.
 pub const LARGE_ANSWERS: usize = 4;
 
@@ -199,8 +201,11 @@ pub struct Open(#[expect(dead_code, reason = "held until it is dropped")] OwnedS
 /// The right to give one large answer.
 pub struct LargeSlot(OwnedSemaphorePermit);
 
-/// An outbox, and what writes its lines: a future that ends when the last clone is gone or the agent reads no more.
-pub fn outbox<W: AsyncWrite + Unpin>(mut sink: W) -> (Outbox, impl Future<Output = ()>) {
+/// An outbox, and what writes its lines, into a log as well: a future that ends when the last clone is gone or the agent reads no more.
+pub fn outbox<W: AsyncWrite + Unpin>(
+    mut sink: W,
+    log: Option<ProtocolLog>,
+) -> (Outbox, impl Future<Output = ()>) {
     let (lines, mut queue) = mpsc::unbounded_channel::<Outgoing>();
     let outbox = Outbox {
         lines,
@@ -209,6 +214,9 @@ pub fn outbox<W: AsyncWrite + Unpin>(mut sink: W) -> (Outbox, impl Future<Output
     };
     let write = async move {
         while let Some(outgoing) = queue.recv().await {
+            if let Some(log) = &log {
+                log.line(Way::ToAgent, &String::from_utf8_lossy(&outgoing.line));
+            }
             if sink.write_all(&outgoing.line).await.is_err() || sink.flush().await.is_err() {
                 return;
             }
@@ -416,7 +424,7 @@ mod tests {
     #[tokio::test]
     async fn large_answers_wait_for_the_agent_to_read() {
         let (near, far) = tokio::io::duplex(64);
-        let (outbox, write) = outbox(near);
+        let (outbox, write) = outbox(near, None);
         let writer = tokio::spawn(write);
         let id = RawValue::from_string("1".to_owned()).unwrap();
         for _ in 0..LARGE_ANSWERS {
@@ -439,7 +447,7 @@ mod tests {
     #[tokio::test]
     async fn requests_are_open_until_their_answers_are_written() {
         let (near, mut far) = tokio::io::duplex(64);
-        let (outbox, write) = outbox(near);
+        let (outbox, write) = outbox(near, None);
         let writer = tokio::spawn(write);
         let id = RawValue::from_string("1".to_owned()).unwrap();
         for _ in 0..OPEN_REQUESTS {

@@ -1,6 +1,7 @@
 //! Filters that a repository's attributes ask for (git-crypt, nbstripout, …). Git passes files through a filter that it doesn't know, or
-//! that fails, as they are: what was to be encrypted would be pushed in plain text. So each that the feature's base names, which is a
-//! person's, has to be known here, and all that are known have to succeed. What an agent alone asks for changes nothing.
+//! that fails, as they are: what was to be encrypted would be pushed in plain text. So each has to be known here, and all that are known
+//! have to succeed. One that the feature's base names is a person's, and another worker may know it; one that an attempt names itself, it
+//! is told of, and can leave out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,17 +110,22 @@ async fn used(git: &Git) -> Result<BTreeMap<String, String>, GitError> {
     Ok(used)
 }
 
-fn refused(filter: &str, path: &str, why: &str) -> GitError {
+fn refused(trouble: Trouble, filter: &str, path: &str, why: &str) -> GitError {
+    let whose = match trouble {
+        Trouble::OwnFilter => ", which the attempt names itself and",
+        _ => ", which",
+    };
     GitError {
         command: "check-attr".to_owned(),
-        trouble: Trouble::Filter,
-        words: format!("`{path}` has to go through the filter `{filter}`, which {why}"),
+        trouble,
+        words: format!("`{path}` has to go through the filter `{filter}`{whose} {why}"),
         code: None,
     }
 }
 
-/// Whether the attributes of `base` name the filter. Of a base that isn't here nobody can say that they don't.
-async fn is_named(git: &Git, base: &str, filter: &str) -> Result<bool, GitError> {
+/// Whose the trouble with a filter is: the attempt's, where the attributes of `base` don't name it. Of a base that isn't here nobody can
+/// say that they don't.
+async fn trouble(git: &Git, base: &str, filter: &str) -> Result<Trouble, GitError> {
     let wanted = format!("filter={filter}");
     let options = [
         "-q",
@@ -136,35 +142,61 @@ async fn is_named(git: &Git, base: &str, filter: &str) -> Result<bool, GitError>
         .accept(&[0, 1, 128])
         .output()
         .await?;
-    Ok(found.code != 1)
+    Ok(match found.code {
+        1 => Trouble::OwnFilter,
+        _ => Trouble::Filter,
+    })
 }
 
-/// Refuses a work tree with files whose filter, which `base` names, git doesn't know here.
+/// A filter that git doesn't know here, with a file that has to go through it.
+async fn unknown(git: &Git) -> Result<Option<(String, String)>, GitError> {
+    let known = &git.environment().filters;
+    let mut used = used(git).await?.into_iter();
+    Ok(used.find(|(filter, _)| {
+        let required = format!("filter.{filter}.required");
+        !known.iter().any(|(key, _)| *key == required)
+    }))
+}
+
+const UNKNOWN: &str = "git doesn't know on this worker";
+
+/// Refuses a checkout with files whose filter git doesn't know here.
 ///
 /// # Errors
 /// When there is one, or git fails.
-pub(in crate::workspace) async fn must_be_known(git: &Git, base: &str) -> Result<(), GitError> {
-    for (filter, path) in used(git).await? {
-        let required = format!("filter.{filter}.required");
-        let mut known = git.environment().filters.iter();
-        if !known.any(|(key, _)| *key == required) && is_named(git, base, &filter).await? {
-            return Err(refused(&filter, &path, "git doesn't know on this worker"));
-        }
+pub(in crate::workspace) async fn must_be_known(git: &Git) -> Result<(), GitError> {
+    match unknown(git).await? {
+        Some((filter, path)) => Err(refused(Trouble::Filter, &filter, &path, UNKNOWN)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// Refuses a work tree with files that go through a filter that `base` names, since they can only be stored without.
+/// Refuses an attempt's work tree with such files.
+///
+/// # Errors
+/// When there is one, or git fails.
+pub(in crate::workspace) async fn must_be_known_since(git: &Git, base: &str) -> Result<(), GitError> {
+    match unknown(git).await? {
+        Some((filter, path)) => Err(refused(
+            trouble(git, base, &filter).await?,
+            &filter,
+            &path,
+            UNKNOWN,
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an attempt's work tree with files that go through a filter, since they can only be stored without.
 ///
 /// # Errors
 /// When there is one, or git fails.
 pub(in crate::workspace) async fn must_be_none(git: &Git, base: &str) -> Result<(), GitError> {
-    for (filter, path) in used(git).await? {
-        if is_named(git, base, &filter).await? {
-            return Err(refused(&filter, &path, "fails, so that the file is not stored"));
-        }
-    }
-    Ok(())
+    let Some((filter, path)) = used(git).await?.pop_first() else {
+        return Ok(());
+    };
+    let why = "fails, so that the file is not stored";
+    Err(refused(trouble(git, base, &filter).await?, &filter, &path, why))
 }
 
 /// Refuses a checkout of which git says that it could not encode a file as its attributes ask (`working-tree-encoding`).

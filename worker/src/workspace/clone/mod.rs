@@ -65,7 +65,7 @@ pub(super) async fn check_out(
     }
     let Some(brings) = brings else {
         read_tree(git, commit).await?;
-        filters::must_be_known(git, base).await?;
+        filters::must_be_known(git).await?;
         return Ok(CheckedOut {
             tree: commit.clone(),
             conflict: None,
@@ -77,7 +77,7 @@ pub(super) async fn check_out(
     };
     // What it brings stays in the index: ignored files, and where submodules stand, would be missing in what the session leaves.
     read_tree(git, &tree).await?;
-    filters::must_be_known(git, base).await?;
+    filters::must_be_known(git).await?;
     Ok(CheckedOut { tree, conflict })
 }
 

@@ -37,6 +37,8 @@ pub enum Trouble {
     Signing,
     /// A filter of the repository's attributes is not known here, or fails.
     Filter,
+    /// The same of a filter that an attempt names itself.
+    OwnFilter,
     /// The ref is not where the push expected it.
     Moved,
     /// The repository keeps files in Git LFS, and this machine hasn't got it.
@@ -172,7 +174,13 @@ impl Trouble {
     pub fn is_remote(self) -> bool {
         !matches!(
             self,
-            Self::Other | Self::Moved | Self::NoSpace | Self::NoLfs | Self::Filter | Self::Shallow
+            Self::Other
+                | Self::Moved
+                | Self::NoSpace
+                | Self::NoLfs
+                | Self::Filter
+                | Self::OwnFilter
+                | Self::Shallow
         )
     }
 
@@ -241,6 +249,9 @@ impl Trouble {
                 "set the filter up for the worker's user (`git config --global filter.NAME.clean COMMAND`, `….smudge COMMAND`), or name \
                  its commands in `[git.filters.NAME]` of the worker's .ralph.toml"
             }
+            Self::OwnFilter => {
+                "leave the filter out of .gitattributes; or let a person set it up on the worker first (`[git.filters.NAME]`)"
+            }
             Self::TimedOut => "check the network and the server's load; Ralph tries again by itself",
             Self::Other => "look at git's own words above",
         }
@@ -268,7 +279,7 @@ impl fmt::Display for Trouble {
             Self::Locked => "another git holds a lock",
             Self::StaleLock => "a lock was left there",
             Self::Signing => "signing failed, or waits for a person",
-            Self::Filter => "files could not be converted",
+            Self::Filter | Self::OwnFilter => "files could not be converted",
             Self::TimedOut => "it took too long",
             Self::Other => "git failed",
         })

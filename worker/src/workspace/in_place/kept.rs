@@ -24,7 +24,15 @@ impl Workspaces {
     /// Removes what sessions left longer ago than it is kept, or of too many.
     pub async fn forget_left(&self) {
         let (kept, days) = (record::kept(self.data()), self.settings().keep_files_days);
-        let forgotten = tokio::task::spawn_blocking(move || forget(&kept, days, SystemTime::now()));
+        let forgotten =
+            tokio::task::spawn_blocking(move || forget(&kept, days, MOST_SESSIONS, SystemTime::now()));
+        let _ = forgotten.await;
+    }
+
+    /// Removes what was kept in this folder of sessions as long, and of so many at most.
+    pub async fn forget_old(&self, folder: PathBuf, most: usize) {
+        let days = self.settings().keep_files_days;
+        let forgotten = tokio::task::spawn_blocking(move || forget(&folder, days, most, SystemTime::now()));
         let _ = forgotten.await;
     }
 }
@@ -91,12 +99,12 @@ fn moved(tree: &Path, place: &Path) -> bool {
     }
 }
 
-fn forget(kept: &Path, days: u32, now: SystemTime) {
+fn forget(kept: &Path, days: u32, most: usize, now: SystemTime) {
     let entries = fs::read_dir(kept).into_iter().flatten().flatten();
     let since = |entry: fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
     let mut folders: Vec<(SystemTime, PathBuf)> = entries.filter_map(since).collect();
     folders.sort();
-    let too_many = folders.len().saturating_sub(MOST_SESSIONS);
+    let too_many = folders.len().saturating_sub(most);
     let longest = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
     for (n, (since, folder)) in folders.iter().enumerate() {
         let is_over = now.duration_since(*since).is_ok_and(|age| age >= longest);
@@ -136,9 +144,19 @@ mod tests {
         assert_eq!(keep(data.path(), "d-1", &tree, 7), Some(left), "told again");
 
         let day = Duration::from_secs(24 * 60 * 60);
-        forget(&record::kept(data.path()), 7, SystemTime::now() + 6 * day);
+        forget(
+            &record::kept(data.path()),
+            7,
+            MOST_SESSIONS,
+            SystemTime::now() + 6 * day,
+        );
         assert!(place.exists());
-        forget(&record::kept(data.path()), 7, SystemTime::now() + 7 * day);
+        forget(
+            &record::kept(data.path()),
+            7,
+            MOST_SESSIONS,
+            SystemTime::now() + 7 * day,
+        );
         assert!(!place.exists());
     }
 

@@ -77,7 +77,7 @@ impl<'a> Site<'a> {
         self.folders.empty_tree()?;
         lfs::settle(&git, &self.git_order.base).await?;
         clone::read_tree(&git, new).await?;
-        filters::must_be_known(&git, &self.git_order.base).await?;
+        filters::must_be_known(&git).await?;
         let clone = AgentClone {
             branch: &self.git_order.feature_branch,
             start: new,

@@ -107,7 +107,7 @@ async fn stage_somehow(
         reset(git, start).await?;
     }
     gitlinks::settle(git, folders).await?;
-    filters::must_be_known(git, base).await?;
+    filters::must_be_known_since(git, base).await?;
     match stage_as_it_is(git, start, &[0]).await {
         Ok(staged) if !staged.nested && !staged.unread => return Ok(staged),
         Ok(_) => {}

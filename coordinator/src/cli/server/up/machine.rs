@@ -22,6 +22,7 @@ use crate::cli::client::endpoint::Endpoint;
 use crate::cli::git::git;
 use crate::cli::globals::Globals;
 use crate::cli::submit::agents;
+use crate::cli::terminal::color::Paint;
 use crate::cli::terminal::output;
 use crate::config::Config;
 use crate::embedded::datadir::{DEFAULT_NAME, write_private};
@@ -150,11 +151,13 @@ async fn start(
         agent: args.agent.clone(),
     })?;
     output::text(&format!("{url}\n"))?;
+    let page = format!("{url}/api/docs");
     tell(&format!(
-        "ready in {:.1} s; logs are in {}\n\
+        "ready in {:.1} s; logs are in {}; the API is described at {}\n\
          next: `ralph-coordinator submit feature NAME --tasks FILE --wait` in a repository, `ralph-coordinator status --watch`",
         steps.took(),
-        data.path("logs").display()
+        data.path("logs").display(),
+        Paint::stderr().link(&page, &page)
     ));
     Ok(())
 }

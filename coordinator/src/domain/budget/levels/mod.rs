@@ -116,9 +116,9 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 
-    /// Whether a single thing of this level can have a limit of its own.
+    /// Whether one of its kind can have a limit of its own, or those of one feature.
     pub const fn is_named(self) -> bool {
-        matches!(self, Self::Task | Self::Feature | Self::Account)
+        matches!(self, Self::Session | Self::Task | Self::Feature | Self::Account)
     }
 }
 
@@ -191,7 +191,8 @@ pub struct SessionScope<'a> {
     pub account: Option<&'a str>,
 }
 
-/// The key of a limit: the level and an account's name or an id; empty where there is only one.
+/// One limit by what it is of: the level and an account's name or an id, empty where there is one alone. With a feature's id, one of the
+/// level of sessions or tasks is of each of the feature's.
 pub type Key = (Level, String);
 
 /// All limits, and their usage.
@@ -203,6 +204,8 @@ pub struct Levels {
     pub set: BTreeMap<Key, Limit>,
     /// Usage under existing limits.
     pub used: HashMap<Key, Used>,
+    /// The features of the tasks in `used`, by their ids.
+    pub features: HashMap<String, String>,
 }
 
 impl Levels {
@@ -222,14 +225,23 @@ impl Levels {
 
     /// What limits this.
     pub fn limit(&self, level: Level, name: &str) -> Limit {
+        let feature = self.features.get(name).filter(|_| level == Level::Task);
+        self.limit_in(level, name, feature.map(String::as_str))
+    }
+
+    fn limit_in(&self, level: Level, name: &str, feature: Option<&str>) -> Limit {
         let of = |name: &str| self.set.get(&(level, name.to_owned())).copied();
-        let set = of(name).or_else(|| of("")).unwrap_or_default();
-        set.least(self.ceilings.get(&level).copied().unwrap_or_default())
+        let set = of(name).or_else(|| of(feature?)).or_else(|| of(""));
+        set.unwrap_or_default()
+            .least(self.ceilings.get(&level).copied().unwrap_or_default())
     }
 
     /// The rest of a level for sessions.
     pub fn purse(&self, level: Level, name: &str) -> Purse {
-        let limit = self.limit(level, name);
+        self.purse_of(level, name, self.limit(level, name))
+    }
+
+    fn purse_of(&self, level: Level, name: &str, limit: Limit) -> Purse {
         let used = self
             .used
             .get(&(level, name.to_owned()))
@@ -275,9 +287,11 @@ impl Levels {
     /// task's.
     #[must_use]
     pub fn own(&self, place: &SessionScope<'_>, share: Share) -> Purse {
-        let mut session = self.purse(Level::Session, "");
+        let (task, feature) = (place.task.0.to_string(), place.feature.0.to_string());
+        let mut session = self.purse(Level::Session, &feature);
         session.give(share);
-        session.least(self.purse(Level::Task, &place.task.0.to_string()))
+        let limit = self.limit_in(Level::Task, &task, Some(&feature));
+        session.least(self.purse_of(Level::Task, &task, limit))
     }
 
     /// Subtracts a share from all levels.

@@ -69,6 +69,29 @@ fn a_session_gets_the_least_that_any_level_leaves() {
 }
 
 #[test]
+fn a_limit_of_each_of_a_features_goes_before_that_of_all_and_after_its_own() {
+    let (task, feature) = (place().task.0.to_string(), place().feature.0.to_string());
+    let mut levels = Levels::default();
+    let check = |levels: &Levels, left| {
+        let own = levels.own(&place(), Share::default());
+        assert_eq!(own.microusd.map(|pot| pot.left), Some(left), "{levels:?}");
+    };
+    levels.set.insert((Level::Task, String::new()), usd(9.0));
+    check(&levels, 9_000_000);
+    levels.set.insert((Level::Task, feature.clone()), usd(3.0));
+    check(&levels, 3_000_000);
+    levels.set.insert((Level::Session, feature.clone()), usd(2.0));
+    check(&levels, 2_000_000);
+    levels.set.insert((Level::Task, task.clone()), usd(1.0));
+    check(&levels, 1_000_000);
+    levels.set.remove(&(Level::Task, task.clone()));
+    levels.used.insert((Level::Task, task.clone()), spent(3.0));
+    levels.features.insert(task, feature);
+    assert_eq!(levels.holds().len(), 1);
+    assert_eq!(levels.passed().len(), 1);
+}
+
+#[test]
 fn what_holds_is_named_and_told_once_it_is_reached() {
     let day = || (Level::Day, String::new());
     let check = |used: Used, holds: bool, passed: bool, percent: Option<i32>| {

@@ -21,6 +21,7 @@ use crate::session::limits::usage::{self, Meter};
 use crate::session::protocol::capabilities::Options;
 use crate::session::protocol::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
 use crate::session::protocol::introduction::Introduction;
+use crate::session::protocol_log::ProtocolLog;
 use crate::session::transcript::{TranscriptSender, bounded};
 use crate::session::unavailable;
 
@@ -46,6 +47,8 @@ const SAMPLE_BYTES: usize = 200;
 pub struct Record {
     /// Where everything is shown.
     pub transcript: TranscriptSender,
+    /// Where the protocol's lines are written, if they are.
+    pub protocol: Option<ProtocolLog>,
     /// The agent's message text, not redacted yet.
     pub text: String,
     /// Whether text was left out.
@@ -113,6 +116,7 @@ impl Record {
     ) -> Self {
         Self {
             transcript,
+            protocol: None,
             text: String::new(),
             text_truncated: false,
             tool_calls: 0,

@@ -1,0 +1,115 @@
+//! Whether a coordinator says that it lives while thousands of connections bring half a request each, and its database stands still.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+use crate::figures::{Figures, Target};
+use crate::servers::Servers;
+use crate::stub::now;
+use crate::system::System;
+
+/// All from one address.
+const CONNECTIONS: usize = 5_000;
+/// How long they come before anything is measured.
+const BEFORE: Duration = Duration::from_secs(3);
+const ASKED: usize = 100;
+const BETWEEN: Duration = Duration::from_millis(20);
+/// An answer that takes longer has failed.
+const ANSWER: Duration = Duration::from_secs(5);
+const HALF: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: bench\r\nAuthorization: Bear";
+const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
+
+/// Measures it.
+///
+/// # Errors
+/// When a server refuses, or an answer doesn't come.
+pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
+    let mut system = System::fresh(servers, "flood").await?;
+    system.start_coordinator()?;
+    system.until_served().await?;
+    let (api, health) = (system.api()?, system.health()?);
+    // The coordinator keeps the limit that it was started with.
+    raise_open_files()?;
+    let mut flood = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        flood.spawn(half(api.address));
+    }
+    tokio::time::sleep(BEFORE).await;
+    let flooded = "healthz under 5,000 half-sent requests";
+    measured(figures, flooded, health).await?;
+    if let Some(still) = servers.stop_postgres()? {
+        // What waits for it fills every pool.
+        tokio::time::sleep(BEFORE).await;
+        measured(figures, &format!("{flooded}, database stopped"), health).await?;
+        drop(still);
+    }
+    flood.shutdown().await;
+    system
+        .until("the API answers again", async || {
+            Ok(api.ask("GET", "/status", "").await.is_ok())
+        })
+        .await?;
+    system.stop_coordinator().await;
+    Ok(())
+}
+
+async fn measured(figures: &mut Figures, what: &str, health: SocketAddr) -> anyhow::Result<()> {
+    // On a thread of its own, which the flood's tasks don't keep waiting.
+    let mut times = tokio::task::spawn_blocking(move || asked(health)).await??;
+    times.sort_by(f64::total_cmp);
+    for (which, at) in [("median", ASKED / 2), ("most of 100", ASKED - 1)] {
+        let name = format!("{what}, {which}");
+        figures.add(&name, "ms", times[at]);
+        figures.target(&name, Target::AtMost(100.0));
+    }
+    Ok(())
+}
+
+fn asked(health: SocketAddr) -> anyhow::Result<Vec<f64>> {
+    let mut times = Vec::with_capacity(ASKED);
+    for _ in 0..ASKED {
+        let began = now();
+        let mut stream =
+            TcpStream::connect_timeout(&health, ANSWER).context("nobody listens for /healthz")?;
+        stream.set_read_timeout(Some(ANSWER))?;
+        stream.write_all(WHOLE)?;
+        let mut answer = String::new();
+        stream
+            .read_to_string(&mut answer)
+            .context("no answer to /healthz")?;
+        ensure!(answer.starts_with("HTTP/1.1 200"), "/healthz answers {answer}");
+        times.push((now() - began) * 1_000.0);
+        std::thread::sleep(BETWEEN);
+    }
+    Ok(times)
+}
+
+/// Sends half a request and waits; one that is closed is followed by the next.
+async fn half(api: SocketAddr) {
+    loop {
+        let sent = async {
+            let mut stream = tokio::net::TcpStream::connect(api).await?;
+            stream.write_all(HALF).await?;
+            stream.read_to_end(&mut Vec::new()).await
+        };
+        if sent.await.is_err() {
+            tokio::time::sleep(BETWEEN).await;
+        }
+    }
+}
+
+fn raise_open_files() -> anyhow::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    ensure!(
+        hard > CONNECTIONS as u64 + 100,
+        "{hard} open files are too few for {CONNECTIONS} connections: raise the hard limit (`ulimit -Hn`)"
+    );
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(())
+}

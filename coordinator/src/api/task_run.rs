@@ -1,0 +1,47 @@
+//! A run of one task.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::body::{RunWish, Started};
+use super::features;
+use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
+use crate::api::http::idempotency::NewId;
+use crate::api::http::locate;
+use crate::api::http::problem::Problem;
+use crate::api::http::request::{At, Body};
+use crate::flow::control::FeatureCommand;
+use crate::store;
+
+/// Starts a run of one task and its parts; nothing else of its feature begins in it. A task whose blockers are not done is refused.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/run",
+    operation_id = "run_task",
+    tag = "tasks",
+    request_body = RunWish,
+    responses((status = 200, body = Started), (status = 409))
+)]
+pub async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+    Body(wish): Body<RunWish>,
+) -> Result<Json<Started>, Problem> {
+    let mut conn = app.db().await?;
+    let task = locate::task(&mut conn, &id).await?;
+    let feature = store::task::feature_of(&mut conn, task).await?;
+    drop(conn);
+    let feature = feature.ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))?;
+    let feature = feature.to_string();
+    let settings = features::settings(&app, &feature, wish).await?;
+    features::steer(
+        &app,
+        &feature,
+        caller.by(new),
+        FeatureCommand::RunTask(settings, task),
+    )
+    .await
+}
