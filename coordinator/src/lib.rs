@@ -14,6 +14,7 @@ pub mod embedder;
 pub mod faults;
 pub mod flow;
 pub mod http;
+mod page;
 pub mod prompt;
 pub mod services;
 pub mod store;

@@ -145,6 +145,11 @@ impl Subjects {
     pub fn events(&self, feature: FeatureId) -> String {
         self.name(&format!("events.{}", feature.0.simple()))
     }
+
+    /// State changes of all features.
+    pub fn events_all(&self) -> String {
+        self.name("events.*")
+    }
 }
 
 /// What a worker's inboxes begin with, so that a broker which gives each worker a user of its own can let it hear its answers alone.

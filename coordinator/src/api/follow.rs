@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::{Stream, StreamExt as _};
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::wire::TranscriptEntry;
 use std::collections::BTreeMap;
@@ -80,25 +81,43 @@ pub async fn events(
             found.map(|dispatch| Position { dispatch, next: 0 })
         }
     };
-    let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
-    let follower = Follower { app, task, sender };
-    tokio::spawn(follower.run(start));
-    let stream = futures::stream::unfold(receiver, |mut receiver| async {
-        let event: Event = receiver.recv().await?;
-        Some((Ok::<_, Infallible>(event), receiver))
+    let stream = follow(app, task, start).filter_map(|(id, what)| async move {
+        let json = serde_json::to_string(&what).ok()?;
+        let event = match id {
+            Some(id) => Event::default().id(id),
+            None => Event::default(),
+        };
+        Some(Ok::<_, Infallible>(event.data(json)))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
+/// What happens, and of an entry the id to go on after it.
+type Told = (Option<String>, Following);
+
+/// The sessions of a task from there on, until nothing more will come.
+pub fn follow(app: App, task: TaskId, start: Option<Position>) -> impl Stream<Item = Told> {
+    let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+    let follower = Follower { app, task, sender };
+    tokio::spawn(follower.run(start));
+    futures::stream::unfold(receiver, |mut receiver| async {
+        let told: Told = receiver.recv().await?;
+        Some((told, receiver))
+    })
+}
+
 /// A client's position: `DISPATCH:NUMBER` of the last entry, as an event's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Position {
-    dispatch: DispatchId,
-    next: u64,
+pub struct Position {
+    /// The session.
+    pub dispatch: DispatchId,
+    /// The number of the next entry.
+    pub next: u64,
 }
 
 impl Position {
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads an event's id.
+    pub fn parse(text: &str) -> Option<Self> {
         let (dispatch, seq) = text.split_once(':')?;
         Some(Self {
             dispatch: DispatchId(Uuid::try_parse(dispatch).ok()?),
@@ -106,7 +125,8 @@ impl Position {
         })
     }
 
-    fn of(dispatch: DispatchId, seq: u64) -> String {
+    /// The id of an entry's event.
+    pub fn of(dispatch: DispatchId, seq: u64) -> String {
         format!("{}:{seq}", dispatch.0.simple())
     }
 }
@@ -115,7 +135,7 @@ impl Position {
 struct Follower {
     app: App,
     task: TaskId,
-    sender: mpsc::Sender<Event>,
+    sender: mpsc::Sender<Told>,
 }
 
 impl Follower {
@@ -142,7 +162,7 @@ impl Follower {
                     after = Some(dispatch);
                 }
                 Ok(Next::Over(status)) => {
-                    return self.say(Event::default(), &Following::End { status }).await;
+                    return self.say(None, Following::End { status }).await;
                 }
                 Ok(Next::Nothing) | Err(_) => tokio::time::sleep(POLL).await,
             }
@@ -159,7 +179,7 @@ impl Follower {
                 Ok(Some(of)) => {
                     let live = of.live;
                     if !announced {
-                        self.say(Event::default(), &Following::Dispatch(of)).await;
+                        self.say(None, Following::Dispatch(of)).await;
                         announced = true;
                     }
                     if self.tell(&mut position, &mut reader, live).await.is_ok() && !live {
@@ -212,8 +232,8 @@ impl Follower {
     async fn tell_new(&self, position: &mut Position, mut found: BTreeMap<u64, TranscriptEntry>) {
         for (seq, entry) in found.split_off(&position.next) {
             position.next = seq + 1;
-            let event = Event::default().id(Position::of(position.dispatch, seq));
-            self.say(event, &Following::Entry(entry)).await;
+            let id = Position::of(position.dispatch, seq);
+            self.say(Some(id), Following::Entry(entry)).await;
         }
     }
 
@@ -241,11 +261,9 @@ impl Follower {
         })
     }
 
-    async fn say(&self, event: Event, what: &Following) {
-        if let Ok(json) = serde_json::to_string(what) {
-            // A client that left ends the follower.
-            let _ = self.sender.send(event.data(json)).await;
-        }
+    async fn say(&self, id: Option<String>, what: Following) {
+        // A reader that left ends the follower.
+        let _ = self.sender.send((id, what)).await;
     }
 }
 

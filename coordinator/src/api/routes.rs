@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 
 use super::openapi::SECURITY;
 use super::{
-    changes, costs, features, follow, health, hooks, inbox, memory, metrics, operations, schedules, submit,
-    system, task_run, tasks, tokens, transcript,
+    changes, costs, features, follow, health, hooks, inbox, logins, memory, metrics, news, operations,
+    schedules, submit, system, task_run, tasks, tokens, transcript,
 };
 use crate::api::http::app::App;
 use crate::api::{
@@ -84,6 +84,8 @@ fn reads() -> OpenApiRouter<App> {
         .routes(routes!(features::landings))
         .routes(routes!(features::examined))
         .routes(routes!(features::events))
+        .routes(routes!(news::events))
+        .routes(routes!(logins::create))
         .routes(routes!(changes::of_feature))
         .routes(routes!(changes::all))
         .routes(routes!(tasks::list))

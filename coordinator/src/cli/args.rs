@@ -7,7 +7,7 @@ use ralph_shared::command_line::without_empty_variables;
 use ralph_shared::environment::{EnvironmentError, value};
 
 use super::{
-    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
+    context, feature, hook, inbox, logs, memory, open, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::globals::Globals;
 use crate::cli::terminal::output::Format;
@@ -30,6 +30,7 @@ use crate::cli::{
   ralph-coordinator submit feature todo --tasks tasks.yaml --wait   work on a graph of tasks, and wait
   ralph-coordinator submit task \"Fix the login\" --wait              work on one task, and wait
   ralph-coordinator inbox                                           see what waits for you
+  ralph-coordinator open                                            see it all in a browser
   ralph-coordinator status --watch                                  see what goes on
   ralph-coordinator logs t-9f2c --follow                            see what an agent does
 
@@ -80,6 +81,7 @@ pub enum Command {
     Memory(memory::MemoryCommand),
     Logs(logs::LogsArgs),
     Inbox(inbox::InboxArgs),
+    Open(open::OpenArgs),
     Log(activity::LogArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),

@@ -14,6 +14,7 @@ mod hook;
 mod inbox;
 mod logs;
 mod memory;
+mod open;
 pub mod reference;
 mod run;
 mod schedule;
@@ -31,4 +32,5 @@ mod wait;
 mod worker;
 
 pub use crate::cli::reference::completions::answer as answer_shell;
+pub(crate) use client::escape as encoded;
 pub use start::main;

@@ -9,7 +9,7 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Quit;
 use super::{
-    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
+    context, feature, hook, inbox, logs, memory, open, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::globals::MATCHES;
 use crate::cli::usage::Usage;
@@ -89,6 +89,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Memory(command) => memory::run(globals, command).await,
         Command::Logs(args) => logs::run(globals, args).await,
         Command::Inbox(args) => inbox::run(globals, args).await,
+        Command::Open(args) => open::run(globals, args).await,
         Command::Log(args) => activity::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,

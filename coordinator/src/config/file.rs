@@ -116,6 +116,8 @@ pub struct Api {
     pub requests_per_second: Option<u32>,
     /// Connections at once, of which streams may have three quarters; 800 when it isn't given, 0 is no limit.
     pub max_connections: Option<u32>,
+    /// Names under which the page is asked for: `hosts = ["ralph.example.com"]`.
+    pub hosts: Vec<String>,
 }
 
 /// `[ceilings]`: what a run may have at most, whoever starts it.
@@ -348,6 +350,7 @@ impl Config {
         if let Some(most) = self.api.max_connections {
             settings.api_connections = usize::try_from(most).unwrap_or(usize::MAX);
         }
+        settings.page_hosts = self.api.hosts.iter().map(|host| host.to_lowercase()).collect();
         settings.ceilings = self.ceilings.checked()?;
         settings.first_share = self.shares.checked()?;
         settings.levels = self.budgets.checked()?;
@@ -407,6 +410,7 @@ mod tests {
             [api]
             requests_per_second = 0
             max_connections = 9
+            hosts = [\"Ralph.example\"]
             [ceilings]
             max_cost = 50
             max_time_hours = 2
@@ -433,6 +437,7 @@ mod tests {
         assert_eq!(settings.keep_attempts, Some(Duration::from_secs(7 * 86_400)));
         assert_eq!(settings.requests_per_second, 0);
         assert_eq!(settings.api_connections, 9);
+        assert_eq!(settings.page_hosts, ["ralph.example"]);
         assert_eq!(settings.ceilings.cost_usd, Some(50.0));
         assert_eq!(settings.ceilings.time_ms, Some(7_200_000));
         assert_eq!(settings.budgets.total, 5_000);

@@ -59,6 +59,8 @@ pub struct Settings {
     pub requests_per_second: u32,
     /// Connections to the API of each coordinator; streams may have three quarters. 0 is no limit.
     pub api_connections: usize,
+    /// Names under which the page is asked for, beside those of loopback; in lower case.
+    pub page_hosts: Vec<String>,
     /// Bounds of every run.
     pub ceilings: Ceilings,
     /// A session's first share of its run's limits, without past sessions of its kind.
@@ -136,6 +138,7 @@ impl Default for Settings {
             templates: Templates::built_in(),
             requests_per_second: 500,
             api_connections: API_CONNECTIONS,
+            page_hosts: Vec::new(),
             ceilings: Ceilings::default(),
             first_share: FirstShare::default(),
             levels: BTreeMap::new(),

@@ -16,6 +16,7 @@ pub mod feature;
 pub mod figures;
 pub mod git;
 pub mod idempotency;
+pub mod login;
 pub mod memory;
 pub mod notice;
 pub mod question;

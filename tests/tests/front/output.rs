@@ -196,6 +196,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
         .await;
     reader.reads("operating", "task revert f/a").await;
     reader.reads("pruning", "feature prune f --dry-run").await;
+    reader.reads("link", "open").await;
     reader.reads("costs", "cost").await;
     reader.reads("budgets", "budget").await;
     assert_eq!(reader.unseen(), [""; 0], "every kind has to be printed here");

@@ -31,5 +31,5 @@ pub use problem::ProblemBody;
 pub use submit::{Accepted, DirRef, RepoRef, SubmitFeature, SubmitTask};
 pub use tasks::GraphText;
 pub use texts::{TextsView, WriteText};
-pub use token::{CreateToken, CreatedToken};
+pub use token::{CreateToken, CreatedLogin, CreatedToken};
 pub use transcript::{Following, PromptSent, Transcript};

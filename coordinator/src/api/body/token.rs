@@ -33,3 +33,13 @@ pub struct CreatedToken {
     /// The token; it is told only here.
     pub token: String,
 }
+
+/// A link that logs a browser in to the page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CreatedLogin {
+    /// Behind the coordinator's address; it is told only here, and used up by its first use.
+    pub path: String,
+    /// From when on it logs nobody in.
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires_at: OffsetDateTime,
+}

@@ -1,9 +1,11 @@
 //! Accepts connections and serves them, within their limits.
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -23,6 +25,10 @@ const WANT: Duration = Duration::from_secs(1);
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// How long running requests may take after a shutdown begins; streams end at once.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// The local address of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Local(pub SocketAddr);
 
 /// Serves `router`, over as many connections as there are slots.
 pub(in crate::api) async fn answer(
@@ -60,8 +66,12 @@ pub(in crate::api) async fn answer(
                 let silent = unheard.opened(peer.ip());
                 let closed = silent.closed();
                 let service = service.clone();
-                let heard = service_fn(move |request| {
+                let local = stream.local_addr().map(Local);
+                let heard = service_fn(move |mut request: hyper::Request<Incoming>| {
                     silent.heard();
+                    if let Ok(local) = local {
+                        request.extensions_mut().insert(local);
+                    }
                     service.call(request)
                 });
                 let connection = http.serve_connection(TokioIo::new(stream), heard);

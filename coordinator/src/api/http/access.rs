@@ -46,11 +46,30 @@ pub async fn register_token(db: &PgPool, name: &str, token: &str, role: Role) ->
     store::access::ensure(&mut conn, name, &hash_token(token), role).await
 }
 
-/// Admits requests with a token that may read. A stream also needs a stream slot, and ends soon after its
-/// token does.
-pub async fn may_read(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
-    let (hash, _) = check(&app, request.headers(), Role::Read).await?;
-    let response = next.run(request).await;
+/// Whose token a request brings, or the browser's session that it comes with.
+#[derive(Debug, Clone)]
+pub struct Holder {
+    /// The token's hash.
+    pub hash: String,
+    /// What the token is called.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+}
+
+/// Lets requests pass that may look.
+pub async fn may_read(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let holder = check(&app, sender(&request), Role::Read).await?;
+    let hash = holder.hash.clone();
+    request.extensions_mut().insert(holder);
+    bounded(app, hash, next.run(request).await)
+}
+
+/// A stream needs a place among the streams, and ends soon after its token does.
+///
+/// # Errors
+/// When streams have all places that they may.
+pub fn bounded(app: App, hash: String, response: Response) -> Result<Response, Problem> {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return Ok(response);
@@ -79,15 +98,33 @@ pub async fn may_administer(
 
 /// Serves a request of a role and attaches the caller.
 async fn called(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
-    let (_, caller) = check(app, request.headers(), role).await?;
-    request.extensions_mut().insert(caller);
+    let holder = check(app, sender(&request), role).await?;
+    request.extensions_mut().insert(Caller::new(holder.name));
     Ok(next.run(request).await)
 }
 
-/// Returns the hash and the name of a token with the needed role.
-async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, Caller), Problem> {
-    let token = bearer(headers).ok_or_else(Problem::no_token)?;
-    let hash = hash_token(token);
+/// The hash of the token that a request brings. What the page asks for somebody comes with that of their session.
+fn sender(request: &Request) -> Option<String> {
+    match request.extensions().get::<Holder>() {
+        Some(holder) => Some(holder.hash.clone()),
+        None => bearer(request.headers()).map(hash_token),
+    }
+}
+
+/// Finds out whose token it is, and that it may.
+async fn check(app: &App, hash: Option<String>, needed: Role) -> Result<Holder, Problem> {
+    let holder = holder(app, hash.ok_or_else(Problem::no_token)?).await?;
+    match holder.role {
+        role if role < needed => Err(Problem::not_allowed(needed.as_str())),
+        _ => Ok(holder),
+    }
+}
+
+/// Whose token has that hash.
+///
+/// # Errors
+/// When it isn't one, is none any more, or asks too fast.
+pub async fn holder(app: &App, hash: String) -> Result<Holder, Problem> {
     let standing = brought(&mut *app.db().await?, &hash).await?;
     let (name, role) = match standing {
         None => return Err(Problem::wrong_token()),
@@ -95,10 +132,7 @@ async fn check(app: &App, headers: &HeaderMap, needed: Role) -> Result<(String, 
         Some(TokenStatus::Holds { name, role, .. }) => (name, role),
     };
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
-    match role {
-        role if role < needed => Err(Problem::not_allowed(needed.as_str())),
-        _ => Ok((hash, Caller::new(name))),
-    }
+    Ok(Holder { hash, name, role })
 }
 
 /// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.

@@ -8,6 +8,7 @@ use crate::api::feed::Feeds;
 use crate::api::http::connections::ConnectionLimits;
 use crate::api::http::standings::Standings;
 use crate::api::metrics::cached::Counted;
+use crate::api::news::News;
 use crate::services::Deps;
 
 /// The database, the broker, and shared state of streams.
@@ -17,6 +18,8 @@ pub struct App {
     pub deps: Deps,
     /// Features that somebody watches.
     pub feeds: Feeds,
+    /// Whoever watches them all.
+    pub news: News,
     /// Whether tokens of open streams last.
     pub standings: Standings,
     /// How fast tokens ask.

@@ -36,6 +36,26 @@ impl Problem {
         }
     }
 
+    /// Whether the token is none that holds.
+    pub fn is_of_token(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
+    /// What it says, for a page.
+    pub fn told(self) -> (StatusCode, ProblemBody) {
+        (self.status, self.body())
+    }
+
+    fn body(self) -> ProblemBody {
+        ProblemBody {
+            kind: format!("urn:ralph:problem:{}", self.kind),
+            title: self.title.to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail,
+            errors: self.errors,
+        }
+    }
+
     /// 400: the request violates the API's description.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(
@@ -305,25 +325,19 @@ impl From<anyhow::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = ProblemBody {
-            kind: format!("urn:ralph:problem:{}", self.kind),
-            title: self.title.to_owned(),
-            status: self.status.as_u16(),
-            detail: self.detail,
-            errors: self.errors,
-        };
-        let mut response = (self.status, Json(body)).into_response();
+        let (status, retry_after) = (self.status, self.retry_after);
+        let mut response = (status, Json(self.body())).into_response();
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
-        if let Some(wait) = self.retry_after {
+        if let Some(wait) = retry_after {
             // Whole seconds, and never none.
             let seconds = wait.as_secs() + 1;
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response

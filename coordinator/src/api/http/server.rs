@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::response::Redirect;
-use axum::routing::get;
 use axum::{Extension, Router};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +18,9 @@ use crate::api::http::accept::answer;
 use crate::api::http::connections::{ConnectionLimits, make_room};
 use crate::api::http::standings::Standings;
 use crate::api::metrics::cached::Counted;
+use crate::api::news::News;
 use crate::api::routes;
+use crate::page;
 use crate::services::Deps;
 
 /// Time limits for data from a client: one that sends half of a request, or is silently gone, keeps no
@@ -52,6 +52,7 @@ pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: Cancellat
         rates: Rates::new(deps.settings.requests_per_second),
         deps,
         feeds: Feeds::default(),
+        news: News::default(),
         standings: Standings::default(),
         counted: Counted::default(),
         shutdown: shutdown.clone(),
@@ -61,15 +62,15 @@ pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: Cancellat
 }
 
 fn router(app: App) -> Router {
-    routes::all(&app)
-        // Not an operation: the address that `up` prints leads to the page.
-        .route("/", get(|| async { Redirect::temporary("/api/docs") }))
+    let api = routes::all(&app)
         .fallback(|| async {
             Problem::not_found("nothing is at this address; /api/docs lists what there is")
         })
         .method_not_allowed_fallback(|| async { Problem::no_such_method() })
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .layer(from_fn_with_state(app.clone(), make_room))
+        .with_state(app.clone());
+    page::routes(app.clone(), api.clone())
+        .merge(api)
+        .layer(from_fn_with_state(app, make_room))
         .layer(TraceLayer::new_for_http())
-        .with_state(app)
 }

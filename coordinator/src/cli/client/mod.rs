@@ -179,6 +179,11 @@ impl Client {
         })
     }
 
+    /// The coordinator's address, without a slash at its end.
+    pub fn url(&self) -> &str {
+        &self.endpoint.url
+    }
+
     /// Reads. A request whose answer got lost is sent again.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.resent(self.request(Method::GET, path).timeout(ANSWER_WITHIN))

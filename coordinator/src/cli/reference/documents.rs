@@ -17,6 +17,7 @@ use utoipa::{PartialSchema as _, ToSchema};
 use crate::api::body;
 use crate::api::costs::{BudgetsView, CostsView};
 use crate::cli::feature::text::TextOfFeature;
+use crate::cli::open::Link;
 use crate::cli::reference::document::Document;
 use crate::cli::server::doctor::Finding;
 use crate::cli::server::init::SetUp;
@@ -57,6 +58,7 @@ documents! {
     "checked_graph" => CheckedGraph;
     "status" => view::SystemView;
     "inbox" => view::InboxView;
+    "link" => Link;
     "event_list" => Page<view::EventView>, of view::EventView;
     "accepted" => body::Accepted;
     "feature_list" => Page<view::FeatureView>, of view::FeatureView;

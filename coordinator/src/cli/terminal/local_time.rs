@@ -23,7 +23,7 @@ pub fn ago(at: OffsetDateTime) -> String {
 }
 
 /// So long ago in few words; `None` where a date says more.
-fn relative(span: Duration) -> Option<String> {
+pub fn relative(span: Duration) -> Option<String> {
     let seconds = span.whole_seconds().unsigned_abs();
     let words = match seconds {
         0..45 => return Some("just now".to_owned()),

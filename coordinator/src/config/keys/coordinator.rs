@@ -165,6 +165,12 @@ pub(super) const KEYS: &[Key] = &[
         "Connections to the API at once, further ones wait; 0 is no limit",
     ),
     key(
+        "api.hosts",
+        Words("localhost and addresses"),
+        Coordinator,
+        "Names under which browsers ask for the page, behind a proxy say",
+    ),
+    key(
         "ceilings.iterations",
         Words("no bound"),
         Coordinator,

@@ -8,12 +8,14 @@ mod attention;
 mod availability;
 mod branch;
 mod budget;
+mod change;
 mod dispatch;
 mod event;
 mod examined;
 mod feature;
 mod find;
 mod gate;
+mod graph;
 mod inbox;
 mod memory;
 mod page;
@@ -27,6 +29,7 @@ mod worker;
 pub use crate::store::view::availability::{DoorView, WaitingView, lack_of};
 pub use branch::{Landing, landings};
 pub use budget::{BudgetView, budgets};
+pub use change::{ChangeView, change_of_task};
 pub use dispatch::{
     DispatchView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatches_of_task,
     feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,
@@ -38,6 +41,7 @@ pub use find::{
     Match, find_feature, find_run, find_task, find_task_by_key, keys_of_tasks, names_of_features, newest_runs,
 };
 pub use gate::{GateState, GateView};
+pub use graph::{GraphNode, graph};
 pub use inbox::{ConditionCount, InboxItem, InboxKind, InboxView, inbox};
 pub use memory::{
     MemoryFilter, MemorySizes, MemoryView, UseView, find_memories, find_memory, memory_entries, memory_id,

@@ -27,6 +27,7 @@ use crate::cli::terminal::output;
 use crate::config::Config;
 use crate::embedded::datadir::{DEFAULT_NAME, write_private};
 use crate::embedded::{DataDir, Phase, Published};
+
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
 /// A child of ours is ready long before, or ends again and again.
@@ -150,11 +151,13 @@ async fn start(
         token,
         agent: args.agent.clone(),
     })?;
+    let login: CreatedLogin = client.post("/logins", &serde_json::json!({})).await?;
     output::text(&format!("{url}\n"))?;
-    let page = format!("{url}/api/docs");
+    let page = format!("{url}{}", login.path);
     tell(&format!(
-        "ready in {:.1} s; logs are in {}; the API is described at {}\n\
-         next: `ralph-coordinator submit feature NAME --tasks FILE --wait` in a repository, `ralph-coordinator status --watch`",
+        "ready in {:.1} s; logs are in {}\n\
+         next: `ralph-coordinator submit feature NAME --tasks FILE --wait` in a repository, `ralph-coordinator status --watch`\n\
+         the page: {} (this link logs in once, within five minutes; `ralph-coordinator open` prints another)",
         steps.took(),
         data.path("logs").display(),
         Paint::stderr().link(&page, &page)

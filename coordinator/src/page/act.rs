@@ -1,0 +1,291 @@
+//! What forms ask for, done by the API's own routes.
+
+use std::collections::HashMap;
+
+use axum::Form;
+use axum::extract::{Path, State};
+use axum::http::Method;
+use axum::response::Redirect;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::sheet::{encoded, own_path};
+use super::site::Site;
+use super::trouble::Trouble;
+use super::visitor::Visitor;
+use crate::cli::terminal::duration::Span;
+
+/// A form's fields.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Sent(HashMap<String, String>);
+
+impl Sent {
+    /// Whether it is a form of this session.
+    ///
+    /// # Errors
+    /// When it isn't.
+    pub fn check(&self, visitor: &Visitor) -> Result<(), Trouble> {
+        let said = self.get("csrf").as_bytes();
+        let secret = visitor.csrf.as_bytes();
+        // In a time that tells nothing of how much of it is right.
+        let differs = said
+            .iter()
+            .zip(secret)
+            .fold(0, |differs, (a, b)| differs | (a ^ b));
+        match said.len() == secret.len() && differs == 0 {
+            true => Ok(()),
+            false => Err(Trouble::stale_form()),
+        }
+    }
+
+    fn get(&self, field: &str) -> &str {
+        self.0.get(field).map_or("", String::as_str).trim()
+    }
+}
+
+/// A request to the API, and what is said when it is done.
+type Asked = (Method, String, Value, &'static str);
+
+/// Does it, and leads back with a word on what was done.
+pub async fn act(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path((kind, verb)): Path<(String, String)>,
+    Form(form): Form<Sent>,
+) -> Result<Redirect, Trouble> {
+    form.check(&visitor)?;
+    let (method, path, body, said) = request(&kind, &verb, &form)?;
+    let answer = site.ask(&visitor, method, &path, &body).await?;
+    let goes_on = if answer["run"].is_string() {
+        "; the run goes on"
+    } else {
+        ""
+    };
+    let back = own_path(form.get("back"));
+    let (back, mark) = back
+        .split_once('#')
+        .map_or((back.as_str(), ""), |(back, mark)| (back, mark));
+    let join = if back.contains('?') { '&' } else { '?' };
+    let mark = if mark.is_empty() {
+        String::new()
+    } else {
+        format!("#{mark}")
+    };
+    Ok(Redirect::to(&format!(
+        "{back}{join}did={}{mark}",
+        encoded(&format!("{said}{goes_on}"))
+    )))
+}
+
+/// What a form means.
+fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
+    let of = encoded(form.get("of"));
+    if of.is_empty() {
+        return Err(Trouble::incomplete("the form doesn't say what it is about"));
+    }
+    match kind {
+        "task" => Ok((
+            Method::POST,
+            format!("/tasks/{of}/{}", encoded(verb)),
+            with_reason(form),
+            said(verb),
+        )),
+        "feature" => of_feature(verb, &of, form),
+        "budget" => {
+            let mut body = raised("cost_usd", form)?;
+            if !form.get("name").is_empty() {
+                body.insert("name".to_owned(), form.get("name").into());
+            }
+            Ok((
+                Method::PUT,
+                format!("/budgets/{of}"),
+                body.into(),
+                "The limit is raised",
+            ))
+        }
+        "memory" => of_memory(verb, &of, form),
+        "worker" if verb == "drain" => Ok((
+            Method::POST,
+            format!("/workers/{of}/drain"),
+            json!({}),
+            "It finishes what runs and takes nothing new",
+        )),
+        "worker" if verb == "forget" => Ok((
+            Method::DELETE,
+            format!("/workers/{of}"),
+            json!({}),
+            "It is forgotten",
+        )),
+        _ => Err(Trouble::not_found("there is no such form")),
+    }
+}
+
+fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
+    let path = format!("/features/{of}");
+    match verb {
+        "limit" => Ok((
+            Method::PATCH,
+            path,
+            json!({ "run": raised("cost_usd", form)? }),
+            "The limit is raised",
+        )),
+        "spec" | "plan" | "tasks" => {
+            let mut body =
+                json!({ "text": form.0.get("text").map_or("", String::as_str).replace("\r\n", "\n") });
+            if let Some(before) = form.0.get("before") {
+                body["before"] = before.replace("\r\n", "\n").into();
+            }
+            Ok((
+                Method::PUT,
+                format!("{path}/texts/{verb}"),
+                body,
+                "It is stored, and counts as approved",
+            ))
+        }
+        _ => Ok((
+            Method::POST,
+            format!("{path}/{}", encoded(verb)),
+            json!({}),
+            said(verb),
+        )),
+    }
+}
+
+fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
+    let ids = json!({ "ids": [form.get("of")] });
+    match verb {
+        "prune" => Ok((
+            Method::POST,
+            "/memory/prune".to_owned(),
+            ids,
+            "It is hidden from now on",
+        )),
+        "restore" => Ok((
+            Method::POST,
+            "/memory/restore".to_owned(),
+            ids,
+            "It is shown again",
+        )),
+        "edit" => Ok((
+            Method::POST,
+            format!("/memory/{of}/edit"),
+            json!({ "title": form.get("title"), "body": form.get("body").replace("\r\n", "\n") }),
+            "It is changed",
+        )),
+        "revoke" => Ok((
+            Method::POST,
+            format!(
+                "/tasks/{of}/memory/revoke?attempt={}",
+                encoded(form.get("attempt"))
+            ),
+            json!({}),
+            "What the attempt left is taken back",
+        )),
+        _ => Err(Trouble::not_found("there is no such form")),
+    }
+}
+
+fn with_reason(form: &Sent) -> Value {
+    match form.get("reason") {
+        "" => json!({}),
+        reason => json!({ "reason": reason.replace("\r\n", "\n") }),
+    }
+}
+
+/// A limit as the API takes it.
+fn raised(cost: &str, form: &Sent) -> Result<Map<String, Value>, Trouble> {
+    let value = form.get("value");
+    let wrong = || Trouble::incomplete("the limit is no number; write it as 5, 5.50 or, for a time, as 24h");
+    let (field, value) = match form.get("flag") {
+        "--max-cost" => (cost, json!(value.parse::<f64>().map_err(|_| wrong())?)),
+        "--max-tokens" => ("tokens", json!(value.parse::<i64>().map_err(|_| wrong())?)),
+        "--limit" => ("iterations", json!(value.parse::<i64>().map_err(|_| wrong())?)),
+        "--max-time" => ("time_ms", json!(value.parse::<Span>().map_err(|_| wrong())?.ms())),
+        _ => return Err(Trouble::not_found("there is no such limit here")),
+    };
+    Ok(Map::from_iter([(field.to_owned(), value)]))
+}
+
+/// What is said when a verb is done.
+const SAID: [(&str, &str); 13] = [
+    ("approve", "Approved"),
+    ("reject", "Sent back"),
+    ("retry", "It is tried again"),
+    ("feedback", "The next session is told"),
+    ("skip", "Skipped"),
+    ("cancel", "Cancelled"),
+    ("interrupt", "The session is interrupted"),
+    ("release", "It is taken from its worker"),
+    ("run", "It runs"),
+    ("resume", "It goes on"),
+    ("pause", "It is paused"),
+    ("stop", "The run is stopped"),
+    ("review", "It is reviewed once more"),
+];
+/// The same of what has no verb of its own.
+const DONE: [&str; 9] = [
+    "Done",
+    "The limit is raised",
+    "It is stored, and counts as approved",
+    "It finishes what runs and takes nothing new",
+    "It is forgotten",
+    "It is hidden from now on",
+    "It is shown again",
+    "It is changed",
+    "What the attempt left is taken back",
+];
+const GOES_ON: &str = "; the run goes on";
+
+fn said(verb: &str) -> &'static str {
+    let known = SAID.iter().find(|(known, _)| *known == verb);
+    known.map_or("Done", |(_, said)| said)
+}
+
+/// Whether an address may have the page say so: nobody else puts words into its mouth.
+pub fn is_said(words: &str) -> bool {
+    let words = words.strip_suffix(GOES_ON).unwrap_or(words);
+    SAID.iter().any(|(_, said)| *said == words) || DONE.contains(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn sent(fields: &[(&str, &str)]) -> Sent {
+        Sent(
+            fields
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_form_becomes_a_request_of_the_api() {
+        let form = sent(&[("of", "todo/a"), ("reason", " why\r\nnot ")]);
+        let (method, path, body, _) = request("task", "retry", &form).unwrap();
+        assert_eq!((method, path.as_str()), (Method::POST, "/tasks/todo%2Fa/retry"));
+        assert_eq!(body, json!({"reason": "why\nnot"}));
+        let form = sent(&[("of", "todo"), ("flag", "--max-cost"), ("value", "2.5")]);
+        let (method, path, body, _) = request("feature", "limit", &form).unwrap();
+        assert_eq!((method, path.as_str()), (Method::PATCH, "/features/todo"));
+        assert_eq!(body, json!({"run": {"cost_usd": 2.5}}));
+        let form = sent(&[("of", "../tokens"), ("value", "x"), ("flag", "--limit")]);
+        assert_eq!(
+            request("feature", "pause", &form).unwrap().1,
+            "/features/..%2Ftokens/pause"
+        );
+        assert!(request("feature", "limit", &form).is_err());
+        assert!(request("token", "create", &form).is_err());
+        assert!(request("task", "retry", &sent(&[])).is_err());
+    }
+
+    #[test]
+    fn only_what_is_done_is_said() {
+        assert!(is_said("Approved; the run goes on") && is_said("The limit is raised"));
+        assert!(!is_said("Call this number") && !is_said(""));
+    }
+}

@@ -1,0 +1,65 @@
+//! The style sheet and the script: their addresses hold a hash of what they say, so that browsers keep them for good.
+
+use std::sync::LazyLock;
+
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ralph_shared::wire::sha256_hex;
+
+/// A year.
+const FOR_GOOD: &str = "public, max-age=31536000, immutable";
+
+/// A file that the page loads.
+pub struct Asset {
+    /// Where it is.
+    pub path: String,
+    kind: &'static str,
+    text: &'static str,
+}
+
+impl Asset {
+    fn new(name: &str, ending: &str, kind: &'static str, text: &'static str) -> Self {
+        let hash = sha256_hex(text.as_bytes());
+        Self {
+            path: format!("/assets/{name}-{}.{ending}", &hash[..16]),
+            kind,
+            text,
+        }
+    }
+}
+
+/// How it looks.
+pub static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        "page",
+        "css",
+        "text/css; charset=utf-8",
+        include_str!("assets/page.css"),
+    )
+});
+/// What it does by itself.
+pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        "page",
+        "js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/page.js"),
+    )
+});
+
+/// One of them.
+pub async fn file(Path(name): Path<String>) -> Response {
+    let path = format!("/assets/{name}");
+    let found = [&*STYLE, &*SCRIPT].into_iter().find(|asset| asset.path == path);
+    match found {
+        Some(asset) => {
+            let headers = [
+                (header::CONTENT_TYPE, asset.kind),
+                (header::CACHE_CONTROL, FOR_GOOD),
+            ];
+            (headers, asset.text).into_response()
+        }
+        None => (StatusCode::NOT_FOUND, "no such file\n").into_response(),
+    }
+}

@@ -1,0 +1,253 @@
+//! What a person can do, as forms. Views tell it as the commands that are typed (`domain::choices`, `domain::next`), so that the page
+//! offers what the command line does; a command that has no form here is shown as it is.
+
+use maud::{Markup, html};
+
+use super::sheet::hidden;
+use super::visitor::Visitor;
+use super::words::line;
+
+/// What a command does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Choice {
+    /// Something to a task: the verb, and which.
+    Task(String, String),
+    /// Something to a feature.
+    Feature(String, String),
+    /// Raises a limit of a feature's run: which feature, the flag, to how much.
+    Limit(String, String, String),
+    /// Raises a limit of a level: which level, of whom, the flag, to how much.
+    Budget(String, Option<String>, String, String),
+    /// Shows a text of a feature: which text, and whose.
+    Text(String, String),
+    /// Shows what a task changed.
+    Diff(String),
+    /// Anything else.
+    Other(String),
+}
+
+/// Reads a command.
+pub fn read(command: &str) -> Choice {
+    let other = || Choice::Other(command.to_owned());
+    let Some(words) = shell_words::split(command).ok() else {
+        return other();
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let owned = str::to_owned;
+    match words[..] {
+        ["ralph-coordinator", "task", "diff", of] => Choice::Diff(owned(of)),
+        [
+            "ralph-coordinator",
+            "task",
+            verb @ ("approve" | "reject" | "retry" | "skip" | "cancel" | "feedback"),
+            of,
+        ] => Choice::Task(owned(verb), owned(of)),
+        ["ralph-coordinator", "feature", verb @ ("run" | "resume"), of] => {
+            Choice::Feature(owned(verb), owned(of))
+        }
+        [
+            "ralph-coordinator",
+            "feature",
+            which @ ("spec" | "plan" | "tasks"),
+            of,
+            "--show",
+        ] => Choice::Text(owned(which), owned(of)),
+        ["ralph-coordinator", "feature", "edit", of, flag, value] => {
+            Choice::Limit(owned(of), owned(flag), owned(value))
+        }
+        ["ralph-coordinator", "budget", "set", level, flag, value] => {
+            Choice::Budget(owned(level), None, owned(flag), owned(value))
+        }
+        ["ralph-coordinator", "budget", "set", level, name, flag, value] => {
+            Choice::Budget(owned(level), Some(owned(name)), owned(flag), owned(value))
+        }
+        _ => other(),
+    }
+}
+
+/// What a verb is called on its button, and whether it sends words along, wants them, or takes none.
+fn verb(word: &str) -> (&'static str, Words) {
+    match word {
+        "approve" => ("Approve", Words::None),
+        "reject" => ("Send back", Words::Wanted),
+        "retry" => ("Try again", Words::Taken),
+        "feedback" => ("Answer", Words::Wanted),
+        "interrupt" => ("Interrupt", Words::Taken),
+        "skip" => ("Go on without it", Words::Asked),
+        "cancel" => ("Cancel", Words::Asked),
+        "run" => ("Run", Words::None),
+        "resume" => ("Go on", Words::None),
+        "pause" => ("Pause", Words::None),
+        "stop" => ("Stop the run", Words::Asked),
+        "release" => ("Take from its worker", Words::Asked),
+        "review" => ("Review once more", Words::None),
+        _ => ("Do it", Words::None),
+    }
+}
+
+/// The words that go with a verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Words {
+    None,
+    /// It is asked for once more.
+    Asked,
+    Taken,
+    Wanted,
+}
+
+/// A form for something to a task or a feature; `back` is where it leads.
+pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, first: bool) -> Markup {
+    let (name, words) = verb(word);
+    let action = format!("/do/{kind}/{word}");
+    let class = if first { "primary" } else { "" };
+    let fields = html! {
+        (hidden(visitor))
+        input type="hidden" name="of" value=(of);
+        input type="hidden" name="back" value=(back);
+    };
+    match words {
+        Words::None => html! {
+            form.act method="post" action=(action) { (fields) button class=(class) type="submit" { (name) } }
+        },
+        _ => html! {
+            details.act #{ "act-" (word) "-" (of) } {
+                summary class=(format!("button {class}")) { (name) "…" }
+                form method="post" action=(action) {
+                    (fields)
+                    @if words != Words::Asked {
+                        label { (if words == Words::Wanted { "What should the agent know?" } else { "What should the agent know? (may stay empty)" })
+                            textarea name="reason" rows="3" required[words == Words::Wanted] {}
+                        }
+                    }
+                    button.primary type="submit" { (name) }
+                }
+            }
+        },
+    }
+}
+
+/// A form that raises a limit.
+pub fn limit(
+    visitor: &Visitor,
+    action: &str,
+    of: &str,
+    name: Option<&str>,
+    flag: &str,
+    value: &str,
+    back: &str,
+) -> Markup {
+    let what = match flag {
+        "--max-cost" => "Cost, USD",
+        "--max-tokens" => "Tokens",
+        "--limit" => "Iterations",
+        "--max-time" => "Time",
+        _ => flag,
+    };
+    html! {
+        form.act.inline method="post" action=(action) {
+            (hidden(visitor))
+            input type="hidden" name="of" value=(of);
+            @if let Some(name) = name { input type="hidden" name="name" value=(name); }
+            input type="hidden" name="flag" value=(flag);
+            input type="hidden" name="back" value=(back);
+            label { (what) input name="value" value=(value) size="8" autocomplete="off" required; }
+            button.primary type="submit" { "Raise the limit" }
+        }
+    }
+}
+
+/// Forms for commands; those that show something are left to the page itself.
+pub fn forms(visitor: &Visitor, commands: &[String], back: &str) -> Markup {
+    let choices: Vec<Choice> = commands.iter().map(|command| read(command)).collect();
+    let acts = choices.iter().filter(|choice| is_act(choice)).collect::<Vec<_>>();
+    html! {
+        @if visitor.may_act() && !acts.is_empty() {
+            div.acts {
+                @for (n, choice) in acts.iter().enumerate() { (one(visitor, choice, back, n == 0)) }
+            }
+        }
+    }
+}
+
+fn is_act(choice: &Choice) -> bool {
+    matches!(
+        choice,
+        Choice::Task(..) | Choice::Feature(..) | Choice::Limit(..) | Choice::Budget(..)
+    )
+}
+
+fn one(visitor: &Visitor, choice: &Choice, back: &str, first: bool) -> Markup {
+    match choice {
+        Choice::Task(verb, of) => form(visitor, "task", verb, of, back, first),
+        Choice::Feature(verb, of) => form(visitor, "feature", verb, of, back, first),
+        Choice::Limit(of, flag, value) => limit(visitor, "/do/feature/limit", of, None, flag, value, back),
+        Choice::Budget(level, name, flag, value) if visitor.is_admin() => limit(
+            visitor,
+            "/do/budget/limit",
+            level,
+            name.as_deref(),
+            flag,
+            value,
+            back,
+        ),
+        Choice::Budget(..) => html! { p.dim { "A token with the role admin raises this limit." } },
+        _ => html! {},
+    }
+}
+
+/// The commands that have no form here, to be typed.
+pub fn typed(commands: &[String]) -> Markup {
+    let others: Vec<&String> = commands
+        .iter()
+        .filter(|command| match read(command) {
+            Choice::Other(command) => {
+                let shown_here = [
+                    "task show",
+                    "logs",
+                    "feature show",
+                    "feature review",
+                    "budget",
+                    "worker show",
+                ];
+                !shown_here
+                    .iter()
+                    .any(|words| command.starts_with(&format!("ralph-coordinator {words}")))
+            }
+            _ => false,
+        })
+        .collect();
+    html! { @for command in others { p.typed { code { (line(command)) } } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_become_choices() {
+        let check = |command: &str, expected: Choice| {
+            assert_eq!(read(&format!("ralph-coordinator {command}")), expected);
+        };
+        let word = str::to_owned;
+        check(
+            "task approve todo/a",
+            Choice::Task(word("approve"), word("todo/a")),
+        );
+        check(
+            "feature plan todo --show",
+            Choice::Text(word("plan"), word("todo")),
+        );
+        check("feature run todo", Choice::Feature(word("run"), word("todo")));
+        let raised = Choice::Limit(word("todo"), word("--max-cost"), word("2.00"));
+        check("feature edit todo --max-cost 2.00", raised);
+        let day = Choice::Budget(word("day"), None, word("--max-cost"), word("2.00"));
+        check("budget set day --max-cost 2.00", day);
+        check("task diff todo/a", Choice::Diff(word("todo/a")));
+        let other = "ralph-coordinator feature plan todo --edit";
+        assert_eq!(read(other), Choice::Other(word(other)));
+        assert_eq!(
+            read("ralph-worker doctor 'x"),
+            Choice::Other(word("ralph-worker doctor 'x"))
+        );
+    }
+}

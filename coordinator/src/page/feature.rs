@@ -1,0 +1,399 @@
+//! One feature: where it is and why, what runs, its graph, its tasks, what landed, its texts, and who did what.
+
+use axum::extract::{Path, Query, State};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::choice;
+use super::drawing::draw;
+use super::features::bar;
+use super::sheet::{Sheet, Watch, done, encoded, hidden};
+use super::site::Site;
+use super::trouble::Trouble;
+use super::visitor::Visitor;
+use super::words::{ago, clock, cut_line, line, pre, state, usd};
+use crate::api::body::TextsView;
+use crate::api::http::locate;
+use crate::cli::terminal::duration::show_ms;
+use crate::domain::states::TaskState;
+use crate::store::view::{self, FeatureView, Landing, LogEntry, Page, Progress, RunView, TaskView};
+
+/// Tasks of a graph that are looked at.
+const DRAWN: i64 = 20_000;
+/// Tasks of a list.
+const LISTED: i64 = 200;
+/// Of a text that is shown. Bytes.
+const TEXT_BYTES: usize = 400 * 1024;
+/// Entries of a log that are shown, the newest.
+const LOG: usize = 500;
+
+/// The parts, by their address and name.
+const PARTS: [(&str, &str); 5] = [
+    ("", "Overview"),
+    ("tasks", "Tasks"),
+    ("landed", "Landed"),
+    ("texts", "Texts"),
+    ("log", "Log"),
+];
+
+/// What a list shows.
+#[derive(Debug, Default, Deserialize)]
+pub struct Asked {
+    status: Option<String>,
+    after: Option<String>,
+    did: Option<String>,
+}
+
+/// The overview.
+pub async fn page(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Result<Markup, Trouble> {
+    let of = encoded(&id);
+    let progress: Progress = site.read(&visitor, &format!("/features/{of}/progress")).await?;
+    let feature = &progress.feature;
+    let mut conn = site.app.db().await?;
+    let found = locate::feature(&mut conn, &feature.id).await?;
+    let (nodes, edges) = view::graph(&mut conn, found, DRAWN).await?;
+    drop(conn);
+    let tasks: Page<TaskView> = site
+        .read(&visitor, &format!("/features/{}/tasks?limit=50", feature.id))
+        .await?;
+    let body = html! {
+        (done(asked.did.as_deref()))
+        (head(&visitor, &progress, ""))
+        (facts(&visitor, feature))
+        (needs(&visitor, &progress))
+        @if !progress.sessions.is_empty() { (sessions(&progress)) }
+        @if feature.tasks.total > DRAWN { p.dim { "The graph shows the first " (DRAWN) " of " (feature.tasks.total) " tasks." } }
+        @if !nodes.is_empty() { section #graph { h2 { "Graph" } (draw(&nodes, &edges, &feature.id)) } }
+        @if !progress.failures.is_empty() { (failures(&progress)) }
+        section #tasks {
+            h2 { "Tasks " span.count { (feature.tasks.total) } }
+            (table(&tasks.items))
+            @if tasks.next.is_some() { p { a href={ "/features/" (feature.id) "/tasks" } { "All tasks" } } }
+        }
+    };
+    Ok(sheet(&visitor, feature, body))
+}
+
+/// Another part.
+pub async fn part(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path((id, part)): Path<(String, String)>,
+    Query(asked): Query<Asked>,
+) -> Result<Markup, Trouble> {
+    let of = encoded(&id);
+    let progress: Progress = site.read(&visitor, &format!("/features/{of}/progress")).await?;
+    let feature = &progress.feature;
+    let inner = match part.as_str() {
+        "tasks" => tasks(&site, &visitor, feature, &asked).await?,
+        "landed" => landed(&site, &visitor, feature, &asked).await?,
+        "texts" => texts(&site, &visitor, feature).await?,
+        "log" => {
+            let log: Page<LogEntry> = site
+                .read(&visitor, &format!("/features/{}/log", feature.id))
+                .await?;
+            entries(&log.items)
+        }
+        _ => return Err(Trouble::not_found("a feature has tasks, landed, texts and a log")),
+    };
+    let body = html! {
+        (done(asked.did.as_deref()))
+        (head(&visitor, &progress, &part))
+        (inner)
+    };
+    Ok(sheet(&visitor, feature, body))
+}
+
+fn sheet(visitor: &Visitor, feature: &FeatureView, body: Markup) -> Markup {
+    let name = line(&feature.name);
+    let sheet = Sheet {
+        title: &name,
+        place: "/features",
+        watch: Watch::Feature(feature.id.clone()),
+        body,
+    };
+    sheet.of(visitor)
+}
+
+fn head(visitor: &Visitor, progress: &Progress, part: &str) -> Markup {
+    let feature = &progress.feature;
+    let address = format!("/features/{}", feature.id);
+    let verbs: &[&str] = match feature.condition.word.as_str() {
+        "running" => &["pause", "stop"],
+        "paused" => &["resume", "stop"],
+        "done" => &["review"],
+        "cancelled" => &[],
+        _ => &["run"],
+    };
+    html! {
+        header #head.head {
+            div.line {
+                h1 { (line(&feature.name)) }
+                (state(feature.condition.word.as_str()))
+                @if visitor.may_act() {
+                    div.acts { @for verb in verbs { (choice::form(visitor, "feature", verb, &feature.id, &address, false)) } }
+                }
+            }
+            @if let Some(reason) = &feature.condition.reason { p.reason { (cut_line(reason, 600)) } }
+            (bar(&feature.tasks))
+            nav.parts aria-label="Parts of the feature" {
+                @for (at, name) in PARTS {
+                    a href={ (address) @if !at.is_empty() { "/" (at) } } aria-current=[(at == part).then_some("page")] { (name) }
+                }
+            }
+        }
+    }
+}
+
+fn facts(visitor: &Visitor, feature: &FeatureView) -> Markup {
+    let tasks = &feature.tasks;
+    let run = feature.run.as_ref();
+    html! {
+        dl #facts.facts {
+            div { dt { "Tasks" } dd { (tasks.resolved()) " of " (tasks.total) } }
+            div { dt { "Cost" } dd { (cost(feature, run)) } }
+            @if let Some(run) = run {
+                div { dt { "Time" } dd { (show_ms(run.elapsed_ms)) @if let Some(most) = run.limits.time_ms { " of " (show_ms(most)) } } }
+                div { dt { "Sessions" } dd { (run.iterations) @if let Some(most) = run.limits.iterations { " of " (most) } } }
+            }
+            @if let Some(branch) = &feature.branch { div { dt { "Branch" } dd { code { (line(branch)) } } } }
+            @if let Some(repo) = &feature.repo { div { dt { "Repository" } dd { code { (line(repo)) } } } }
+            @if let Some(dir) = &feature.dir { div { dt { "Folder" } dd { code { (line(dir)) } } } }
+            @if let Some(deadline) = feature.deadline { div { dt { "Deadline" } dd { (ago(deadline)) } } }
+            div { dt { "Begun" } dd { (ago(feature.created_at)) } }
+        }
+        @if let Some(most) = run.and_then(|run| run.limits.cost_usd).filter(|_| visitor.may_act()) {
+            details #limits {
+                summary { "Change its limit" }
+                (choice::limit(visitor, "/do/feature/limit", &feature.id, None, "--max-cost", &format!("{most:.2}"), &format!("/features/{}", feature.id)))
+            }
+        }
+    }
+}
+
+/// What was spent of what its run may.
+fn cost(feature: &FeatureView, run: Option<&RunView>) -> Markup {
+    let all = feature.cost_usd + feature.in_flight_usd;
+    html! {
+        (usd(all, feature.estimated))
+        @if let Some((run, most)) = run.and_then(|run| Some((run, run.limits.cost_usd?))) {
+            @let used = run.cost_usd + feature.in_flight_usd;
+            span.dim { ", this run " (usd(used, run.estimated)) " of " (usd(most, false)) }
+            meter min="0" max=(most) value=(used) high=(most * 0.8) optimum="0" aria-label="Of its limit" { (usd(used, false)) }
+        }
+    }
+}
+
+/// What is asked of a person.
+fn needs(visitor: &Visitor, progress: &Progress) -> Markup {
+    let back = format!("/features/{}", progress.feature.id);
+    let shown = progress.attention.iter().any(|task| !task.commands.is_empty());
+    html! {
+        section #needs {
+            @for task in &progress.attention {
+                article.item.k-review #{ "needs-" (task.id) } data-row tabindex="-1" {
+                    header { (state(task.status.as_str())) h3 { a href={ "/tasks/" (task.id) } data-open { (line(&task.title)) } } }
+                    @if let Some(reason) = &task.reason { p.reason { (cut_line(reason, 600)) } }
+                    (choice::forms(visitor, &task.commands, &back))
+                }
+            }
+            @if let Some(next) = progress.next.as_ref().filter(|_| !shown) {
+                (choice::forms(visitor, std::slice::from_ref(&next.command), &back))
+                (choice::typed(std::slice::from_ref(&next.command)))
+            }
+            @for waiting in &progress.waiting { p.reason { (line(&waiting.to_string())) } }
+        }
+    }
+}
+
+fn sessions(progress: &Progress) -> Markup {
+    html! {
+        section #sessions {
+            h2 { "Running now" }
+            table.list {
+                @for session in &progress.sessions {
+                    tr data-row tabindex="-1" {
+                        td { (state("running")) }
+                        td.main { a href={ "/tasks/" (session.task) } data-open { (line(&session.title)) } }
+                        td.dim { (session.kind.as_str()) ", attempt " (session.attempt) }
+                        td.dim { (line(session.model.as_deref().unwrap_or_default())) }
+                        td.dim { (line(&session.worker)) }
+                        td.dim.num { (ago(session.started_at)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn failures(progress: &Progress) -> Markup {
+    html! {
+        section #failures {
+            h2 { "Came to nothing lately" }
+            table.list {
+                @for failure in progress.failures.iter().rev() {
+                    tr data-row tabindex="-1" {
+                        td { (state(failure.outcome.as_str())) }
+                        td.main {
+                            a href={ "/tasks/" (failure.task) "?attempt=" (failure.attempt) } data-open { (line(&failure.title)) }
+                            @if let Some(reason) = &failure.reason { p.why { (line(reason)) } }
+                        }
+                        td.dim { (failure.kind.as_str()) ", attempt " (failure.attempt) }
+                        td.dim { @if let Some(again) = failure.again_at { "again " (ago(again)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Tasks, a row each.
+fn table(tasks: &[TaskView]) -> Markup {
+    html! {
+        table.list {
+            @for task in tasks {
+                @let word = if task.session.is_some() { "running" } else { task.status.as_str() };
+                tr data-row tabindex="-1" {
+                    td { (state(word)) }
+                    td.key { code { (cut_line(&task.key, 40)) } }
+                    td.main {
+                        a href={ "/tasks/" (task.id) } data-open { (line(&task.title)) }
+                        @let why = task.reason.as_ref().or(task.waits.as_ref());
+                        @if let Some(why) = why.filter(|_| task.session.is_none()) { p.why { (line(why)) } }
+                    }
+                    td.dim.num { @if task.attempt > 1 { "attempt " (task.attempt) } }
+                }
+            }
+        }
+    }
+}
+
+async fn tasks(
+    site: &Site,
+    visitor: &Visitor,
+    feature: &FeatureView,
+    asked: &Asked,
+) -> Result<Markup, Trouble> {
+    let status = asked.status.as_deref().filter(|status| !status.is_empty());
+    let mut path = format!("/features/{}/tasks?limit={LISTED}", feature.id);
+    for (name, value) in [("status", status), ("cursor", asked.after.as_deref())] {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", encoded(value)));
+        }
+    }
+    let tasks: Page<TaskView> = site.read(visitor, &path).await?;
+    let address = format!("/features/{}/tasks", feature.id);
+    Ok(html! {
+        form.filter method="get" action=(address) {
+            label { "State"
+                select name="status" data-submit {
+                    option value="" { "all" }
+                    @for one in TaskState::ALL {
+                        option value=(one.as_str()) selected[status == Some(one.as_str())] { (one.as_str().replace('_', " ")) }
+                    }
+                }
+            }
+            noscript { button type="submit" { "Show" } }
+            label { "Find" input type="search" data-find="#tasks tr" autocomplete="off"; }
+        }
+        section #tasks { (table(&tasks.items)) }
+        @if tasks.items.is_empty() { p.empty { "No such task." } }
+        @if let Some(next) = &tasks.next {
+            p { a href={ (address) "?after=" (encoded(next)) "&status=" (status.unwrap_or_default()) } { "Further tasks" } }
+        }
+    })
+}
+
+async fn landed(
+    site: &Site,
+    visitor: &Visitor,
+    feature: &FeatureView,
+    asked: &Asked,
+) -> Result<Markup, Trouble> {
+    let after = asked
+        .after
+        .as_ref()
+        .map(|after| format!("&cursor={}", encoded(after)))
+        .unwrap_or_default();
+    let path = format!("/features/{}/landings?limit={LISTED}{after}", feature.id);
+    let landed: Page<Landing> = site.read(visitor, &path).await?;
+    Ok(html! {
+        @if landed.items.is_empty() { p.empty { "Nothing has landed yet." } }
+        table.list #landed {
+            @for one in &landed.items {
+                tr data-row tabindex="-1" {
+                    td { code { (one.commit.get(..12).unwrap_or(&one.commit)) } }
+                    td.main { a href={ "/tasks/" (one.task) } data-open { (line(&one.title)) }
+                        @if one.empty { " " span.dim { "changes nothing" } }
+                        @if one.reverted { " " span.dim { "taken back" } }
+                    }
+                    td { a href={ "/tasks/" (one.task) "/diff" } { "diff" } }
+                    td.dim.num { (ago(one.at)) }
+                }
+            }
+        }
+        @if let Some(next) = &landed.next { p { a href={ "?after=" (encoded(next)) } { "Earlier ones" } } }
+    })
+}
+
+async fn texts(site: &Site, visitor: &Visitor, feature: &FeatureView) -> Result<Markup, Trouble> {
+    let texts: TextsView = site
+        .read(visitor, &format!("/features/{}/texts", feature.id))
+        .await?;
+    let written = [
+        ("spec", "Specification", texts.spec),
+        ("plan", "Plan", texts.plan),
+        ("tasks", "Proposed tasks", texts.tasks),
+    ];
+    let back = format!("/features/{}/texts", feature.id);
+    Ok(html! {
+        @if !texts.description.trim().is_empty() { section { h2 { "Description" } (pre(&texts.description, TEXT_BYTES)) } }
+        @for (which, name, text) in &written {
+            @if let Some(text) = text {
+                section #{ "text-" (which) } {
+                    h2 { (name) }
+                    (pre(text, TEXT_BYTES))
+                    @if visitor.may_act() && text.len() < TEXT_BYTES {
+                        details #{ "edit-" (which) } {
+                            summary.button { "Change it" }
+                            form method="post" action={ "/do/feature/" (which) } {
+                                (hidden(visitor))
+                                input type="hidden" name="of" value=(feature.id);
+                                input type="hidden" name="back" value=(back);
+                                textarea hidden name="before" aria-label="As it was" readonly { "\n" (text) }
+                                label { (name) textarea.wide name="text" rows="24" required { "\n" (text) } }
+                                p.dim { "Storing it approves it." }
+                                button.primary type="submit" { "Store" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// A log of who did what, the newest first.
+pub fn entries(log: &[LogEntry]) -> Markup {
+    html! {
+        @if log.is_empty() { p.empty { "Nobody has done anything yet." } }
+        ol #log.events {
+            @for entry in log.iter().rev().take(LOG) {
+                li.event {
+                    (clock(entry.at))
+                    span.sign aria-hidden="true" { "·" }
+                    div {
+                        p { span.verb { (line(&entry.what)) } " " span.dim { (line(&entry.actor)) ", " (ago(entry.at)) } }
+                        @if let Some(why) = &entry.why { p.why { (cut_line(why, 600)) } }
+                    }
+                }
+            }
+        }
+        @if log.len() > LOG { p.dim { "and " (log.len() - LOG) " earlier ones" } }
+    }
+}

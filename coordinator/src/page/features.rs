@@ -1,0 +1,102 @@
+//! All features, the newest first.
+
+use axum::extract::{Query, State};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::sheet::{Sheet, Watch, encoded};
+use super::site::Site;
+use super::trouble::Trouble;
+use super::visitor::Visitor;
+use super::words::{ago, line, state, usd};
+use crate::store::view::{FeatureView, Page, TaskCounts};
+
+/// Features of a page.
+const ROWS: i64 = 100;
+
+/// Where the list begins.
+#[derive(Debug, Deserialize)]
+pub struct Asked {
+    after: Option<String>,
+}
+
+/// The page.
+pub async fn page(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Query(asked): Query<Asked>,
+) -> Result<Markup, Trouble> {
+    let after = asked
+        .after
+        .map(|after| format!("&cursor={}", encoded(&after)))
+        .unwrap_or_default();
+    let features: Page<FeatureView> = site
+        .read(&visitor, &format!("/features?limit={ROWS}{after}"))
+        .await?;
+    let body = html! {
+        h1 { "Features" }
+        @if features.items.is_empty() {
+            p.empty { "There is no feature yet. " code { "ralph-coordinator submit feature NAME --tasks FILE" } " submits one." }
+        }
+        table.list #features {
+            @for feature in &features.items { (row(feature)) }
+        }
+        @if let Some(next) = &features.next { p { a href={ "/features?after=" (encoded(next)) } { "Older ones" } } }
+    };
+    let sheet = Sheet {
+        title: "Features",
+        place: "/features",
+        watch: Watch::All,
+        body,
+    };
+    Ok(sheet.of(&visitor))
+}
+
+fn row(feature: &FeatureView) -> Markup {
+    html! {
+        tr data-row tabindex="-1" {
+            td { (state(feature.condition.word.as_str())) }
+            td.main {
+                a href={ "/features/" (feature.id) } data-open { (line(&feature.name)) }
+                @if let Some(reason) = &feature.condition.reason { " " span.dim { (line(reason)) } }
+            }
+            td.bar-cell { (bar(&feature.tasks)) }
+            td.num { (feature.tasks.resolved()) "/" (feature.tasks.total) }
+            td.num { (usd(feature.cost_usd + feature.in_flight_usd, feature.estimated)) }
+            td.num.dim { (ago(feature.updated_at)) }
+        }
+    }
+}
+
+/// How far the tasks are, as a bar.
+pub fn bar(tasks: &TaskCounts) -> Markup {
+    let parts = [
+        ("done", tasks.done + tasks.skipped + tasks.cancelled),
+        ("in_progress", tasks.in_progress),
+        ("needs_review", tasks.needs_review),
+        ("failed", tasks.failed),
+    ];
+    let total = tasks.total.max(1);
+    let mut at = 0;
+    let parts = parts.map(|(word, n)| {
+        let from = at * 1000 / total;
+        at += n;
+        (word, from, at * 1000 / total - from)
+    });
+    let words = format!(
+        "{} of {} tasks over, {} running, {} waiting for you, {} failed",
+        tasks.resolved(),
+        tasks.total,
+        tasks.in_progress,
+        tasks.needs_review,
+        tasks.failed
+    );
+    html! {
+        svg.bar viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label=(words) {
+            rect.rest x="0" y="0" width="1000" height="10" {}
+            @for (word, from, width) in parts.iter().filter(|(_, _, width)| *width > 0) {
+                rect.{ "f-" (word) } x=(from) y="0" width=(width) height="10" {}
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! A task graph in layers, from left to right: each task stands behind all that it waits for. Of a large graph, tasks of one layer that are
+//! in the same state become one box.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use ralph_shared::ids::TaskId;
+
+use crate::domain::states::TaskState;
+use crate::store::view::GraphNode;
+
+/// Graphs up to so many tasks are drawn task by task.
+const SINGLE: usize = 200;
+/// In larger ones, what needs somebody or runs is drawn by itself, up to so many a layer.
+const SINGLE_IN_LAYER: usize = 20;
+
+/// A box.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// A task, or several of one state.
+    pub what: What,
+    /// Counted from the left, and from above.
+    pub layer: usize,
+    pub row: usize,
+}
+
+/// What a box stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// The task at this place of the nodes.
+    One(usize),
+    /// So many in a state.
+    Several(TaskState, usize),
+}
+
+/// What is drawn.
+#[derive(Debug, Default, PartialEq)]
+pub struct Layers {
+    pub boxes: Vec<Placed>,
+    /// From which box to which.
+    pub edges: BTreeSet<(usize, usize)>,
+}
+
+/// Lays a graph out.
+pub fn lay(nodes: &[GraphNode], edges: &[(TaskId, TaskId)]) -> Layers {
+    let at: HashMap<TaskId, usize> = nodes.iter().enumerate().map(|(n, node)| (node.id, n)).collect();
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (later, earlier) in edges {
+        if let (Some(later), Some(earlier)) = (at.get(later), at.get(earlier)) {
+            before[*later].push(*earlier);
+        }
+    }
+    // A parent is done when its parts are.
+    for (n, node) in nodes.iter().enumerate() {
+        if let Some(parent) = node.parent.and_then(|parent| at.get(&TaskId(parent))) {
+            before[*parent].push(n);
+        }
+    }
+    let depth = depths(&before);
+    let order = ordered(&before, &depth);
+    boxed(nodes, &before, &depth, &order)
+}
+
+/// How many tasks stand one behind the other before each.
+fn depths(before: &[Vec<usize>]) -> Vec<usize> {
+    let mut open: Vec<usize> = before.iter().map(Vec::len).collect();
+    let mut after: Vec<Vec<usize>> = vec![Vec::new(); before.len()];
+    for (later, earlier) in before.iter().enumerate() {
+        for one in earlier {
+            after[*one].push(later);
+        }
+    }
+    let mut depth = vec![0; before.len()];
+    let mut free: Vec<usize> = (0..before.len()).filter(|n| open[*n] == 0).collect();
+    while let Some(n) = free.pop() {
+        for later in &after[n] {
+            depth[*later] = depth[*later].max(depth[n] + 1);
+            open[*later] -= 1;
+            if open[*later] == 0 {
+                free.push(*later);
+            }
+        }
+    }
+    depth
+}
+
+/// The tasks of each layer, near to what they wait for.
+fn ordered(before: &[Vec<usize>], depth: &[usize]) -> Vec<Vec<usize>> {
+    let mut layers: Vec<Vec<usize>> = vec![Vec::new(); depth.iter().max().map_or(0, |most| most + 1)];
+    for (n, layer) in depth.iter().enumerate() {
+        layers[*layer].push(n);
+    }
+    let mut row = vec![0.0; depth.len()];
+    for layer in &mut layers {
+        #[allow(clippy::cast_precision_loss)]
+        let middle = |n: usize| {
+            let earlier = &before[n];
+            let sum: f64 = earlier.iter().map(|one| row[*one]).sum();
+            if earlier.is_empty() {
+                n as f64
+            } else {
+                sum / earlier.len() as f64
+            }
+        };
+        let mut placed: Vec<(f64, usize)> = layer.iter().map(|n| (middle(*n), *n)).collect();
+        placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        *layer = placed.iter().map(|(_, n)| *n).collect();
+        for (place, n) in layer.iter().enumerate() {
+            #[allow(clippy::cast_precision_loss)]
+            let place = place as f64;
+            row[*n] = place;
+        }
+    }
+    layers
+}
+
+fn boxed(nodes: &[GraphNode], before: &[Vec<usize>], depth: &[usize], order: &[Vec<usize>]) -> Layers {
+    let mut drawn = Layers::default();
+    let mut box_of = vec![0; nodes.len()];
+    let is_large = nodes.len() > SINGLE;
+    for (layer, of_layer) in order.iter().enumerate() {
+        let mut several: BTreeMap<&str, usize> = BTreeMap::new();
+        let (mut row, mut single) = (0, 0);
+        for n in of_layer {
+            let state = nodes[*n].state;
+            let stands_out = matches!(
+                state,
+                TaskState::InProgress | TaskState::NeedsReview | TaskState::Failed
+            );
+            if is_large && !(stands_out && single < SINGLE_IN_LAYER) {
+                let known = several.get(state.as_str()).copied();
+                let place = known.unwrap_or(drawn.boxes.len());
+                if known.is_none() {
+                    several.insert(state.as_str(), place);
+                    drawn.boxes.push(Placed {
+                        what: What::Several(state, 0),
+                        layer,
+                        row,
+                    });
+                    row += 1;
+                }
+                if let What::Several(_, count) = &mut drawn.boxes[place].what {
+                    *count += 1;
+                }
+                box_of[*n] = place;
+                continue;
+            }
+            single += 1;
+            box_of[*n] = drawn.boxes.len();
+            drawn.boxes.push(Placed {
+                what: What::One(*n),
+                layer,
+                row,
+            });
+            row += 1;
+        }
+    }
+    for (later, earlier) in before.iter().enumerate() {
+        for one in earlier.iter().filter(|one| depth[**one] < depth[later]) {
+            drawn.edges.insert((box_of[*one], box_of[later]));
+        }
+    }
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn node(n: u128, state: TaskState) -> GraphNode {
+        GraphNode {
+            id: TaskId(Uuid::from_u128(n)),
+            parent: None,
+            key: format!("k{n}"),
+            title: format!("T{n}"),
+            state,
+            live: false,
+        }
+    }
+
+    fn id(n: u128) -> TaskId {
+        TaskId(Uuid::from_u128(n))
+    }
+
+    #[test]
+    fn each_task_stands_behind_all_that_it_waits_for() {
+        let nodes: Vec<_> = (0..4).map(|n| node(n, TaskState::Pending)).collect();
+        // 0 → 1 → 3, and 0 → 3; 2 is alone.
+        let drawn = lay(&nodes, &[(id(1), id(0)), (id(3), id(1)), (id(3), id(0))]);
+        let layers: Vec<_> = drawn
+            .boxes
+            .iter()
+            .map(|one| (one.what.clone(), one.layer))
+            .collect();
+        assert_eq!(
+            layers,
+            [
+                (What::One(0), 0),
+                (What::One(2), 0),
+                (What::One(1), 1),
+                (What::One(3), 2)
+            ]
+        );
+        assert_eq!(drawn.edges.len(), 3);
+        assert_eq!(lay(&[], &[]), Layers::default());
+    }
+
+    #[test]
+    fn parts_stand_before_their_whole() {
+        let mut nodes = vec![node(1, TaskState::Pending), node(2, TaskState::Done)];
+        nodes[1].parent = Some(Uuid::from_u128(1));
+        let drawn = lay(&nodes, &[]);
+        assert_eq!(drawn.boxes[1].what, What::One(0));
+        assert_eq!(drawn.boxes[1].layer, 1);
+    }
+
+    #[test]
+    fn a_large_graph_keeps_what_needs_somebody_and_sums_up_the_rest() {
+        let mut nodes: Vec<_> = (0..5_000).map(|n| node(n, TaskState::Done)).collect();
+        nodes[7].state = TaskState::Failed;
+        let edges: Vec<_> = (2_500..5_000).map(|n| (id(n), id(n - 2_500))).collect();
+        let drawn = lay(&nodes, &edges);
+        assert_eq!(drawn.boxes.len(), 3, "{:?}", drawn.boxes);
+        assert!(drawn.boxes.iter().any(|one| one.what == What::One(7)));
+        assert!(
+            drawn
+                .boxes
+                .iter()
+                .any(|one| one.what == What::Several(TaskState::Done, 2_500))
+        );
+    }
+}

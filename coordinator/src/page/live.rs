@@ -1,0 +1,95 @@
+//! What open pages hear: that something changed, and what a session does.
+
+use std::convert::Infallible;
+
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures::StreamExt as _;
+use maud::html;
+use ralph_shared::kind::SessionKind;
+use serde::Deserialize;
+
+use super::site::Site;
+use super::transcript::Calls;
+use super::trouble::Trouble;
+use super::visitor::Visitor;
+use super::words::state;
+use crate::api::body::Following;
+use crate::api::follow::{Position, follow};
+use crate::api::http::access::bounded;
+use crate::api::{http::locate, news};
+use crate::store::view;
+
+/// What changes, as the API tells it.
+pub async fn changes(State(site): State<Site>, visitor: Visitor) -> Result<Response, Trouble> {
+    let response = news::answer(&site.app).into_response();
+    Ok(bounded(site.app, visitor.holder.hash, response)?)
+}
+
+/// From where a transcript is followed.
+#[derive(Debug, Deserialize)]
+pub struct From {
+    /// After the event with this id, where the browser names no other.
+    after: Option<String>,
+}
+
+/// The sessions of a task from there on, each entry as it is shown. What came before is read again, so that calls are known that began then.
+pub async fn transcript(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, Trouble> {
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let after = last.or(from.after.as_deref()).and_then(Position::parse);
+    let mut conn = site.app.db().await?;
+    let task = locate::task(&mut conn, &id).await?;
+    let start = match after {
+        Some(after) if view::is_of_task(&mut conn, after.dispatch, task).await? => Some(Position {
+            dispatch: after.dispatch,
+            next: 0,
+        }),
+        _ => {
+            let last = view::session_of_task(&mut conn, task, None, None::<SessionKind>).await?;
+            last.map(|dispatch| Position { dispatch, next: 0 })
+        }
+    };
+    drop(conn);
+    let mut known = after.map_or(0, |after| after.next);
+    let mut calls = Calls::default();
+    let mut is_first = true;
+    let events = follow(site.app.clone(), task, start).filter_map(move |(id, what)| {
+        let (name, shown) = match &what {
+            Following::Dispatch(of) => {
+                let begins_anew = !std::mem::take(&mut is_first);
+                if begins_anew {
+                    calls = Calls::default();
+                    known = 0;
+                }
+                let told = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.as_str()) ", attempt " (of.attempt) " on " (of.worker) } };
+                ("entry", (begins_anew || known == 0).then_some(told))
+            }
+            Following::Entry(entry) => {
+                let shown = calls.show(entry);
+                ("entry", shown.filter(|_| entry.seq >= known))
+            }
+            Following::End { status } => {
+                let told = html! { li.entry.t-session #end { "Nothing more will come: " (state(status)) } };
+                ("end", Some(told))
+            }
+        };
+        let event = shown.and_then(|shown| {
+            let event = Event::default().event(name).json_data(shown.into_string()).ok()?;
+            Some(Ok::<_, Infallible>(match id {
+                Some(id) => event.id(id),
+                None => event,
+            }))
+        });
+        std::future::ready(event)
+    });
+    let response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
+    Ok(bounded(site.app, visitor.holder.hash, response)?)
+}

@@ -1,0 +1,130 @@
+//! Logging in, by a link or with a token, and out.
+
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::sheet;
+use super::site::Site;
+use super::trouble::Trouble;
+use super::visitor::{Visitor, cookie_name, secret, visitor};
+use crate::api::http::access::{self, hash_token};
+use crate::api::logins::random;
+use crate::store::login;
+
+/// How long a session lasts: seven days. Seconds.
+const LASTS_S: u32 = 7 * 24 * 60 * 60;
+
+/// What the login is opened with.
+#[derive(Debug, Deserialize)]
+pub struct Opened {
+    code: Option<String>,
+    then: Option<String>,
+}
+
+/// What is sent to log in.
+#[derive(Debug, Deserialize)]
+pub struct Sent {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    then: String,
+}
+
+/// The form. A link's code stands in it, and the script sends it: what only looks into links, as chats do, uses no code up.
+pub async fn form(Query(opened): Query<Opened>) -> Markup {
+    let then = sheet::own_path(opened.then.as_deref().unwrap_or("/"));
+    sheet::bare(
+        "Log in",
+        &html! {
+            h1 { "Log in to Ralph" }
+            @if let Some(code) = &opened.code {
+                form method="post" action="/login" data-send {
+                    input type="hidden" name="code" value=(code);
+                    input type="hidden" name="then" value=(then);
+                    button.primary type="submit" autofocus { "Log in" }
+                }
+                p.dim { "The link works once." }
+            } @else {
+                p.lead { "Run " code { "ralph-coordinator open" } ": it prints a link that logs you in." }
+                form method="post" action="/login" {
+                    input type="hidden" name="then" value=(then);
+                    label for="token" { "Or paste a token" }
+                    input #token type="password" name="token" autocomplete="off" spellcheck="false" required;
+                    button.primary type="submit" { "Log in" }
+                }
+                p.dim { "You may do here what the token may. " code { "ralph-coordinator token create NAME --role read" } " makes one." }
+            }
+        },
+    )
+}
+
+/// Whether a browser's session lasts: no content if it does. Who comes from another site brings their session only here.
+pub async fn is_logged_in(State(site): State<Site>, headers: HeaderMap) -> Result<StatusCode, Trouble> {
+    Ok(match visitor(&site, &headers, false).await? {
+        Some(_) => StatusCode::NO_CONTENT,
+        None => StatusCode::OK,
+    })
+}
+
+/// Begins a session.
+pub async fn log_in(
+    State(site): State<Site>,
+    headers: HeaderMap,
+    Form(sent): Form<Sent>,
+) -> Result<Response, Trouble> {
+    let mut conn = site.app.db().await?;
+    let token_hash = match sent.code.as_str() {
+        "" => hash_token(sent.token.trim()),
+        code => {
+            let taken = login::take_code(&mut conn, &hash_token(code)).await?;
+            taken.ok_or_else(Trouble::used_code)?
+        }
+    };
+    drop(conn);
+    let holder = access::holder(&site.app, token_hash).await?;
+    let new = random();
+    let mut conn = site.app.db().await?;
+    // A session that the browser had is not left behind.
+    if let Some(old) = secret(&headers) {
+        login::end(&mut conn, &hash_token(&old)).await?;
+    }
+    login::begin(&mut conn, &hash_token(&new), &holder.hash, LASTS_S.into()).await?;
+    tracing::info!(token = holder.name, "somebody logged in to the page");
+    Ok(with_cookie(&headers, &new, LASTS_S, &sheet::own_path(&sent.then)))
+}
+
+/// Ends a session.
+pub async fn log_out(
+    State(site): State<Site>,
+    visitor: Visitor,
+    headers: HeaderMap,
+    Form(form): Form<super::act::Sent>,
+) -> Result<Response, Trouble> {
+    form.check(&visitor)?;
+    if let Some(secret) = secret(&headers) {
+        login::end(&mut *site.app.db().await?, &hash_token(&secret)).await?;
+    }
+    Ok(with_cookie(&headers, "", 0, "/login"))
+}
+
+fn with_cookie(headers: &HeaderMap, secret: &str, lasts_s: u32, to: &str) -> Response {
+    let forwarded = headers.get(HeaderName::from_static("x-forwarded-proto"));
+    let secure = if forwarded.is_some_and(|proto| proto == "https") {
+        "; Secure"
+    } else {
+        ""
+    };
+    let name = cookie_name(headers);
+    let cookie = format!("{name}={secret}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Strict{secure}");
+    let mut response = Redirect::to(to).into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}

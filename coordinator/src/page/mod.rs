@@ -1,0 +1,41 @@
+//! The page: what the API tells, to be read and acted on in a browser.
+//!
+//! It is rendered on the server from what the API's handlers read, and what it changes it asks of the API's own routes, so that roles,
+//! refusals and the log of changes are the same. Its few scripts fetch a page again when the stream of events says that something
+//! changed, follow transcripts, and move by keys; without them everything but that works.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `site` | the routes, what each handler works with, how it acts through the API |
+//! | `guard` | which hosts and origins may ask, and the headers of each answer |
+//! | `visitor`, `login` | sessions of browsers |
+//! | `sheet`, `words` | the frame of every page; texts, times and amounts as it shows them |
+//! | `choice`, `act` | the commands that views name, as forms, and what becomes of them |
+//! | `inbox`, `log`, `features`, `feature`, `task`, … | a page each |
+
+mod act;
+mod assets;
+mod choice;
+mod diff;
+mod drawing;
+mod feature;
+mod features;
+mod guard;
+mod inbox;
+mod layers;
+mod live;
+mod log;
+mod login;
+mod memory;
+mod prompt;
+mod settings;
+mod sheet;
+mod site;
+mod task;
+mod transcript;
+mod trouble;
+mod visitor;
+mod words;
+mod workers;
+
+pub use site::routes;

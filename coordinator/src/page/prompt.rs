@@ -1,0 +1,68 @@
+//! What a session was told: the prompt as it was sent, and what of the memory stands in it and why.
+
+use axum::extract::{Path, Query, State};
+use maud::{Markup, html};
+
+use super::sheet::Watch;
+use super::site::Site;
+use super::task::{self, Asked};
+use super::trouble::Trouble;
+use super::visitor::Visitor;
+use super::words::{line, pre};
+use crate::api::body::PromptSent;
+
+/// Of a prompt's frame and its body. Bytes.
+const TEXT_BYTES: usize = 256 * 1024;
+
+/// The page.
+pub async fn page(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Result<Markup, Trouble> {
+    let of = task::read(&site, &visitor, &id).await?;
+    if of.dispatches.is_empty() {
+        let body = html! { (task::head(&visitor, &of, "prompt")) p.empty { "No session has begun yet." } };
+        return Ok(task::sheet(&visitor, &of, Watch::Nothing, body));
+    }
+    let path = format!("/tasks/{}/prompt?{}", of.task.id, asked.query());
+    let prompt: PromptSent = site.read(&visitor, &path).await?;
+    let body = html! {
+        (task::head(&visitor, &of, "prompt"))
+        p.dim { (prompt.of.kind.as_str()) ", attempt " (prompt.of.attempt) " on " (line(&prompt.of.worker)) }
+        (memory(&prompt))
+        section { h2 { "What it was told" } (pre(&prompt.body, TEXT_BYTES)) }
+        details #frame { summary { "The instructions that all of its kind share" } (pre(&prompt.frame, TEXT_BYTES)) }
+    };
+    Ok(task::sheet(&visitor, &of, Watch::Nothing, body))
+}
+
+fn memory(prompt: &PromptSent) -> Markup {
+    html! {
+        @if !prompt.items.is_empty() {
+            section {
+                h2 { "What it was told of the memory" }
+                table.list {
+                    @for one in &prompt.items {
+                        tr {
+                            td { @if one.shown { "shown" } @else { span.dim { "left out" } } }
+                            td.main { a href={ "/memory/" (one.id) } { (line(&one.title)) }
+                                @if let Some(reason) = &one.reason { p.why { (line(reason)) } } }
+                            td.num.dim title="score" { (format!("{:.2}", one.score)) }
+                        }
+                    }
+                }
+            }
+        }
+        @if !prompt.sections.is_empty() {
+            details #sections { summary { "Room for each section" }
+                table.list {
+                    @for section in &prompt.sections {
+                        tr { td.main { (line(&section.name)) } td { (section.status) } td.num { (section.chars) " of " (section.allowed) } }
+                    }
+                }
+            }
+        }
+    }
+}

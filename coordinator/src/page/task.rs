@@ -1,0 +1,388 @@
+//! One task: where it is and why, its attempts, what a session said and did, what changed, and who did what.
+
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use maud::{Markup, html};
+use ralph_shared::ids::DispatchId;
+use ralph_shared::kind::SessionKind;
+use serde::Deserialize;
+
+use super::sheet::{Sheet, Watch, done, encoded};
+use super::site::Site;
+use super::transcript::Calls;
+use super::trouble::Trouble;
+use super::visitor::{BY_ITSELF, Visitor};
+use super::words::{ago, count, counted, cut_line, line, pre, state, usd};
+use super::{choice, diff as diffs, feature};
+use crate::api::body::Transcript;
+use crate::api::follow::Position;
+use crate::api::http::locate;
+use crate::cli::terminal::duration::show_ms;
+use crate::domain::states::TaskState;
+use crate::store::view::{self, DispatchView, LogEntry, Page, TaskDetail, TaskRef};
+
+/// Entries of a transcript that are shown at once.
+const ENTRIES: usize = 400;
+/// Of a description and of a diff. Bytes.
+const TEXT_BYTES: usize = 64 * 1024;
+const DIFF_BYTES: usize = 512 * 1024;
+
+/// The parts, by their address and name.
+const PARTS: [(&str, &str); 4] = [
+    ("", "Session"),
+    ("prompt", "Prompt"),
+    ("diff", "Changes"),
+    ("log", "Log"),
+];
+
+/// Which session, and which part of it.
+#[derive(Debug, Default, Deserialize)]
+pub struct Asked {
+    /// The number of the attempt.
+    pub attempt: Option<i32>,
+    /// What the session did.
+    pub kind: Option<SessionKind>,
+    before: Option<u64>,
+    did: Option<String>,
+}
+
+impl Asked {
+    /// As the API is asked.
+    pub fn query(&self) -> String {
+        let attempt = self.attempt.map(|n| format!("attempt={n}"));
+        let kind = self.kind.map(|kind| format!("kind={}", kind.as_str()));
+        [attempt, kind]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("&")
+    }
+}
+
+/// The task with a session.
+pub async fn page(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Result<Markup, Trouble> {
+    let task = read(&site, &visitor, &id).await?;
+    let by_itself = headers.contains_key(BY_ITSELF);
+    let transcript = match chosen(&task, &asked) {
+        None if task.dispatches.is_empty() => html! { p.empty #session { "No session has begun yet." } },
+        None => html! { p.empty #session { "There is no such session." } },
+        Some(shown) => session(&site, &visitor, &task, &asked, shown, by_itself).await?,
+    };
+    let body = html! {
+        (done(asked.did.as_deref()))
+        (head(&visitor, &task, ""))
+        (facts(&task))
+        @if !task.description.trim().is_empty() {
+            details #description { summary { "What is to be done" } (pre(&task.description, TEXT_BYTES)) }
+        }
+        (neighbours(&task))
+        (attempts(&task, &asked))
+        (transcript)
+    };
+    Ok(sheet(
+        &visitor,
+        &task,
+        Watch::Feature(task.task.feature.clone()),
+        body,
+    ))
+}
+
+/// What it changes.
+pub async fn diff(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+) -> Result<Markup, Trouble> {
+    let task = read(&site, &visitor, &id).await?;
+    let mut conn = site.app.db().await?;
+    let found = locate::task(&mut conn, &task.task.id).await?;
+    let change = view::change_of_task(&mut conn, found).await?;
+    drop(conn);
+    let weakened = task
+        .dispatches
+        .iter()
+        .rev()
+        .find(|one| !one.test_changes.is_empty());
+    let body = html! {
+        (head(&visitor, &task, "diff"))
+        @match change {
+            Some(change) => {
+                p.dim {
+                    "All attempts up to " (change.attempt) " together, compared with "
+                    code { (change.base.get(..12).unwrap_or(&change.base)) } " " (diffs::sum(&change.diff))
+                    @if change.is_cut { ". Its worker told only this beginning; " code { "ralph-coordinator task diff " (task.task.handle()) } " shows all." }
+                }
+                @if let Some(weakened) = weakened {
+                    section.warning { h2 { "Tests that became weaker" }
+                        ul { @for one in &weakened.test_changes { li { code { (line(&one.path)) } ": " (line(&one.lines.join(" "))) } } }
+                    }
+                }
+                (diffs::show(&change.diff, DIFF_BYTES))
+            }
+            None => { p.empty { "No attempt has told a change yet. " code { "ralph-coordinator task diff " (task.task.handle()) } " asks git, in a clone." } }
+        }
+    };
+    Ok(sheet(&visitor, &task, Watch::Nothing, body))
+}
+
+/// Who did what to it.
+pub async fn log(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+) -> Result<Markup, Trouble> {
+    let task = read(&site, &visitor, &id).await?;
+    let log: Page<LogEntry> = site
+        .read(&visitor, &format!("/tasks/{}/log", task.task.id))
+        .await?;
+    let body = html! { (head(&visitor, &task, "log")) (feature::entries(&log.items)) };
+    Ok(sheet(
+        &visitor,
+        &task,
+        Watch::Feature(task.task.feature.clone()),
+        body,
+    ))
+}
+
+/// Reads a task.
+pub async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<TaskDetail, Trouble> {
+    site.read(visitor, &format!("/tasks/{}", encoded(id))).await
+}
+
+/// A page about a task.
+pub fn sheet(visitor: &Visitor, task: &TaskDetail, watch: Watch, body: Markup) -> Markup {
+    let title = line(&task.task.title);
+    let sheet = Sheet {
+        title: &title,
+        place: "/features",
+        watch,
+        body,
+    };
+    sheet.of(visitor)
+}
+
+/// The head of each part.
+pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
+    let of = &task.task;
+    let address = format!("/tasks/{}", of.id);
+    let word = if of.session.is_some() {
+        "running"
+    } else {
+        of.status.as_str()
+    };
+    let why = of.reason.as_ref().or(task.lacks.as_ref()).or(of.waits.as_ref());
+    html! {
+        header #head.head {
+            p.where { a href={ "/features/" (of.feature) } { (line(&of.feature_name)) } " / " code { (line(&of.key)) } }
+            div.line {
+                h1 { (line(&of.title)) }
+                (state(word))
+                @if visitor.may_act() {
+                    div.acts { @for (n, verb) in verbs(task).iter().enumerate() { (choice::form(visitor, "task", verb, &of.id, &address, n == 0 && of.status == TaskState::NeedsReview)) } }
+                }
+            }
+            @if let Some(why) = why { p.reason { (cut_line(why, 1_200)) @if let Some(until) = of.waits_until { " " (ago(until)) } } }
+            @if let Some(place) = &of.queue { p.dim { (line(&place.to_string())) } }
+            nav.parts aria-label="Parts of the task" {
+                @for (at, name) in PARTS {
+                    a href={ (address) @if !at.is_empty() { "/" (at) } } aria-current=[(at == part).then_some("page")] { (name) }
+                }
+            }
+        }
+    }
+}
+
+/// What can be done to a task as it is; what can't after all, the API refuses.
+fn verbs(task: &TaskDetail) -> &'static [&'static str] {
+    match task.task.status {
+        TaskState::NeedsReview => &["approve", "reject", "retry", "skip"],
+        TaskState::Failed => &["retry", "skip"],
+        TaskState::InProgress if task.task.session.is_some() => &["interrupt", "feedback"],
+        TaskState::Cancelled => &["retry", "skip"],
+        TaskState::Pending | TaskState::Blocked | TaskState::InProgress => &["feedback", "skip", "cancel"],
+        TaskState::Done | TaskState::Skipped => &[],
+    }
+}
+
+fn facts(task: &TaskDetail) -> Markup {
+    let cost: f64 = task
+        .dispatches
+        .iter()
+        .filter_map(|one| one.cost_usd)
+        .fold(0.0, |sum, cost| sum + cost);
+    let estimated = task
+        .dispatches
+        .iter()
+        .any(|one| one.cost_basis.as_deref() == Some("estimated"));
+    let took: i64 = task.dispatches.iter().filter_map(|one| one.duration_ms).sum();
+    html! {
+        dl #facts.facts {
+            div { dt { "Attempts" } dd { (task.task.attempt) } }
+            div { dt { "Cost" } dd { (usd(cost, estimated)) } }
+            @if took > 0 { div { dt { "Time" } dd { (show_ms(took)) } } }
+            div { dt { "Pool" } dd { (line(&task.task.pool)) } }
+            @if let Some(commit) = &task.landed_commit { div { dt { "Landed" } dd { code { (commit.get(..12).unwrap_or(commit)) } } } }
+            @if let Some(held) = &task.task.held_by { div { dt { "Waits for" } dd { a href={ "/tasks/" (held.task) } { (line(&held.to_string())) } } } }
+        }
+    }
+}
+
+fn neighbours(task: &TaskDetail) -> Markup {
+    let groups: [(&str, &[TaskRef]); 3] = [
+        ("Waits for", &task.blockers),
+        ("Others wait for it", &task.dependents),
+        ("Its parts", &task.subtasks),
+    ];
+    html! {
+        @if groups.iter().any(|(_, tasks)| !tasks.is_empty()) {
+            details #neighbours {
+                summary { "Around it: " (groups.iter().map(|(_, tasks)| tasks.len()).sum::<usize>()) " tasks" }
+                @for (name, tasks) in groups.iter().filter(|(_, tasks)| !tasks.is_empty()) {
+                    h3 { (name) }
+                    ul.plain { @for one in *tasks { li { (state(one.status.as_str())) " " a href={ "/tasks/" (one.id) } { (line(&one.title)) } } } }
+                }
+            }
+        }
+    }
+}
+
+fn attempts(task: &TaskDetail, asked: &Asked) -> Markup {
+    let shown = chosen(task, asked).map(|one| one.id.clone());
+    html! {
+        @if !task.dispatches.is_empty() {
+            section #attempts {
+                h2 { "Sessions" }
+                table.list {
+                    @for one in task.dispatches.iter().rev() { (attempt(task, one, shown.as_deref() == Some(&one.id))) }
+                }
+            }
+        }
+    }
+}
+
+fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
+    let word = one
+        .outcome
+        .map_or(one.status.as_str(), |outcome| outcome.as_str());
+    let address = format!(
+        "/tasks/{}?attempt={}&kind={}",
+        task.task.id,
+        one.attempt,
+        one.kind.as_str()
+    );
+    html! {
+        tr data-row tabindex="-1" aria-current=[is_shown.then_some("true")] {
+            td { (state(word)) }
+            td.main {
+                @if one.kind == SessionKind::Integrate { (one.kind.as_str()) " " (one.attempt) }
+                @else { a href={ (address) "#session" } data-open { (one.kind.as_str()) " " (one.attempt) } }
+                @if let Some(reason) = &one.reason { p.why { (cut_line(reason, 400)) } }
+                @if let Some(feedback) = &one.feedback { p.why { "was told: " (cut_line(feedback, 400)) } }
+                @for asked in &one.questions { p.why { "asked: " (line(asked)) } }
+            }
+            td.dim { (line(one.model_used.as_deref().or(one.model.as_deref()).or(one.agent.as_deref()).unwrap_or_default()))
+                @if let Some(why) = &one.model_reason { p.why { (line(why)) } } }
+            td.dim.num { @if let Some(cost) = one.cost_usd { (usd(cost, one.cost_basis.as_deref() == Some("estimated"))) }
+                @if let (Some(read), Some(written)) = (one.input_tokens, one.output_tokens) { p.why { (count(read + written)) " tokens" } } }
+            td.dim.num { @match one.duration_ms { Some(ms) => { (show_ms(ms)) } None => { "since " (ago(one.started_at)) } } }
+        }
+    }
+}
+
+/// The session that is shown: where nobody chose, the one that runs, else the last that worked rather than what judged it.
+fn chosen<'a>(task: &'a TaskDetail, asked: &Asked) -> Option<&'a DispatchView> {
+    let sessions = || {
+        task.dispatches
+            .iter()
+            .rev()
+            .filter(|one| one.kind != SessionKind::Integrate)
+    };
+    if asked.attempt.is_none() && asked.kind.is_none() {
+        let live = sessions().find(|one| one.status == "live");
+        return live.or_else(|| sessions().find(|one| one.kind != SessionKind::Verify));
+    }
+    sessions().find(|one| {
+        asked.attempt.is_none_or(|attempt| attempt == one.attempt)
+            && asked.kind.is_none_or(|kind| kind == one.kind)
+    })
+}
+
+/// What a session said and did; whoever follows it and looks again by itself has that already.
+async fn session(
+    site: &Site,
+    visitor: &Visitor,
+    task: &TaskDetail,
+    asked: &Asked,
+    chosen: &DispatchView,
+    by_itself: bool,
+) -> Result<Markup, Trouble> {
+    let last = task
+        .dispatches
+        .iter()
+        .rev()
+        .find(|one| one.kind != SessionKind::Integrate);
+    let is_last = last.is_some_and(|one| one.id == chosen.id);
+    let follows = is_last && asked.before.is_none() && !task_is_over(task);
+    let query = format!("attempt={}&kind={}", chosen.attempt, chosen.kind.as_str());
+    let items = match follows && by_itself {
+        true => Vec::new(),
+        false => {
+            let path = format!("/tasks/{}/transcript?{query}", task.task.id);
+            site.read::<Transcript>(visitor, &path).await?.items
+        }
+    };
+    let shown = Calls::default().whole(&items);
+    let end = asked.before.map_or(shown.len(), |before| {
+        shown.iter().take_while(|(seq, _)| *seq < before).count()
+    });
+    let begin = end.saturating_sub(ENTRIES);
+    let address = format!("/tasks/{}/live", task.task.id);
+    let follow = match (follows, items.last()) {
+        (false, _) => None,
+        (true, None) => Some(address),
+        (true, Some(last)) => {
+            let dispatch = whole_id(site, task, chosen).await?;
+            dispatch.map(|dispatch| format!("{address}?after={}", Position::of(dispatch, last.seq)))
+        }
+    };
+    let errors = shown
+        .iter()
+        .filter(|(_, text)| text.0.contains("is-error"))
+        .count();
+    Ok(html! {
+        section #session {
+            div.line {
+                h2 { (chosen.kind.as_str()) " " (chosen.attempt) " on " (line(&chosen.worker)) }
+                @if errors > 0 { button.plain type="button" data-errors { (counted(i64::try_from(errors).unwrap_or(0), "error")) } }
+                label.find { span.hide { "Find in the transcript" } input type="search" placeholder="Find" data-find="#transcript > li" autocomplete="off"; }
+            }
+            @if begin > 0 {
+                p { a href={ "?" (query) "&before=" (shown[begin].0) "#session" } { "Earlier (" (begin) " entries)" } }
+            }
+            ol #transcript.transcript data-follow=[follow] {
+                @for (_, entry) in &shown[begin..end] { (entry) }
+            }
+            @if shown.is_empty() && !follows { p.empty { "Nothing of it is kept." } }
+        }
+    })
+}
+
+/// The whole id of a session, of which views tell the end alone.
+async fn whole_id(site: &Site, task: &TaskDetail, of: &DispatchView) -> Result<Option<DispatchId>, Trouble> {
+    let mut conn = site.app.db().await?;
+    let id = locate::task(&mut conn, &task.task.id).await?;
+    Ok(view::session_of_task(&mut conn, id, Some(of.attempt), Some(of.kind)).await?)
+}
+
+fn task_is_over(task: &TaskDetail) -> bool {
+    matches!(
+        task.task.status,
+        TaskState::Done | TaskState::Skipped | TaskState::Cancelled
+    )
+}

@@ -1,0 +1,222 @@
+//! A real browser: headless Chromium, driven through chromedriver by the WebDriver protocol.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use ralph_tests::harness::until;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// What elements are called in answers.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+pub struct Browser {
+    driver: Child,
+    http: reqwest::Client,
+    session: String,
+    _profile: TempDir,
+}
+
+impl Browser {
+    pub async fn open() -> Self {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("chromedriver can't be started ({error}): `make test` installs it, or your system's packages chromium and chromium-driver"));
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = loop {
+            let line = lines
+                .next_line()
+                .await
+                .unwrap()
+                .expect("chromedriver ended before it listened");
+            if let Some((_, port)) = line.split_once("successfully on port ") {
+                break port.trim_end_matches('.').to_owned();
+            }
+        };
+        // What it says later must not fill the pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let profile = tempfile::tempdir().unwrap();
+        let user_data = format!("--user-data-dir={}", profile.path().display());
+        let options = json!({
+            "args": [
+                "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+                "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
+                "--force-device-scale-factor=1", "--window-size=1280,900", user_data,
+            ],
+        });
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        let base = format!("http://127.0.0.1:{port}/session");
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }}});
+        let answer: Value = http
+            .post(&base)
+            .json(&wanted)
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
+        let id = answer["value"]["sessionId"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no browser: {answer}"));
+        Self {
+            session: format!("{base}/{id}"),
+            driver,
+            http,
+            _profile: profile,
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value, String> {
+        let mut request = self
+            .http
+            .request(method.clone(), format!("{}/{path}", self.session));
+        if method == Method::POST {
+            request = request.json(body);
+        }
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
+        match answer["value"]["error"].as_str() {
+            Some(error) => Err(format!("{path}: {error}: {}", answer["value"]["message"])),
+            None => Ok(answer["value"].clone()),
+        }
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        self.ask(Method::POST, path, &body).await.unwrap()
+    }
+
+    pub async fn go(&self, url: &str) {
+        self.post("url", json!({ "url": url })).await;
+    }
+
+    pub async fn address(&self) -> String {
+        self.ask(Method::GET, "url", &Value::Null)
+            .await
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Runs a script and gives what it returns.
+    pub async fn run(&self, script: &str) -> Value {
+        self.post("execute/sync", json!({ "script": script, "args": [] }))
+            .await
+    }
+
+    /// The text that a person sees of the page.
+    pub async fn text(&self) -> String {
+        let text = self.run("return document.body.innerText").await;
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the page says so.
+    pub async fn shows(&self, words: &str) {
+        until(words, async || {
+            let text = self.text().await;
+            if text.contains(words) { Ok(()) } else { Err(text) }
+        })
+        .await;
+    }
+
+    /// The element of this selector, once there is one.
+    async fn element(&self, css: &str) -> String {
+        until(css, async || {
+            let found = self
+                .ask(
+                    Method::POST,
+                    "element",
+                    &json!({ "using": "css selector", "value": css }),
+                )
+                .await;
+            found.map(|found| found[ELEMENT].as_str().unwrap().to_owned())
+        })
+        .await
+    }
+
+    pub async fn click(&self, css: &str) {
+        let id = self.element(css).await;
+        self.post(&format!("element/{id}/click"), json!({})).await;
+    }
+
+    pub async fn write(&self, css: &str, text: &str) {
+        let id = self.element(css).await;
+        self.post(&format!("element/{id}/value"), json!({ "text": text }))
+            .await;
+    }
+
+    /// Presses keys, wherever the cursor is.
+    pub async fn press(&self, keys: &str) {
+        let keys: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                [
+                    json!({ "type": "keyDown", "value": key.to_string() }),
+                    json!({ "type": "keyUp", "value": key.to_string() }),
+                ]
+            })
+            .collect();
+        self.post(
+            "actions",
+            json!({ "actions": [{ "type": "key", "id": "keys", "actions": keys }] }),
+        )
+        .await;
+    }
+
+    /// What the browser complained of: scripts that fail, what the policy refused, what could not be loaded.
+    pub async fn complaints(&self) -> Vec<String> {
+        let log = self.post("se/log", json!({ "type": "browser" })).await;
+        let entries = log.as_array().unwrap().iter();
+        entries
+            .map(|entry| entry["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Shows the page in these colours and this wide, as a picture in a file.
+    pub async fn picture(&self, path: &Path, dark: bool, width: u32, height: u32) {
+        let scheme = if dark { "dark" } else { "light" };
+        self.devtools(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }, { "name": "prefers-reduced-motion", "value": "reduce" }] }),
+        )
+        .await;
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 }),
+        )
+        .await;
+        tokio::task::yield_now().await;
+        let shot = self.ask(Method::GET, "screenshot", &Value::Null).await.unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, BASE64_STANDARD.decode(shot.as_str().unwrap()).unwrap()).unwrap();
+        self.devtools("Emulation.clearDeviceMetricsOverride", json!({}))
+            .await;
+    }
+
+    pub async fn devtools(&self, command: &str, params: Value) -> Value {
+        self.post("goog/cdp/execute", json!({ "cmd": command, "params": params }))
+            .await
+    }
+
+    pub async fn close(mut self) {
+        let _ = self.ask(Method::DELETE, "", &Value::Null).await;
+        self.driver.kill().await.unwrap();
+    }
+}

@@ -1,0 +1,455 @@
+//! The page over plain HTTP.
+
+use ralph_tests::harness::World;
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Client, Method, Response, StatusCode, redirect};
+use serde_json::{Value, json};
+
+use crate::caller::{ADMIN, Api};
+use crate::stage::Stage;
+
+const READ: &str = "read-token-of-this-test";
+const SUBMIT: &str = "submit-token-of-this-test";
+/// A title that would be markup, turns its direction and hides characters.
+pub const HOSTILE: &str = "<script>document.title='taken'</script><b>bold\u{202e}\u{200b}</b>";
+
+/// A link that logs in, made with a token.
+pub async fn link(api: &Api, token: &str) -> String {
+    let made = api.send(Method::POST, "/api/v1/logins", Some(token), None).await;
+    assert_eq!(made.status(), StatusCode::CREATED);
+    let made: Value = made.json().await.unwrap();
+    format!("{}{}", api.url, made["path"].as_str().unwrap())
+}
+
+/// Somebody who asks as browsers do, without following.
+struct Guest<'a> {
+    api: &'a Api,
+    http: Client,
+    cookie: Option<String>,
+}
+
+impl<'a> Guest<'a> {
+    fn new(api: &'a Api) -> Self {
+        let http = Client::builder()
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .build()
+            .unwrap();
+        Self {
+            api,
+            http,
+            cookie: None,
+        }
+    }
+
+    async fn logged_in(api: &'a Api, token: &str) -> Self {
+        let mut guest = Self::new(api);
+        let code = link(api, token).await.split_once("code=").unwrap().1.to_owned();
+        let answer = guest.post("/login", &[("code", &code)], &[]).await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
+        assert!(
+            cookie.contains("; HttpOnly; SameSite=Strict") && !cookie.contains("Secure"),
+            "{cookie}"
+        );
+        guest.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+        guest
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        form: Option<String>,
+        headers: &[(&'static str, &str)],
+    ) -> Response {
+        let mut all = HeaderMap::new();
+        if let Some(cookie) = &self.cookie {
+            all.insert("cookie", HeaderValue::from_str(cookie).unwrap());
+        }
+        for (name, value) in headers {
+            all.insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.api.url))
+            .headers(all);
+        if let Some(form) = form {
+            request = request
+                .header("content-type", "application/x-www-form-urlencoded")
+                .body(form);
+        }
+        request.send().await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> Response {
+        self.ask(Method::GET, path, None, &[]).await
+    }
+
+    async fn post(&self, path: &str, fields: &[(&str, &str)], headers: &[(&'static str, &str)]) -> Response {
+        let plain = |text: &str| {
+            text.bytes()
+                .map(|byte| format!("%{byte:02X}"))
+                .collect::<String>()
+        };
+        let form: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}={}", plain(value)))
+            .collect();
+        self.ask(Method::POST, path, Some(form.join("&")), headers).await
+    }
+
+    /// What forms of this session say.
+    async fn csrf(&self) -> String {
+        let page = self.get("/").await.text().await.unwrap();
+        let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn every_answer_keeps_browsers_from_what_is_foreign() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let guest = Guest::logged_in(&api, ADMIN).await;
+    for path in [
+        "/",
+        "/log",
+        "/features",
+        "/workers",
+        "/memory",
+        "/settings",
+        "/login",
+        "/tasks/t-0123",
+        "/do/x/y",
+    ] {
+        let answer = guest.get(path).await;
+        let status = answer.status().as_u16();
+        let headers = answer.headers();
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"),
+            "{policy}"
+        );
+        assert!(
+            policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"),
+            "{policy}"
+        );
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(headers["referrer-policy"], "same-origin", "{path}");
+        assert_eq!(headers["cache-control"], "no-store", "{path}");
+        let page = answer.text().await.unwrap();
+        for foreign in ["<style", "style=\"", "<script>", "onclick", "http://", "https://"] {
+            assert!(!page.contains(foreign), "{path}: {foreign}");
+        }
+        let expected = match path {
+            "/tasks/t-0123" => 404,
+            "/do/x/y" => 405,
+            _ => 200,
+        };
+        assert_eq!(status, expected, "{path}");
+    }
+    // What never changes is kept, and comes compressed.
+    let page = guest.get("/").await.text().await.unwrap();
+    for ending in [".css\"", ".js\""] {
+        let path = page
+            .split('"')
+            .find(|part| part.starts_with("/assets/") && format!("{part}\"").ends_with(ending));
+        let file = guest
+            .ask(
+                Method::GET,
+                path.unwrap(),
+                None,
+                &[("accept-encoding", "gzip, br")],
+            )
+            .await;
+        assert_eq!(
+            file.headers()["cache-control"],
+            "public, max-age=31536000, immutable"
+        );
+        assert_eq!(file.headers()["content-encoding"], "br");
+    }
+    assert_eq!(
+        guest.get("/assets/page-0.js").await.status(),
+        StatusCode::NOT_FOUND
+    );
+    // The API is as it was.
+    let answer = guest.get("/api/v1/status").await;
+    assert_eq!(
+        answer.status(),
+        StatusCode::UNAUTHORIZED,
+        "a session is none of the API's"
+    );
+    assert_eq!(guest.get("/api/docs").await.status(), StatusCode::OK);
+    assert_eq!(guest.get("/healthz").await.status(), StatusCode::OK);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_logs_in_once_and_a_session_ends_with_its_token_its_time_or_a_word() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    let guest = Guest::new(&api);
+    let led = guest.get("/log?since=7d").await;
+    assert_eq!(led.headers()["location"], "/login?then=%2Flog%3Fsince%3D7d");
+    let code = link(&api, READ).await.split_once("code=").unwrap().1.to_owned();
+    // Who only looks into the link uses nothing up.
+    assert_eq!(
+        guest.get(&format!("/login?code={code}")).await.status(),
+        StatusCode::OK
+    );
+    let then = |to: &'static str| [("code", code.as_str()), ("then", to)];
+    let first = guest.post("/login", &then("//evil.example"), &[]).await;
+    assert_eq!(
+        (first.status(), &first.headers()["location"]),
+        (StatusCode::SEE_OTHER, &HeaderValue::from_static("/"))
+    );
+    let again = guest.post("/login", &then("/"), &[]).await;
+    assert_eq!(again.status(), StatusCode::FORBIDDEN);
+    assert!(again.text().await.unwrap().contains("ralph-coordinator open"));
+    let wrong = guest.post("/login", &[("token", "nonsense")], &[]).await;
+    assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
+    let late = link(&api, READ).await.split_once("code=").unwrap().1.to_owned();
+    sqlx::query("update page_logins set expires_at = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(
+        guest.post("/login", &[("code", &late)], &[]).await.status(),
+        StatusCode::FORBIDDEN
+    );
+
+    // A pasted token, and the ends of a session.
+    let pasted = guest
+        .post("/login", &[("token", SUBMIT), ("then", "/log")], &[])
+        .await;
+    assert_eq!(pasted.headers()["location"], "/log");
+    let session = Guest::logged_in(&api, SUBMIT).await;
+    assert_eq!(session.get("/").await.status(), StatusCode::OK);
+    let csrf = session.csrf().await;
+    assert_eq!(
+        session.post("/logout", &[], &[]).await.status(),
+        StatusCode::FORBIDDEN
+    );
+    assert_eq!(
+        session.post("/logout", &[("csrf", &csrf)], &[]).await.status(),
+        StatusCode::SEE_OTHER
+    );
+    assert_eq!(session.get("/").await.headers()["location"], "/login?then=%2F");
+    let session = Guest::logged_in(&api, SUBMIT).await;
+    sqlx::query("update page_logins set expires_at = now()")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(session.get("/").await.headers()["location"], "/login?then=%2F");
+    let session = Guest::logged_in(&api, SUBMIT).await;
+    sqlx::query("update api_tokens set revoked_at = now() where name = 'submit'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(session.get("/").await.headers()["location"], "/login?then=%2F");
+    // Another coordinator knows the session, and when its holder left.
+    sqlx::query("update api_tokens set revoked_at = null where name = 'submit'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let other = Api::start(&world).await;
+    let secret = session
+        .cookie
+        .as_ref()
+        .unwrap()
+        .split_once('=')
+        .unwrap()
+        .1
+        .to_owned();
+    let (_, port) = other.url.rsplit_once(':').unwrap();
+    let mut moved = Guest::new(&other);
+    moved.cookie = Some(format!("theme=dark; ralph-{port}={secret}"));
+    let log = moved.get("/log").await;
+    assert_eq!(log.status(), StatusCode::OK);
+    assert!(log.text().await.unwrap().contains("<h1>What happened</h1>"));
+    let earlier =
+        "update page_logins set seen_at = now() - interval '1 hour', left_at = null where expires_at > now()";
+    sqlx::query(earlier).execute(&world.db).await.unwrap();
+    moved.get("/log").await;
+    let log = moved.get("/log").await.text().await.unwrap();
+    assert!(log.contains("<h1>Since you left</h1>"), "{log}");
+    other.stop().await;
+    sqlx::query("update api_tokens set revoked_at = now() where name = 'submit'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    // A script is told instead of led.
+    let told = session
+        .ask(Method::GET, "/", None, &[("x-ralph-live", "1")])
+        .await;
+    assert_eq!(told.status(), StatusCode::UNAUTHORIZED);
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_done_for_other_origins_other_names_other_forms_or_readers() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("todo", "- {key: a, title: A}").await;
+    let guest = Guest::logged_in(&api, SUBMIT).await;
+    let csrf = guest.csrf().await;
+    let fields = [("csrf", csrf.as_str()), ("of", "todo"), ("back", "/features")];
+    for headers in [
+        &[("origin", "https://evil.example")][..],
+        &[("origin", "null")],
+        &[("origin", "http://127.0.0.1:1")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("host", "evil.example")],
+    ] {
+        let refused = guest.post("/do/feature/cancel", &fields, headers).await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{headers:?}");
+    }
+    assert_eq!(
+        guest
+            .ask(Method::GET, "/", None, &[("host", "evil.example:80")])
+            .await
+            .status(),
+        StatusCode::FORBIDDEN
+    );
+    let other = Guest::logged_in(&api, SUBMIT).await.csrf().await;
+    for foreign in ["", "x", other.as_str()] {
+        let refused = guest
+            .post("/do/feature/cancel", &[("csrf", foreign), ("of", "todo")], &[])
+            .await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    }
+    // A reader sees nothing to act with, and can't.
+    let reader = Guest::logged_in(&api, READ).await;
+    let page = reader.get("/features/todo").await.text().await.unwrap();
+    assert!(page.contains("todo") && !page.contains("/do/"), "{page}");
+    let csrf_of_reader = reader.csrf().await;
+    let refused = reader
+        .post(
+            "/do/feature/cancel",
+            &[("csrf", &csrf_of_reader), ("of", "todo")],
+            &[],
+        )
+        .await;
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    assert!(refused.text().await.unwrap().contains("role `submit`"));
+    let drain = [("csrf", csrf.as_str()), ("of", "w")];
+    assert_eq!(
+        guest.post("/do/worker/drain", &drain, &[]).await.status(),
+        StatusCode::FORBIDDEN
+    );
+    let state: String = sqlx::query_scalar("select state::text from features")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert_ne!(state, "cancelled");
+
+    // The same from the page itself is done, noted with its token's name, and refused the second time in the API's words.
+    let origin = [("origin", api.url.as_str()), ("sec-fetch-site", "same-origin")];
+    let done = guest.post("/do/feature/cancel", &fields, &origin).await;
+    assert_eq!(done.headers()["location"], "/features?did=Cancelled");
+    let again = guest.post("/do/feature/cancel", &fields, &origin).await;
+    assert_eq!(again.status(), StatusCode::CONFLICT);
+    let (actor, verb): (String, String) =
+        sqlx::query_as("select actor, verb from changes where name = 'todo' order by id desc limit 1")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert_eq!((actor.as_str(), verb.as_str()), ("submit", "cancel"));
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_agents_write_stays_text_and_within_bounds() {
+    let stage = Stage::set().await;
+    let description = "@say \\e[31mred\\e[0m <img src=x onerror=alert(1)> \u{202e}turned\u{200b}\n@long-line 2M\n@run printf '\\377\\000<b>'\n\
+                       @write a.txt <script>alert(1)</script>\n@done";
+    let tasks = json!([{"key": "a", "title": HOSTILE, "description": description}]).to_string();
+    stage
+        .submit(json!({"verify": true, "tasks": {"source": "t", "text": tasks}}))
+        .await;
+    stage.ends("complete").await;
+    let guest = Guest::logged_in(&stage.api, READ).await;
+    let (_, tasks) = stage.api.get("/features/f/tasks").await;
+    let id = tasks["items"][0]["id"].as_str().unwrap();
+    for path in ["", "/prompt", "/diff", "/log"] {
+        let page = guest.get(&format!("/tasks/{id}{path}")).await;
+        assert_eq!(page.status(), StatusCode::OK, "{path}");
+        let page = page.text().await.unwrap();
+        assert!(page.len() < 300_000, "{path}: {}", page.len());
+        assert!(page.contains("&lt;b&gt;bold&lt;/b&gt;"), "{path}: {page}");
+        for bad in [
+            "<img",
+            "<b>",
+            "alert(1)</script>",
+            "\u{1b}",
+            "\u{202e}",
+            "\u{200b}",
+            "\u{0}",
+        ] {
+            assert!(!page.contains(bad), "{path}: {bad:?}: {page}");
+        }
+    }
+    let page = guest.get(&format!("/tasks/{id}")).await.text().await.unwrap();
+    assert!(
+        page.contains("red &lt;img src=x onerror=alert(1)&gt; turned"),
+        "{page}"
+    );
+    let diff = guest
+        .get(&format!("/tasks/{id}/diff"))
+        .await
+        .text()
+        .await
+        .unwrap();
+    assert!(diff.contains("+&lt;script&gt;alert(1)&lt;/script&gt;"), "{diff}");
+    // Words in an address are none of the page's.
+    let page = guest
+        .get(&format!("/tasks/{id}?did=Call+this+number"))
+        .await
+        .text()
+        .await
+        .unwrap();
+    assert!(!page.contains("Call this number"));
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn ten_thousand_tasks_make_small_pages() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    for n in 0..20 {
+        let tasks: Vec<Value> = (0..500)
+            .map(|task| {
+                let after = match task {
+                    0 => json!([]),
+                    task => json!([format!("t{}", task / 3)]),
+                };
+                json!({"key": format!("t{task}"), "title": format!("Do the part {task} of {n}"), "after": after})
+            })
+            .collect();
+        api.submit(&format!("feature-{n}"), &json!(tasks).to_string())
+            .await;
+    }
+    let guest = Guest::logged_in(&api, READ).await;
+    for path in [
+        "/",
+        "/log",
+        "/features",
+        "/features/feature-7",
+        "/features/feature-7/tasks",
+    ] {
+        let began = std::time::Instant::now();
+        let page = guest
+            .ask(Method::GET, path, None, &[("accept-encoding", "br")])
+            .await;
+        assert_eq!(page.status(), StatusCode::OK, "{path}");
+        let size = page.bytes().await.unwrap().len();
+        println!("{path}: {size} bytes in {:?}", began.elapsed());
+        assert!(size < 150_000, "{path}: {size}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
