@@ -1,16 +1,12 @@
 //! The commands and what holds for all of them.
 
-use std::path::PathBuf;
-
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use ralph_shared::command_line::without_empty_variables;
-use ralph_shared::environment::{EnvironmentError, value};
 
 use super::{
     context, feature, hook, inbox, logs, memory, open, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::globals::Globals;
-use crate::cli::terminal::output::Format;
 use crate::cli::{
     cost::commands,
     logs::activity,

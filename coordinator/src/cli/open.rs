@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::Globals;
 use super::client::Client;
+use super::globals::Globals;
 use crate::api::body::CreatedLogin;
 use crate::cli::terminal::output::{self, Format};
 

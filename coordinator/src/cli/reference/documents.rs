@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use ralph_shared::document::name;
 use ralph_shared::wire::TranscriptEntry;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;

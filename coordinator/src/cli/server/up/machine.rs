@@ -17,6 +17,7 @@ use super::programs::Programs;
 use super::servers::Servers;
 use super::steps::{Steps, tell};
 use super::stop::{Running, Signals};
+use crate::api::body::CreatedLogin;
 use crate::cli::client::Client;
 use crate::cli::client::endpoint::Endpoint;
 use crate::cli::git::git;
