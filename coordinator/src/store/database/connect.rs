@@ -117,7 +117,7 @@ pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
 pub enum SchemaError {
     /// It has migrations that this release does not know.
     #[error(
-        "the database was made by a later release: its schema has step {found}, this release knows those up to {known}; \
+        "the database was made by another release, a later one or a build before 0.1.0: its schema has step {found}, this one knows those up to {known}; \
          use that release, or another database (DATABASE_URL) or data folder (--data)"
     )]
     Later {
