@@ -16,12 +16,10 @@ pub enum Target {
     AtLeast(f64),
 }
 
-/// One figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Figure {
     /// What was measured.
     pub name: String,
-    /// In what.
     pub unit: String,
     /// The middle of all runs.
     pub median: f64,
@@ -37,7 +35,6 @@ pub struct Figure {
     /// What the ratio, or else the median, has to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Whether it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
 }
@@ -97,7 +94,6 @@ impl Figures {
         }
     }
 
-    /// The figures.
     pub fn finish(&self) -> Vec<Figure> {
         self.0.iter().map(|series| self.figure(series)).collect()
     }

@@ -94,9 +94,7 @@ pub struct Came {
     pub name: String,
     /// Tasks, and those that were done without a person.
     pub tasks: usize,
-    /// Those of them that were done.
     pub done: usize,
-    /// Attempts at them.
     pub attempts: usize,
     /// US dollars.
     pub usd: f64,

@@ -66,9 +66,7 @@ pub struct Signals {
     pub features: BTreeSet<FeatureId>,
     /// Workers, and the sessions that they must end.
     pub control: Vec<(String, Control)>,
-    /// Dispatches that ended.
     pub ended: Vec<DispatchId>,
-    /// Runs that ended.
     pub ended_runs: Vec<RunId>,
     /// Runs that had ended and continue.
     pub resumed: Vec<RunId>,

@@ -19,7 +19,6 @@ const MAX_WAITING: usize = 4096;
 /// A claim before its answer.
 #[derive(Debug)]
 pub struct Asked {
-    /// The claim.
     pub claim: ClaimRequest,
     /// The request that it came with.
     pub message: Message,

@@ -13,12 +13,10 @@ pub enum AttemptPlace {
     /// Refs of their own.
     #[default]
     Refs,
-    /// Branches.
     Branches,
 }
 
 impl AttemptPlace {
-    /// The folder.
     #[must_use]
     pub fn folder(self) -> &'static str {
         match self {

@@ -28,7 +28,6 @@ pub enum NotTaken {
     /// The system refused something.
     #[error("failed to look whose {} is", path.display())]
     Io {
-        /// On what.
         path: PathBuf,
         /// Why not.
         #[source]

@@ -121,7 +121,6 @@ impl Subjects {
         self.name(&format!("control.{worker}"))
     }
 
-    /// Where reports are published.
     pub fn reports(&self) -> String {
         self.name("reports")
     }
@@ -136,7 +135,6 @@ impl Subjects {
         self.name(&format!("transcripts.{}", dispatch.0.simple()))
     }
 
-    /// All transcripts.
     pub fn transcripts_all(&self) -> String {
         self.name("transcripts.*")
     }

@@ -37,7 +37,6 @@ impl Paint {
         Self(false)
     }
 
-    /// The text in its tone.
     pub fn apply(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Bright => "1",

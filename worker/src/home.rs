@@ -63,7 +63,6 @@ impl Home {
         })
     }
 
-    /// Its path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -16,7 +16,6 @@ use crate::system::System;
 const JOURNAL: usize = 1_000_000;
 const LEARNINGS: usize = 100_000;
 const KNOWLEDGE: usize = 20_000;
-/// All of them.
 pub(super) const ENTRIES: usize = JOURNAL + LEARNINGS + KNOWLEDGE;
 /// Entries of one transaction.
 const CHUNK: usize = 2_000;

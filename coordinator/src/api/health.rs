@@ -53,7 +53,6 @@ impl Default for Health {
 }
 
 impl Health {
-    /// It waits for this.
     pub fn waits_for(&self, what: &str) {
         self.set(Stage::Starting(what.to_owned()));
     }

@@ -49,7 +49,6 @@ pub fn command() -> clap::Command {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs)]
 pub enum Command {
     Up(up::UpArgs),
     Down(down::DownArgs),

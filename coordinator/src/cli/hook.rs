@@ -44,7 +44,6 @@ pub enum HookCommand {
     },
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: HookCommand) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let is_json = globals.output == Format::Json;

@@ -40,7 +40,6 @@ pub enum RunCommand {
     },
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: RunCommand) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     match command {

@@ -123,7 +123,6 @@ pub async fn set(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: ScheduleCommand) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let path = |of: &Of| format!("/features/{}/schedule", escape(&of.feature));

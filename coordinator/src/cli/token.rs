@@ -79,7 +79,6 @@ impl From<RoleWord> for Role {
     }
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let is_json = globals.output == Format::Json;

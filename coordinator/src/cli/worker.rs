@@ -72,7 +72,6 @@ pub enum WorkerCommand {
     },
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<ExitCode> {
     if let WorkerCommand::User { name, subject_prefix } = &command {
         user(name, subject_prefix)?;

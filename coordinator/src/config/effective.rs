@@ -63,9 +63,7 @@ pub struct Setting {
 /// What somebody set outside of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Override {
-    /// With a flag.
     Flag(Vec<String>),
-    /// With a variable.
     Variable(Vec<String>),
 }
 

@@ -65,7 +65,6 @@ pub struct Config {
     pub repositories: RepositoriesTable,
 }
 
-/// `[execution]`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Execution {
@@ -98,7 +97,6 @@ pub struct Workspace {
     pub merge: Option<MergeHow>,
 }
 
-/// `[verify]`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Verify {
@@ -108,7 +106,6 @@ pub struct Verify {
     pub protect: Option<Vec<String>>,
 }
 
-/// `[api]`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Api {
@@ -124,7 +121,6 @@ pub struct Api {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct CeilingsTable {
-    /// Iterations.
     pub iterations: Option<i32>,
     /// Wall time. Hours.
     pub max_time_hours: Option<u32>,
@@ -164,7 +160,6 @@ impl CeilingsTable {
     }
 }
 
-/// `[notify]`
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct NotifyTable {
@@ -222,7 +217,6 @@ impl NotifyTable {
     }
 }
 
-/// `[models]`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Models {
@@ -246,7 +240,6 @@ pub struct Limits {
     pub session_time: Option<String>,
     /// Silence of a session: `10m`.
     pub idle_time: Option<String>,
-    /// Output of a session. MB.
     pub session_output_mb: Option<i64>,
     /// Pause after a task's first failure, doubled by each up to 10 minutes: `10s`.
     pub backoff: Option<String>,

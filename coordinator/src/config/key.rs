@@ -11,7 +11,6 @@ pub struct Key {
     pub variable: Option<&'static str>,
     /// The flag that wins over the variable, without its dashes.
     pub flag: Option<&'static str>,
-    /// Who reads it.
     pub reader: Reader,
     /// Whether its value is shown to nobody.
     pub secret: bool,
@@ -33,9 +32,7 @@ pub enum Unset {
 pub enum Reader {
     /// Commands that submit or start a run, which keeps it.
     Run,
-    /// Every command.
     Command,
-    /// The coordinator.
     Coordinator,
     /// A worker: its own host's file, never one in a clone.
     Worker,

@@ -29,7 +29,6 @@ const MOST_WAIT_MS: u64 = 10_000;
 /// Holds the model's key.
 const KEY_VARIABLE: &str = "RALPH_EMBEDDINGS_KEY";
 
-/// `[memory]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Memory {

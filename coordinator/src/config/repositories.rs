@@ -3,7 +3,6 @@
 use ralph_shared::repositories::Repositories;
 use serde::Deserialize;
 
-/// `[repositories]`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct RepositoriesTable {

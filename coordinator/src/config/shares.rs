@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use crate::domain::budget::FirstShare;
 
-/// `[shares]`
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Shares {

@@ -8,7 +8,6 @@ use crate::tracer::{ENDPOINT_VARIABLES, Tracer};
 /// Where collectors take OTLP over gRPC.
 const GRPC_PORT: u16 = 4317;
 
-/// `[telemetry]`
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Telemetry {

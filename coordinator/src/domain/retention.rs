@@ -6,7 +6,6 @@ use super::states::TaskState;
 /// Facts on the task of an attempt ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Its state.
     pub task: TaskState,
     /// Whether it landed, reverted later or not.
     pub landed: bool,
@@ -17,7 +16,6 @@ pub struct Facts {
 pub enum Fate {
     /// It may go.
     Goes,
-    /// It stays.
     Stays(Why),
 }
 
@@ -40,7 +38,6 @@ impl Why {
     }
 }
 
-/// Decides.
 pub fn decide(facts: Facts) -> Fate {
     match facts.task {
         TaskState::Done if facts.landed => Fate::Goes,

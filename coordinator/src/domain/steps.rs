@@ -5,7 +5,6 @@ use ralph_shared::kind::SessionKind;
 
 /// What a feature was submitted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
 pub struct Provided {
     pub description: bool,
     pub spec: bool,

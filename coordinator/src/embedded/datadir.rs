@@ -104,7 +104,6 @@ pub enum DataDirError {
     Io {
         /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
         /// Why not.
         #[source]

@@ -29,7 +29,6 @@ pub struct PostgresServer {
 /// A nats-server that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsServer {
-    /// The program.
     pub program: PathBuf,
     /// Major, minor and patch version.
     pub version: [u32; 3],

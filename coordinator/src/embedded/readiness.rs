@@ -22,7 +22,6 @@ pub enum ServerError {
     /// Its folder.
     #[error(transparent)]
     Data(#[from] DataDirError),
-    /// Its user.
     #[error(transparent)]
     User(#[from] NoPlainUser),
     /// A helper program, such as `initdb`, could not be started.
@@ -55,7 +54,6 @@ pub enum ServerError {
     /// It ended again and again instead of answering.
     #[error("{server} does not start: {problem}")]
     Exits {
-        /// Which server.
         server: &'static str,
         /// How it ended, with the end of its log.
         problem: String,
@@ -63,11 +61,9 @@ pub enum ServerError {
     /// It runs but doesn't answer.
     #[error("{server} did not answer within {} s, last: {last}; its log: {}", READY_WITHIN.as_secs(), log.display())]
     Silent {
-        /// Which server.
         server: &'static str,
         /// The last refusal.
         last: String,
-        /// Where its log is.
         log: PathBuf,
     },
     /// A file or folder.
@@ -75,7 +71,6 @@ pub enum ServerError {
     Io {
         /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
         /// Why not.
         #[source]

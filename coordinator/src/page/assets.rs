@@ -12,7 +12,6 @@ const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 
 /// A file that the page loads.
 pub struct Asset {
-    /// Where it is.
     pub path: String,
     kind: &'static str,
     text: &'static str,
@@ -38,7 +37,6 @@ pub static STYLE: LazyLock<Asset> = LazyLock::new(|| {
         include_str!("assets/page.css"),
     )
 });
-/// What it does by itself.
 pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         "page",
@@ -48,7 +46,6 @@ pub static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
-/// One of them.
 pub async fn file(Path(name): Path<String>) -> Response {
     let path = format!("/assets/{name}");
     let found = [&*STYLE, &*SCRIPT].into_iter().find(|asset| asset.path == path);

@@ -26,7 +26,6 @@ pub enum Choice {
     Other(String),
 }
 
-/// Reads a command.
 pub fn read(command: &str) -> Choice {
     let other = || Choice::Other(command.to_owned());
     let Some(words) = shell_words::split(command).ok() else {

@@ -17,7 +17,6 @@ const TITLE: usize = 20;
 /// More edges say nothing any more.
 const MOST_EDGES: usize = 3_000;
 
-/// Draws it.
 pub fn draw(
     nodes: &[GraphNode],
     edges: &[(ralph_shared::ids::TaskId, ralph_shared::ids::TaskId)],

@@ -20,7 +20,6 @@ pub struct Asked {
     after: Option<String>,
 }
 
-/// The page.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,

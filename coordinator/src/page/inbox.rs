@@ -29,7 +29,6 @@ pub struct Did {
     pub did: Option<String>,
 }
 
-/// The page.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,

@@ -27,7 +27,6 @@ pub struct Asked {
     what: Option<String>,
 }
 
-/// The page.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,

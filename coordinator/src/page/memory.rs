@@ -34,7 +34,6 @@ pub struct Asked {
     did: Option<String>,
 }
 
-/// The page.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
@@ -186,7 +185,6 @@ async fn search(
     })
 }
 
-/// One entry.
 pub async fn entry(
     State(site): State<Site>,
     visitor: Visitor,

@@ -14,7 +14,6 @@ use crate::api::body::PromptSent;
 /// Of a prompt's frame and its body. Bytes.
 const TEXT_BYTES: usize = 256 * 1024;
 
-/// The page.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,

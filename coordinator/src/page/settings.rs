@@ -11,7 +11,6 @@ use super::words::{cut_line, line};
 use crate::config::Setting;
 use crate::store::view::Page;
 
-/// The page.
 pub async fn page(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Trouble> {
     let settings: Page<Setting> = site.read(&visitor, "/config").await?;
     let (set, unset): (Vec<&Setting>, Vec<&Setting>) = settings

@@ -32,7 +32,6 @@ pub enum Watch {
     All,
     /// What happens to this feature.
     Feature(String),
-    /// Nothing.
     Nothing,
 }
 

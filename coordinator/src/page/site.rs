@@ -29,7 +29,6 @@ const MAX_ANSWER: usize = 64 * 1024 * 1024;
 pub struct Site {
     /// What the API's handlers work with.
     pub app: App,
-    /// The API itself.
     api: Router,
 }
 

@@ -150,7 +150,6 @@ pub async fn log(
     ))
 }
 
-/// Reads a task.
 pub async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<TaskDetail, Trouble> {
     site.read(visitor, &format!("/tasks/{}", encoded(id))).await
 }
@@ -167,7 +166,6 @@ pub fn sheet(visitor: &Visitor, task: &TaskDetail, watch: Watch, body: Markup) -
     sheet.of(visitor)
 }
 
-/// The head of each part.
 pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
     let of = &task.task;
     let address = format!("/tasks/{}", of.id);

@@ -11,7 +11,6 @@ use crate::api::http::problem::Problem;
 /// An answer that is an error.
 #[derive(Debug)]
 pub enum Trouble {
-    /// It is told.
     Told(StatusCode, Box<ProblemBody>),
     /// Nobody is logged in; afterwards they come back to this address.
     LogIn(String),

@@ -122,7 +122,6 @@ pub fn state(word: &str) -> Markup {
     html! { span class=(format!("state s-{word}")) { span.sign aria-hidden="true" { (sign(word)) } (word.replace('_', " ")) } }
 }
 
-/// The sign of a state.
 pub fn sign(word: &str) -> &'static str {
     match word {
         "done" | "complete" | "passed" | "merged" | "ready_worker" => "✓",

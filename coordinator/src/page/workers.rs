@@ -11,7 +11,6 @@ use super::visitor::Visitor;
 use super::words::{ago, line, sign};
 use crate::store::view::{SystemView, WorkerStatus, WorkerView};
 
-/// The page.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,

@@ -62,7 +62,6 @@ pub struct Share {
 
 /// Budgets of memory and of each reference text in a prompt. Unicode characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Budgets {
     pub previous_attempts: Share,
     pub session_memory: Share,
@@ -99,7 +98,6 @@ impl Budgets {
         Section::BY_PRIORITY.iter().map(max).sum()
     }
 
-    /// The share of one section.
     pub fn of(&self, section: Section) -> Share {
         match section {
             Section::PreviousAttempts => self.previous_attempts,

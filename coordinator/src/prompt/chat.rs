@@ -6,7 +6,6 @@ use super::templates::Templates;
 
 /// A feature whose specification or plan is written.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct Talked<'a> {
     pub name: &'a str,
     pub description: &'a str,

@@ -62,7 +62,6 @@ const SAID_CHARS: usize = 8_000;
 /// A prompt with the account of its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// The prompt.
     pub prompt: Prompt,
     /// Every possible section, by priority.
     pub account: Vec<SectionAccount>,
@@ -81,7 +80,6 @@ impl Rendered {
 /// What became of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionAccount {
-    /// Which one.
     pub section: Section,
     /// What became of it.
     pub fate: SectionFate,

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 /// The assigned task and its context (SPEC 6.1).
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct TaskContext {
     /// Short form.
     pub id: String,
@@ -49,9 +48,7 @@ pub struct Merging {
     pub learnings: Vec<Mergeable>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Mergeable {
     /// Short form.
     pub id: String,
@@ -62,7 +59,6 @@ pub struct Mergeable {
 
 /// A parent task.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Parent {
     pub id: String,
     pub title: String,
@@ -71,7 +67,6 @@ pub struct Parent {
 
 /// A blocker that is done or skipped.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Prerequisite {
     pub id: String,
     pub title: String,
@@ -91,7 +86,6 @@ pub struct Conflict {
 
 /// A landed task that another one conflicts with.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct OtherSide {
     pub id: String,
     pub title: String,
@@ -125,7 +119,6 @@ pub struct Memory {
 
 /// An earlier attempt (SPEC 6.3).
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Attempt {
     pub number: i32,
     pub model: Option<String>,
@@ -149,7 +142,6 @@ pub struct Attempt {
 
 /// A failure report (SPEC 4.1, 4.3).
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Report {
     pub extracted: bool,
     pub tried: String,
@@ -162,7 +154,6 @@ pub struct Report {
 
 /// A failure of a sibling (SPEC 6.3, Failure Context).
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct SiblingFailure {
     pub task: String,
     pub title: String,
@@ -179,7 +170,6 @@ pub struct SiblingFailure {
 
 /// Notes of a feature's sessions (SPEC 6.4). Lists are oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct SessionMemory {
     pub feature: String,
     pub phase: String,
@@ -196,7 +186,6 @@ pub struct SessionMemory {
 
 /// An error that no attempt has resolved.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct UnresolvedError {
     pub iteration: Option<i32>,
     pub phase: String,
@@ -210,15 +199,12 @@ pub struct UnresolvedError {
 
 /// A decision with its reason.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Decision {
     pub text: String,
     pub rationale: Option<String>,
 }
 
-/// A learning.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Learning {
     pub id: Uuid,
     pub category: String,
@@ -227,7 +213,6 @@ pub struct Learning {
 
 /// How the run goes (SPEC 6.6).
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct LoopStatus {
     pub iteration: i32,
     pub limit: Option<i32>,
@@ -244,7 +229,6 @@ pub struct LoopStatus {
 
 /// A journal entry (SPEC 6.5).
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct JournalEntry {
     pub dispatch: Uuid,
     /// Number in this run; `None` for an earlier run's entry, and for a step.
@@ -268,7 +252,6 @@ pub struct JournalEntry {
 /// A journal entry that many prompts share, all with the same text.
 #[derive(Debug, Clone, Default)]
 pub struct SharedEntry {
-    /// The entry.
     pub entry: JournalEntry,
     /// Its text, once a prompt has rendered it.
     text: OnceLock<String>,
@@ -298,7 +281,6 @@ impl PartialEq for SharedEntry {
 
 /// A knowledge entry.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Knowledge {
     pub id: Uuid,
     pub title: String,

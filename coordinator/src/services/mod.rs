@@ -58,9 +58,7 @@ pub struct Deps {
 /// Reserved connections: however busy the others are, claims are answered and reports applied.
 #[derive(Debug, Clone)]
 pub struct Reserved {
-    /// For claims.
     pub claims: PgPool,
-    /// For reports.
     pub reports: PgPool,
     /// For heartbeats, readiness and the essential loops: neither the API nor other loops can take them.
     pub first: PgPool,

@@ -31,7 +31,6 @@ const BEATS_IN_FLIGHT: usize = 8;
 /// behind it.
 const CONSUMERS: Duration = Duration::from_secs(1);
 
-/// Parts of a text.
 const MAX_PARTS: i32 = (MAX_TEXT_BYTES / PART_BYTES) as i32;
 
 #[derive(Debug, Clone, Copy)]

@@ -129,7 +129,6 @@ pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Rol
 
 /// A token as lists show it; the token itself is nowhere.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct TokenView {
     pub name: String,
     pub role: Role,

@@ -18,7 +18,6 @@ use crate::domain::scheduling::availability::{
 
 /// An account that sessions failed at.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Account {
     pub account: String,
     pub door: Unavailable,
@@ -80,7 +79,6 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
 
 /// A failure of an account.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Failed {
     pub account: String,
     pub door: Unavailable,

@@ -11,7 +11,6 @@ use crate::domain::budget::levels::{Key, Level, Levels, Limit, Notice, Used};
 /// Tasks whose use is of interest.
 #[derive(Debug, Clone, Copy)]
 pub enum Tasks<'a> {
-    /// These.
     Of(&'a [Uuid]),
     /// Tasks with a live session, and the newest ones that wait for another.
     Begun,

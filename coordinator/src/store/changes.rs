@@ -13,7 +13,6 @@ pub struct Object {
     pub kind: String,
     /// Its name; of a task `FEATURE/KEY`.
     pub name: String,
-    /// Its feature, or itself.
     pub feature: Option<Uuid>,
 }
 

@@ -46,7 +46,6 @@ impl By {
 
 /// What was spent on one of them. Live sessions count with what they used so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct CostRow {
     /// A name, a day, or the whole id of a feature or a task.
     pub key: String,
@@ -151,7 +150,6 @@ pub async fn costs(
 
 /// All-time usage of a model and an agent; no sum falls.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub struct Spending {
     pub model: String,
     pub agent: String,

@@ -8,7 +8,6 @@ use crate::store::feature::priority::Precedence;
 
 /// Changes of a task; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct TaskEdit {
     pub title: Option<String>,
     pub description: Option<String>,
@@ -67,7 +66,6 @@ pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx:
 
 /// Changes of a feature; `None` keeps the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct FeatureEdit {
     pub description: Option<String>,
     pub max_parallel: Option<i32>,

@@ -22,7 +22,6 @@ const RECOUNTED_TASKS: i32 = 20_000;
 
 /// What a pool has to do.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Load {
     pub pool: String,
     /// Sessions and integrations under way.
@@ -105,7 +104,6 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
 
 /// Features in one state, and their counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Features {
     pub state: FeatureState,
     pub features: i64,
@@ -136,7 +134,6 @@ pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
 
 /// Totals so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Totals {
     /// Of the runs of all existing features. US dollars.
     pub cost_usd: f64,
@@ -169,7 +166,6 @@ pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
 
 /// Ended sessions of a kind, by outcome and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Ended {
     pub kind: SessionKind,
     pub outcome: Outcome,

@@ -8,7 +8,6 @@ pub const KEPT_HOURS: i32 = 24;
 
 /// A request with a key.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct Keyed<'a> {
     pub token_sha256: &'a str,
     pub key: &'a str,
@@ -28,7 +27,6 @@ pub enum Claim {
     },
     /// Somebody serves it at this moment.
     InFlight,
-    /// It was answered.
     Answered {
         /// Who served it.
         holder: Uuid,

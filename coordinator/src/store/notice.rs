@@ -11,7 +11,6 @@ use crate::domain::states::RunOutcome;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "notice_event", rename_all = "snake_case")]
 pub enum Event {
-    /// A run ended.
     RunEnded,
     /// A task needs a person.
     PersonNeeded,
@@ -26,7 +25,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// All of them.
     pub const ALL: [Self; 6] = [
         Self::RunEnded,
         Self::PersonNeeded,
@@ -120,7 +118,6 @@ pub async fn door_closed(
 
 /// A notice to deliver, with the present names of its subjects.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Notice {
     pub id: Uuid,
     pub event: Event,

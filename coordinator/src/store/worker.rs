@@ -14,7 +14,6 @@ use crate::domain::failure::worker_health::Ended;
 
 /// A worker that said hello.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Worker {
     pub name: String,
     pub incarnation: Incarnation,
@@ -134,7 +133,6 @@ pub async fn heir(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
 
 /// Who holds a worker's name now.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Holder {
     pub incarnation: Incarnation,
     pub data_id: String,
@@ -216,7 +214,6 @@ pub async fn seen(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Opt
 
 /// A worker that claims.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Claimer {
     pub name: String,
     pub incarnation: Incarnation,

@@ -14,9 +14,7 @@ const BATCH: usize = 50;
 /// Some of what ended, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Dispatches.
     pub dispatches: Vec<DispatchId>,
-    /// Runs.
     pub runs: Vec<RunId>,
 }
 

@@ -87,7 +87,6 @@ const PROVIDER_KEYS: &[&str] = &[
     "GENERIC_API_KEY",
 ];
 
-/// All presets.
 pub static PRESETS: &[Preset] = &[
     Preset {
         name: "claude",

@@ -20,7 +20,6 @@ pub struct Price {
     pub input: f64,
     /// Written.
     pub output: f64,
-    /// Read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read: Option<f64>,
     /// Written into a cache.

@@ -103,7 +103,6 @@ const MAX_FILES: usize = 100;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCategory {
-    /// A test failed.
     TestFailure,
     /// It doesn't build.
     BuildError,

@@ -15,29 +15,20 @@ pub enum SigilName {
     Promise,
     /// `<next-model>NAME</next-model>`
     NextModel,
-    /// `<journal>…</journal>`
     Journal,
     /// `<knowledge tags="…" title="…">…</knowledge>`
     Knowledge,
-    /// `<failure-report>…</failure-report>`
     FailureReport,
-    /// `<retry-suggestion>…</retry-suggestion>`
     RetrySuggestion,
     /// `<learning category="…" tags="…">…</learning>`
     Learning,
-    /// `<difficulty-estimate>…</difficulty-estimate>`
     DifficultyEstimate,
-    /// `<task-graph>…</task-graph>`
     TaskGraph,
     /// `<memory kind="…">…</memory>`
     Memory,
-    /// `<verify-pass/>`
     VerifyPass,
-    /// `<verify-fail>…</verify-fail>`
     VerifyFail,
-    /// `<review-pass/>`
     ReviewPass,
-    /// `<review-changes>…</review-changes>`
     ReviewChanges,
 }
 

@@ -112,7 +112,6 @@ impl ShownText {
     }
 }
 
-/// A sigil in words.
 fn words(name: SigilName, inner: &str) -> String {
     let inner = inner.trim();
     let said = |words: &str| match inner {

@@ -20,13 +20,10 @@ pub struct Sigils {
     pub promise: Option<Promise>,
     /// `<next-model>`: one of the configured tiers.
     pub next_model: Option<String>,
-    /// `<journal>`
     pub journal: Option<String>,
     /// Every `<knowledge>`, in order.
     pub knowledge: Vec<Knowledge>,
-    /// `<failure-report>`
     pub failure_report: Option<FailureReport>,
-    /// `<retry-suggestion>`
     pub retry_suggestion: Option<String>,
     /// Every `<learning>`, in order.
     pub learnings: Vec<Learning>,
@@ -36,11 +33,9 @@ pub struct Sigils {
     pub task_graph: Option<String>,
     /// Every `<memory>` and every `AGENTIUM_MEMORY:` line, in the text's order.
     pub notes: Vec<Note>,
-    /// `<verify-pass/>`
     pub verify_pass: bool,
     /// `<verify-fail>`: the reason.
     pub verify_fail: Option<String>,
-    /// `<review-pass/>`
     pub review_pass: bool,
     /// `<review-changes>`: the whole body; a graph inside stands in `task_graph` too.
     pub review_changes: Option<String>,

@@ -22,15 +22,11 @@ pub struct Assignment {
     pub v: u16,
     /// The fence: every message about this work names it.
     pub dispatch: DispatchId,
-    /// What it is.
     pub kind: SessionKind,
-    /// The feature.
     pub feature: FeatureId,
     /// Its name, safe in a ref.
     pub feature_name: String,
-    /// The run.
     pub run: RunId,
-    /// The task.
     pub task: TaskId,
     /// Its title, for logs and commit messages.
     pub task_title: String,
@@ -38,7 +34,6 @@ pub struct Assignment {
     pub attempt: u32,
     /// Where the work happens.
     pub workspace: WorkspaceOrder,
-    /// The work.
     pub work: Work,
     /// How long the lease lasts without a heartbeat. Milliseconds. Told for workers of releases that want it: this one goes by
     /// the answer to its hello, and an assignment of the next version is without.
@@ -52,7 +47,6 @@ pub struct Assignment {
 pub enum Work {
     /// One agent session.
     Session(SessionOrder),
-    /// One integration.
     Integrate(IntegrateOrder),
     /// One change of a branch.
     Git(GitOperationOrder),
@@ -61,7 +55,6 @@ pub enum Work {
 /// An agent session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOrder {
-    /// The prompt.
     pub prompt: Text,
     /// What the agent is told when its process ended in the middle of its turn, was started again and could resume its
     /// session; it is not when `None`.
@@ -71,7 +64,6 @@ pub struct SessionOrder {
     pub agent: Option<String>,
     /// Which model; the agent's own default when `None`.
     pub model: Option<ModelChoice>,
-    /// Limits of the session.
     pub limits: SessionLimits,
     /// What it may use of its run's cost and tokens, until it is granted more.
     #[serde(default, skip_serializing_if = "Share::is_unlimited")]
@@ -114,7 +106,6 @@ pub struct ModelChoice {
 pub enum Access {
     /// Nothing.
     ReadOnly,
-    /// Its workspace.
     Workspace,
     /// What its commands leave behind, build products say, but no file through the protocol (`verify`).
     Commands,
@@ -176,7 +167,6 @@ pub struct Repository {
 /// A clone and the refs that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitOrder {
-    /// The repository.
     pub repository: Repository,
     /// The feature's branch, without `refs/heads/`.
     pub feature_branch: String,

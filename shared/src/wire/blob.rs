@@ -30,7 +30,6 @@ pub enum BlobRequest {
 pub enum BlobAnswer {
     /// The part is stored, durably.
     Stored,
-    /// The part.
     Part {
         /// Its bytes, base64.
         base64: String,

@@ -11,7 +11,6 @@ use crate::wire::repo_scan::Survey;
 /// "Can what this session said be used?" Or, with a survey: "Does its prompt still hold?"
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
-    /// The dispatch.
     pub dispatch: DispatchId,
     /// The worker's life that holds it.
     pub incarnation: Incarnation,

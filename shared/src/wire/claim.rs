@@ -33,10 +33,7 @@ pub struct ClaimRequest {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ClaimAnswer {
     /// Work.
-    Assigned {
-        /// What to do.
-        assignment: Box<Assignment>,
-    },
+    Assigned { assignment: Box<Assignment> },
     /// No task is ready in these pools.
     Nothing,
     /// Not at this moment: the coordinator is busy, the worker is to drain, or a limit holds the pool back.

@@ -34,7 +34,6 @@ pub enum EndReason {
 pub enum Control {
     /// End one session in order and report it.
     End {
-        /// Which one.
         dispatch: DispatchId,
         /// Why.
         reason: EndReason,
@@ -42,10 +41,7 @@ pub enum Control {
     /// Send a heartbeat now: its answer has news.
     Beat,
     /// Reports that were settled just now: they need no place in the spool, nor in heartbeats.
-    Settled {
-        /// Which, and how.
-        settled: Vec<Settled>,
-    },
+    Settled { settled: Vec<Settled> },
     /// Ask now what of attempt refs may go.
     Prune,
     /// Take no more work, finish what runs.

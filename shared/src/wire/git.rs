@@ -10,7 +10,6 @@ use crate::ids::TaskId;
 /// One such change, to be made by a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitOperationOrder {
-    /// Which one.
     pub operation: GitOperation,
     /// First line of the commit that it makes, if it makes one.
     pub subject: String,
@@ -46,7 +45,6 @@ pub enum GitOperation {
     Merge {
         /// That one, without `refs/heads/`.
         branch: String,
-        /// How.
         how: MergeHow,
         /// The commit that had landed last when it was asked for; once it is done, of those that it brought. Hex object
         /// id.

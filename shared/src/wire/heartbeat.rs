@@ -57,9 +57,7 @@ pub enum Settlement {
 /// A dispatch that needs no more care by the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
-    /// Which one.
     pub dispatch: DispatchId,
-    /// How.
     pub settlement: Settlement,
     /// Whether the report told that all its work is pushed: of a dispatch that was reported before nothing is left to be told.
     #[serde(default)]
@@ -69,7 +67,6 @@ pub struct Settled {
 /// An order to end a running dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Which one.
     pub dispatch: DispatchId,
     /// Why.
     pub reason: EndReason,

@@ -20,7 +20,6 @@ pub struct LeftoverFiles {
     pub named: Vec<LeftFile>,
 }
 
-/// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftFile {
     /// Its path in the folder, lossily as UTF-8.

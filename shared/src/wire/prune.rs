@@ -26,7 +26,6 @@ pub struct PruneRequest {
 /// What became of refs that were to go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pruned {
-    /// The feature.
     pub feature: FeatureId,
     /// Dispatches whose refs are not at the remote any more.
     pub gone: Vec<DispatchId>,
@@ -51,20 +50,15 @@ pub enum PruneAnswer {
     Nothing,
     /// These are, all of one feature; there may be more.
     Refs {
-        /// The feature.
         feature: FeatureId,
-        /// Its repository.
         repository: Repository,
         /// A commit of it, whose id tells its kind of ids. Hex object id.
         base: String,
-        /// The refs.
         refs: Vec<AttemptRef>,
     },
     /// These are among branches and are to be moved to refs of their own, all of one feature; there may be more.
     Move {
-        /// The feature.
         feature: FeatureId,
-        /// Its repository.
         repository: Repository,
         /// A commit of it, whose id tells its kind of ids. Hex object id.
         base: String,

@@ -56,9 +56,7 @@ impl Survey {
 /// A renamed file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rename {
-    /// What it was.
     pub from: String,
-    /// What it is.
     pub to: String,
 }
 
@@ -79,7 +77,6 @@ pub struct KnowledgeFolder {
 pub struct KnowledgeText {
     /// Its name within the folder.
     pub name: String,
-    /// All of it.
     pub text: String,
     /// Whether the feature's base has it just so: then people brought it there. Else a task may have landed it.
     #[serde(default)]

@@ -43,14 +43,12 @@ impl Report {
 pub enum Finished {
     /// An agent session.
     Session(Box<SessionReport>),
-    /// An integration.
     Integration(IntegrationReport),
 }
 
 /// An agent session's end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionReport {
-    /// How it ended.
     pub ended: Ended,
     /// The agent's message text, joined; never thoughts or tool output (SPEC 4.1).
     #[serde(default)]
@@ -130,10 +128,7 @@ pub enum Ended {
         reason: EndReason,
     },
     /// A limit of the session ended it.
-    Limit {
-        /// Which one.
-        limit: SessionLimit,
-    },
+    Limit { limit: SessionLimit },
     /// The agent's process ended before its turn did.
     AgentExited {
         /// Exit code, if it has one.
@@ -182,7 +177,6 @@ pub enum SessionLimit {
     Idle,
     /// Bytes sent.
     Output,
-    /// Tool calls.
     ToolCalls,
     /// Updates, but no progress.
     Stall,
@@ -204,7 +198,6 @@ pub struct AgentInfo {
     pub account: String,
     /// The name that it gave in its handshake.
     pub name: Option<String>,
-    /// Its version.
     pub version: Option<String>,
     /// The model that was really set, if any.
     pub model: Option<String>,
@@ -250,7 +243,6 @@ impl Snapshot {
 /// An integration's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrationReport {
-    /// How it ended.
     pub end: IntegrationEnd,
 }
 
@@ -260,7 +252,6 @@ pub struct IntegrationReport {
 pub enum IntegrationEnd {
     /// The task's commit is on the feature branch.
     Merged {
-        /// That commit.
         commit: String,
         /// Whether it changes nothing: a valid result.
         empty: bool,
@@ -318,7 +309,6 @@ pub enum IntegrationEnd {
     },
     /// A command of the gate failed on the rebased commit, or on the one that it was to be tried on.
     GateFailed {
-        /// The command.
         command: String,
         /// Its output, the end of it.
         output: String,

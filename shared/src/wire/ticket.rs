@@ -7,6 +7,5 @@ use serde::{Deserialize, Serialize};
 pub struct Ticket {
     /// The message's version.
     pub v: u16,
-    /// The pool.
     pub pool: String,
 }

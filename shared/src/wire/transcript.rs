@@ -9,7 +9,6 @@ use crate::ids::{DispatchId, Incarnation};
 pub struct TranscriptBatch {
     /// The message's version.
     pub v: u16,
-    /// The dispatch.
     pub dispatch: DispatchId,
     /// Who sends it; what doesn't come from the dispatch's worker is not read.
     #[serde(default)]
@@ -30,7 +29,6 @@ pub struct TranscriptOrigin {
 /// A transcript that its worker keeps until a coordinator has all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptTranscript {
-    /// The dispatch.
     pub dispatch: DispatchId,
     /// How many entries it has.
     pub entries: u64,

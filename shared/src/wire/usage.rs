@@ -161,7 +161,6 @@ impl Share {
 /// What a running dispatch used so far. No figure ever falls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// Which one.
     pub dispatch: DispatchId,
     /// What it used.
     #[serde(default)]
@@ -174,7 +173,6 @@ pub struct Used {
 /// What a running dispatch may use by now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
-    /// Which one.
     pub dispatch: DispatchId,
     /// All that it may use, with what it used already.
     pub share: Share,

@@ -50,11 +50,9 @@ impl Fault {
 /// How a worker is started.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// Its name.
     pub name: String,
     /// Its data folder's name, if that is another.
     pub data: Option<String>,
-    /// Slots.
     pub slots: u32,
     /// Pool, or several with commas between them.
     pub pool: String,

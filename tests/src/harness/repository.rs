@@ -49,7 +49,6 @@ impl Repository {
         &self.address
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

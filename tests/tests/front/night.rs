@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use ralph_tests::harness::until_blocking;
 use serde_json::Value;
 
-use crate::machine::Machine;
+use crate::cli::machine::Machine;
 
 /// What may be spent in all, and by one task. US dollars.
 const BUDGET: f64 = 20.0;

@@ -1,43 +1,18 @@
 //! The main job from end to end: real servers, real git, real agents' processes; and everything that may go wrong with it.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
-mod agents;
-mod apart;
-mod beside;
-mod caps;
-mod conflicts;
-mod coordinator_killed;
-mod dirs;
-mod disk;
-mod doors;
-mod drain;
-mod forged;
+mod faults;
 mod gates;
-mod git_server;
 mod growth;
 mod idle;
-mod left;
-mod long_result;
-mod panics;
-mod races;
 mod refused;
-mod reports;
-mod restored;
-mod rules;
-mod said;
 mod scene;
 mod serve;
-mod server_killed;
-mod settled;
+mod sessions;
 mod side_by_side;
 mod soak;
-mod symlinks;
 mod tls;
 mod tls_servers;
 mod traces;
-mod unreadable;
-mod verdicts;
 mod waiting_claims;
 mod way;
-mod worker_killed;
-mod worker_stopped;

@@ -48,7 +48,7 @@ async fn a_database_of_a_later_release_is_left_to_it() {
     ] {
         let said = refuses(&world, name, command(&world, args)).await;
         assert!(
-            said.contains("made by a later release") && said.contains("step 9000") && said.contains("--data"),
+            said.contains("made by another release") && said.contains("step 9000") && said.contains("--data"),
             "{name}: {said}"
         );
     }

@@ -1,6 +1,6 @@
 //! Memory that helps: what earlier attempts and tasks left reaches those who need it, through real coordinators, workers and
 //! agents.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod at_once;
 mod bounds;

@@ -1,5 +1,5 @@
 //! The scripted agent over real pipes: the well-behaved half through the protocol's crate, the other half line by line.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod behaved;
 mod client;

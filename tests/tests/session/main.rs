@@ -1,6 +1,6 @@
 //! One session against real agent processes, well-behaved and not. Every scene ends by checking that no process of it
 //! is left.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod bounds;
 mod cancel;

@@ -11,7 +11,7 @@ use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
 use super::scene::turn;
-use super::tickets::purge_tickets;
+use crate::scheduling::tickets::purge_tickets;
 
 const TWO: &str = "- {key: a, title: A}\n- {key: b, title: B}";
 

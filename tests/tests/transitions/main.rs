@@ -1,49 +1,28 @@
 //! Every transition of tasks and features at random, against a real database: claims, reports of every kind, losses, late and
 //! double reports, and what people do. After every step the rows agree with what a recount gives.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod aged;
-mod ageing;
-mod asked_again;
-mod at_once;
-mod away;
 mod caps;
-mod crash;
-mod deadlines;
-mod deaths;
 mod doors;
 mod failures;
-mod gates;
-mod heirs;
-mod hello;
-mod holds;
+mod git;
 mod invariants;
-mod keys;
-mod landings;
-mod leases;
 mod limits;
-mod operations;
-mod order;
-mod paused;
 mod people;
 mod plans;
-mod poison;
 mod pool;
 mod random;
 mod retries;
-mod reviewed;
 mod rules;
-mod runs;
 mod scene;
-mod schedules;
+mod scheduling;
 mod shape;
-mod slots;
 mod stopping;
 mod texts;
-mod tickets;
 mod unattended;
 mod wholes;
-mod wished;
+mod workers;
 
 use ralph_tests::harness::World;
 

@@ -1,5 +1,5 @@
 //! The worker's commands for people, as real processes with real agents.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used)]
 
 mod bench;
 mod chat;

@@ -112,7 +112,6 @@ struct Table {
 enum Over {
     /// It is the person's.
     Turn,
-    /// The session is.
     Session,
 }
 

@@ -15,15 +15,12 @@ const NAME_IT: &str =
 /// The tables that a worker reads; the others are somebody else's.
 #[derive(Debug, Default, Deserialize)]
 pub struct File {
-    /// `[agent]`.
     pub agent: Option<AgentTable>,
     /// `[agents.NAME]`.
     #[serde(default)]
     pub agents: BTreeMap<String, AgentTable>,
-    /// `[workspace]`.
     #[serde(default)]
     pub workspace: WorkspaceTable,
-    /// `[git]`.
     #[serde(default)]
     pub git: GitTable,
 }

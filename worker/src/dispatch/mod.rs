@@ -115,7 +115,6 @@ fn knock(
     StartResult::of(agent, account, session, took)
 }
 
-/// A report of this instance.
 fn report(instance: &Instance, dispatch: DispatchId, took: Duration, finished: Finished) -> Report {
     Report {
         v: WRITES,

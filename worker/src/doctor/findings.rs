@@ -35,7 +35,6 @@ pub enum Status {
 /// Something that a worker needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What.
     pub name: &'static str,
     /// How it stands with it.
     pub status: Status,
@@ -47,7 +46,6 @@ pub struct Part {
     pub advice: Option<String>,
 }
 
-/// One agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentFinding {
     /// Its name in the configuration.

@@ -62,7 +62,6 @@ pub struct FirstAnswer {
 }
 
 impl FirstAnswer {
-    /// Whether this update is it.
     pub fn is_in(&mut self, update: &TranscriptUpdate) -> bool {
         let answers = match update {
             TranscriptUpdate::Thought { .. }

@@ -46,7 +46,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// What one incarnation's loops share.
 #[derive(Debug)]
 pub struct Instance {
-    /// The configuration.
     pub config: Config,
     /// The data folder.
     pub home: Home,
@@ -201,7 +200,6 @@ impl Instance {
         lock(&self.running).contains_key(&dispatch)
     }
 
-    /// Dispatches that run.
     pub fn running(&self) -> Vec<DispatchId> {
         lock(&self.running).keys().copied().collect()
     }

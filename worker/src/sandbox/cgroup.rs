@@ -61,7 +61,6 @@ impl Cgroup {
         }
     }
 
-    /// Whether there is one.
     pub fn is_some(&self) -> bool {
         !self.folders.is_empty()
     }

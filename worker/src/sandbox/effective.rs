@@ -5,8 +5,6 @@
 pub enum Effective {
     /// Nothing confines agents.
     Open,
-    /// Landlock does.
     Landlock,
-    /// bubblewrap does.
     Bubblewrap,
 }

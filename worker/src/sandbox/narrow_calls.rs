@@ -28,7 +28,6 @@ const SKIP: u16 = 0x05;
 const IS: u16 = 0x15;
 /// The same, when it is this one or above.
 const IS_FROM: u16 = 0x35;
-/// Answers.
 const ANSWER: u16 = 0x06;
 
 /// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is what a filter says

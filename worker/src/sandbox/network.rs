@@ -28,7 +28,6 @@ pub enum Network {
     Open,
     /// Nothing, not even this machine's own addresses.
     None,
-    /// One proxy.
     Proxy(Proxy),
 }
 

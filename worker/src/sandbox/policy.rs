@@ -76,7 +76,6 @@ pub struct PolicyRequest<'a> {
     pub tmp: &'a Path,
     /// Its command line.
     pub argv: &'a [String],
-    /// Its environment.
     pub environment: &'a BTreeMap<OsString, OsString>,
     /// Values that the configuration gives to this agent: a folder among them is its own to write (a login's, a
     /// cache's), a file to read.

@@ -34,7 +34,6 @@ const LOOKS_IN_PATIENCE: u32 = 5;
 /// How much earlier than what the agent says its standard error may be read.
 const STDERR_SLACK: Duration = Duration::from_secs(1);
 
-/// A conversation.
 pub struct Conversation<'a> {
     agent: &'a mut Agent,
     record: &'a mut Record,
@@ -81,7 +80,6 @@ pub type Answer = Result<Value, RpcError>;
 pub enum Stop {
     /// We were told to end it.
     Told(EndReason),
-    /// A limit.
     Limit(SessionLimit),
     /// The agent's process is gone.
     Exited(ExitStatus),

@@ -6,7 +6,6 @@ use tokio::sync::{mpsc, oneshot};
 /// What a person says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorInput {
-    /// A prompt.
     Prompt(String),
     /// The turn is to be cancelled; the session goes on.
     Cancel,

@@ -19,7 +19,6 @@ pub const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// Who wrote a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The agent.
     FromAgent,
     /// This client.
     ToAgent,

@@ -133,13 +133,11 @@ pub struct Resume {
     pub or_new: bool,
 }
 
-/// One session.
 #[derive(Debug, Clone)]
 pub struct SessionSpec {
     /// The dispatch's whole id. Every process of the session carries it as [`crate::session::process::leftovers::MARK`], so that even
     /// those that detach themselves are found at the end.
     pub dispatch: String,
-    /// The agent.
     pub agent: AgentCommand,
     /// The workspace: the agent's working directory, and the only place that file requests reach. Absolute.
     pub cwd: PathBuf,
@@ -151,7 +149,6 @@ pub struct SessionSpec {
     pub around: Option<PathBuf>,
     /// An earlier session with the same `home`, which this one goes on with if the agent can.
     pub resume: Option<Resume>,
-    /// The prompt.
     pub prompt: String,
     /// What the agent is told, instead of the prompt, if its process ends in the middle of its turn and can resume the
     /// session once it is started again; such an end is the session's when `None`.
@@ -195,7 +192,6 @@ impl SessionSpec {
 /// How a session ended and what it left behind, redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionEnd {
-    /// How it ended.
     pub ended: Ended,
     /// For how long its provider asks to be left alone, where that refused it.
     pub retry_after: Option<Duration>,

@@ -35,7 +35,6 @@ const PASSED: &[&str] = &[
 pub struct Surroundings<'a> {
     /// Its private `HOME`.
     pub home: &'a Path,
-    /// Its `TMPDIR`.
     pub tmp: &'a Path,
     /// What confines it.
     pub sandbox: &'a Sandbox,

@@ -18,12 +18,9 @@ pub struct Tools {
     pub(super) own: BTreeMap<OsString, OsString>,
 }
 
-/// A tool that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundTool {
-    /// Which.
     pub tool: &'static Tool,
-    /// Its folder.
     pub folder: PathBuf,
 }
 

@@ -3,7 +3,6 @@
 /// A tool, and how a process with a private HOME uses the one that the user has.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
     pub name: &'static str,
     /// Variables of the user's that name its folder, and a path below their value; the first that is set counts.
     pub variables: &'static [(&'static str, &'static str)],
@@ -67,7 +66,6 @@ const fn set(variable: &'static str, value: &'static str) -> Set {
     }
 }
 
-/// All of them.
 pub const TOOLS: &[Tool] = &[
     Tool {
         name: "rustup",

@@ -26,7 +26,6 @@ const OUTPUT_BYTES: usize = 16 << 10;
 /// A command that didn't succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommandFailure {
-    /// Which one.
     pub command: String,
     /// The end of its output, redacted, and how it ended.
     pub output: String,

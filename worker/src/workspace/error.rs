@@ -15,7 +15,6 @@ pub enum WorkspaceError {
     /// A command of `[workspace] setup` failed.
     #[error("`{command}` of [workspace] setup failed:\n{output}")]
     Setup {
-        /// Which one.
         command: String,
         /// The end of its output, and how it ended.
         output: String,
@@ -82,7 +81,6 @@ pub enum WorkspaceError {
         kept.display()
     )]
     Submodule {
-        /// Its path.
         path: String,
         /// What is wrong with it.
         what: String,
@@ -107,10 +105,7 @@ pub enum WorkspaceError {
     },
     /// Somebody holds the workspace of this dispatch, or its work is not pushed yet.
     #[error("the workspace of {dispatch} is in use, or holds work that is not pushed yet")]
-    Busy {
-        /// The dispatch.
-        dispatch: String,
-    },
+    Busy { dispatch: String },
     /// Git on this machine can't be used.
     #[error("{0}: install git 2.38 or newer on the worker's machine")]
     NoGit(String),
@@ -120,9 +115,7 @@ pub enum WorkspaceError {
     /// A file or folder of the worker's could not be used.
     #[error("failed to {tried} {}: {source}", path.display())]
     Io {
-        /// What was tried.
         tried: &'static str,
-        /// On what.
         path: PathBuf,
         /// The cause.
         source: io::Error,

@@ -10,7 +10,7 @@ use ralph_worker::faults::{CACHE_POINTS, LFS_POINTS, SUBMODULE_POINTS};
 use ralph_worker::workspace::{CacheRule, CommitMessage, Settings, Workspaces};
 
 use crate::remote::{FEATURE, Remote, git, integrate_order};
-use crate::{lfs, submodules};
+use crate::remotes::{lfs, submodules};
 
 /// Where the killed life finds the remote; its presence says that this process is that life.
 const LIFE: &str = "RALPH_TEST_LIFE_INSIDE";

@@ -128,7 +128,6 @@ pub enum BadWish {
         "`{limit}` is at most {most} here (`[ceilings]` of the coordinator's configuration); give that or less"
     )]
     AboveCeiling {
-        /// Which.
         limit: &'static str,
         /// What is allowed.
         most: String,

@@ -62,7 +62,6 @@ pub struct Answered {
 
 /// An entry that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct Hit {
     pub id: String,
     pub external_id: Option<String>,
@@ -77,7 +76,6 @@ pub struct Hit {
 /// An entry that a person adds.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct AddMemory {
     #[serde(default)]
     pub repo: String,
@@ -96,7 +94,6 @@ pub struct AddMemory {
 /// Which entries to hide: named ones, or those that nobody used for long.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct PruneMemory {
     #[serde(default)]
     pub ids: Vec<String>,

@@ -33,7 +33,6 @@ pub struct App {
 }
 
 impl App {
-    /// A connection of the pool.
     pub async fn db(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, Problem> {
         Ok(self.deps.db.acquire().await?)
     }

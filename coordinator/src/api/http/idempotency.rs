@@ -43,7 +43,6 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// The id of the thing that a request creates.
 #[derive(Debug, Clone, Copy)]
 pub struct NewId {
-    /// The id.
     pub id: Uuid,
     /// Whether an earlier try may have created it already.
     pub again: bool,

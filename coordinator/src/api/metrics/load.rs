@@ -10,7 +10,6 @@ use crate::store::view::WaitingView;
 
 /// Figures that each request reads anew.
 #[derive(Debug, Default)]
-#[allow(missing_docs)]
 pub struct Now {
     pub loads: Vec<Load>,
     pub features: Vec<Features>,
@@ -24,7 +23,6 @@ pub struct Now {
 
 /// What is counted once a minute.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct Counts {
     pub totals: Totals,
     pub ended: Vec<Ended>,
@@ -34,7 +32,6 @@ pub struct Counts {
 
 /// Figures that only this coordinator knows.
 #[derive(Debug, Default)]
-#[allow(missing_docs)]
 pub struct Own {
     pub version: &'static str,
     pub is_connected: bool,

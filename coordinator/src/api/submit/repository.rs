@@ -20,7 +20,6 @@ const WORDS: usize = 500;
 
 /// A fully known repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Repository {
     pub address: String,
     pub id: String,

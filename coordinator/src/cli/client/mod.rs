@@ -277,7 +277,6 @@ impl Client {
         self.answer(request).await
     }
 
-    /// Deletes.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.answer(self.request(Method::DELETE, path).timeout(ANSWER_WITHIN))
             .await

@@ -13,12 +13,10 @@ const SILENCE: Duration = Duration::from_secs(45);
 /// The longest event. Bytes.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
 
-/// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
     /// Where to go on after it.
     pub id: Option<String>,
-    /// Its data.
     pub data: String,
 }
 

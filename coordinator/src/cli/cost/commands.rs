@@ -59,7 +59,6 @@ pub enum BudgetCommand {
     },
 }
 
-/// Does it.
 pub async fn budget(globals: &Globals, args: BudgetArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let view: BudgetsView = match args.command {
@@ -150,7 +149,6 @@ pub struct CostArgs {
     csv: bool,
 }
 
-/// Does it.
 pub async fn cost(globals: &Globals, args: CostArgs) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let mut path = format!("/costs?by={}", args.by.as_str());
@@ -183,7 +181,6 @@ pub(in crate::cli) fn since(text: &str, now: OffsetDateTime) -> anyhow::Result<O
     Ok(now - ago.0)
 }
 
-/// What a row cost, in words.
 fn words(row: &CostRow) -> String {
     let known = row.sessions - row.unpriced_sessions - row.subscription_sessions;
     if row.cost_usd <= 0.0 && known <= 0 && row.unpriced_sessions == 0 && row.sessions > 0 {

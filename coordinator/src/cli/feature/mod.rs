@@ -252,7 +252,6 @@ pub struct Named {
     feature: String,
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
     let format = globals.output;

@@ -17,7 +17,6 @@ const CENT: f64 = 0.01;
 /// What tells a person how to mend an agent.
 const DOCTOR: &str = "`ralph-worker doctor` on its machine says what it lacks";
 
-/// Features as a table.
 fn table(features: &[FeatureView], wide: bool) -> Table {
     // What needs more than 80 columns is in the wide one.
     let mut heads = vec!["NAME", "STATUS", "DONE", "RUNNING", "COST", "TIME"];

@@ -31,7 +31,6 @@ const PART_BYTES: usize = 16 * 1024 * 1024;
 const MAX_FILES: usize = 100_000;
 /// The learnings of a folder. No Markdown: a repository's own files of knowledge are, and these aren't facts about the project.
 const LEARNINGS: &str = "learnings.jsonl";
-/// What a line of it is.
 const LINE: &str = "{id, date, title, body, paths, tags}";
 
 /// Where to.
@@ -44,7 +43,6 @@ pub struct ExportArgs {
     repo: RepoArgs,
 }
 
-/// Exports.
 pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = args.repo.identity().await?;
@@ -157,7 +155,6 @@ pub struct ImportArgs {
     repo: RepoArgs,
 }
 
-/// Imports.
 pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = args.repo.identity().await?;

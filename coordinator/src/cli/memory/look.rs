@@ -35,7 +35,6 @@ pub struct ListArgs {
     repo: RepoArgs,
 }
 
-/// Lists.
 pub async fn list(globals: &Globals, args: ListArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let mut query = format!("all={}", args.all);
@@ -90,7 +89,6 @@ fn head(entry: &MemoryView) -> &str {
     }
 }
 
-/// Shows one.
 pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let entry: MemoryView = client.get(&format!("/memory/{}", escape(entry))).await?;

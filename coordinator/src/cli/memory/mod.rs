@@ -172,7 +172,6 @@ impl From<KindArg> for Kind {
     }
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<ExitCode> {
     match command {
         MemoryCommand::Search(args) => search::run(globals, args).await?,

@@ -39,7 +39,6 @@ pub struct AddArgs {
     repo: RepoArgs,
 }
 
-/// Adds.
 pub async fn add(globals: &Globals, args: AddArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let body = AddMemory {
@@ -73,7 +72,6 @@ pub struct EditArgs {
     tags: Option<Vec<String>>,
 }
 
-/// Edits.
 pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let edit = Edit {
@@ -103,7 +101,6 @@ pub struct PruneArgs {
     repo: RepoArgs,
 }
 
-/// Prunes.
 pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     if args.entries.is_empty() && args.unused_days.is_none() {
         let which = "which entries? Name some by their ids, or `--unused-days DAYS` for those that nobody used for so long";
@@ -125,14 +122,12 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     said(globals, taken, word)
 }
 
-/// Restores.
 pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let taken: RetractResult = client.post("/memory/restore", &RestoreMemory { ids }).await?;
     said(globals, taken, "restored")
 }
 
-/// Purges.
 pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     confirm(
@@ -150,7 +145,6 @@ pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Re
     }
 }
 
-/// Revokes.
 pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();

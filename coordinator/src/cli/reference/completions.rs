@@ -30,7 +30,6 @@ const MOST: usize = 1_000;
   ralph-coordinator completions zsh > ~/.zfunc/_ralph-coordinator
   ralph-coordinator completions fish > ~/.config/fish/completions/ralph-coordinator.fish")]
 pub struct CompletionsArgs {
-    /// Which shell
     shell: Shell,
 }
 

@@ -18,7 +18,6 @@ use crate::cli::client::{ApiError, Client};
 use crate::cli::git::diff;
 use crate::cli::terminal::color::bell;
 
-/// Keys that wait.
 const WAITING_KEYS: usize = 64;
 /// News that wait; who brings them waits then, too.
 const WAITING_NEWS: usize = 256;

@@ -27,7 +27,6 @@ pub enum News {
     System(Box<SystemView>),
     /// Tasks of a feature.
     Tasks {
-        /// Which.
         feature: String,
         /// Its first, and those that a person wants to see.
         tasks: Vec<TaskView>,
@@ -36,14 +35,12 @@ pub enum News {
     },
     /// More of a task's log; a task without any begins with nothing.
     Log {
-        /// Which.
         task: String,
         /// What came.
         text: String,
     },
     /// What a task changed.
     Diff {
-        /// Which.
         task: String,
         /// As git shows it.
         text: String,

@@ -104,18 +104,14 @@ pub enum Action {
     Draw,
     /// Leave.
     Quit,
-    /// Do this to a task.
     Task {
-        /// Its id.
         id: String,
-        /// What.
         verb: Verb,
         /// Why, if the person said so.
         reason: Option<String>,
     },
     /// Run a feature, pause one that runs, or let it go on.
     Feature {
-        /// Its id.
         id: String,
         /// `run`, `pause` or `resume`.
         verb: &'static str,
@@ -134,7 +130,6 @@ impl State {
         Some(features.get(self.feature)?.id.clone())
     }
 
-    /// The selected task.
     pub fn selected(&self) -> Option<&TaskView> {
         self.tasks.get(self.task)
     }

@@ -20,7 +20,6 @@ const FILE: &str = "file:";
 /// A configured agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its name.
     pub name: String,
     /// The preset that it was configured by.
     pub preset: Option<&'static Preset>,

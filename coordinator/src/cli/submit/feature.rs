@@ -119,7 +119,6 @@ enum OnFailure {
     Stop,
 }
 
-/// Submits it.
 pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<ExitCode> {
     names::check(&args.name).map_err(|error| Usage(error.to_string()))?;
     let tasks = match &args.tasks {

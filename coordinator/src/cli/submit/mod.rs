@@ -41,7 +41,6 @@ pub enum SubmitCommand {
     Task(Box<task::TaskArgs>),
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<ExitCode> {
     match command {
         SubmitCommand::Feature(args) => feature::submit(globals, *args).await,

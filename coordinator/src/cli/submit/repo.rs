@@ -187,7 +187,6 @@ pub async fn checked_out(flags: &RepoFlags, how: Option<MergeHow>) -> Option<Str
     checked_out::warning(top.to_str()?, &base, how).await
 }
 
-/// A repository that is there.
 struct FoundRepository {
     address: String,
     id: String,
@@ -196,7 +195,6 @@ struct FoundRepository {
 }
 
 impl FoundRepository {
-    /// Whether a tag has the name.
     async fn has_tag(&self, name: &str) -> anyhow::Result<bool> {
         let tag = format!("refs/tags/{name}");
         let refs = git(None, &["ls-remote", "--tags", "--", &self.address, &tag]).await?;

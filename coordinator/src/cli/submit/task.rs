@@ -78,7 +78,6 @@ pub struct TaskArgs {
     budgets: BudgetFlags,
 }
 
-/// Submits it.
 pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<ExitCode> {
     if args.title.is_none() {
         ask::fill(&mut args)?;

@@ -49,7 +49,6 @@ pub struct Edges {
     blockers: Vec<String>,
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, client: &Client, command: DepsCommand) -> anyhow::Result<()> {
     let (edges, adds) = match command {
         DepsCommand::List { task } => return list(globals, client, &task).await,

@@ -232,7 +232,6 @@ pub struct FeedbackArgs {
     reason: String,
 }
 
-/// Does it.
 pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<ExitCode> {
     if let TaskCommand::Retry {
         task: None,

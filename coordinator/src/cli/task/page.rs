@@ -12,7 +12,6 @@ use crate::cli::terminal::table::Table;
 use crate::domain::failure::Failure;
 use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
 
-/// Tasks as a table.
 pub fn table(tasks: &[TaskView], wide: bool) -> Table {
     let mut heads = vec!["TASK", "ID", "STATUS", "ATTEMPT", "NOW"];
     if wide {

@@ -10,7 +10,6 @@ use crate::cli::terminal::color::tame;
 use crate::cli::terminal::confirm::confirm;
 use crate::cli::terminal::editor;
 
-/// Characters of a version.
 const VERSION_CHARS: usize = 8;
 
 /// Which text is meant to go.

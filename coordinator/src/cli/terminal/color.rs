@@ -10,7 +10,6 @@ pub struct Paint(bool);
 
 /// What a text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Tone {
     Plain,
     Bright,
@@ -50,7 +49,6 @@ impl Paint {
         }
     }
 
-    /// The text in its tone.
     pub fn apply(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),

@@ -20,7 +20,6 @@ pub struct Before {
 
 /// From what the quick fifth takes to what four fifths don't exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct Range {
     pub low: f64,
     pub high: f64,

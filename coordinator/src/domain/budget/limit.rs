@@ -8,7 +8,6 @@ use crate::domain::run::end;
 
 /// A used-up limit of a run, as far as it lets no session start.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub enum Reached {
     /// US dollars; `about` when some of it is estimated.
     Cost {

@@ -20,7 +20,6 @@ use super::states::Outcome;
 /// How a failure counts against its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
-    /// Nothing.
     Nothing,
     /// A failure: the task may have as many as its retries.
     Failure,
@@ -89,7 +88,6 @@ const fn pauses(first: u64, longest: u64) -> Option<Pauses> {
 pub struct Policy {
     /// The dispatch's outcome, unless its step names another.
     pub outcome: Outcome,
-    /// What it counts as.
     pub counts: Counts,
     /// When the task is tried again.
     pub delay: Delay,
@@ -111,7 +109,6 @@ macro_rules! failures {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type, utoipa::ToSchema)]
         #[sqlx(type_name = "failure", rename_all = "snake_case")]
         #[serde(rename_all = "snake_case")]
-        #[allow(missing_docs)]
         pub enum Failure { $($(#[$doc])* $name),* }
 
         impl Failure {

@@ -12,7 +12,6 @@ pub const TASKS: usize = 3;
 /// An ended session of a worker.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// Its task.
     pub task: TaskId,
     /// The reason of its failure, if any.
     pub failure: Option<Failure>,

@@ -24,21 +24,18 @@ pub enum Step {
     Blocker {
         /// Who waits.
         task: u32,
-        /// For whom.
         blocker: u32,
     },
     /// The task starts when its parent may, as the blockers of ancestors hold it too.
     Parent {
         /// Who waits.
         task: u32,
-        /// For whom.
         parent: u32,
     },
     /// The task is done when its children are.
     Child {
         /// Who waits.
         task: u32,
-        /// For whom.
         child: u32,
     },
 }

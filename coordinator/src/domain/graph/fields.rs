@@ -124,7 +124,6 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
     }
 }
 
-/// A time with its offset.
 pub fn moment(text: &str) -> Option<OffsetDateTime> {
     let at: jiff::Timestamp = text.parse().ok()?;
     OffsetDateTime::from_unix_timestamp_nanos(at.as_nanosecond()).ok()

@@ -107,7 +107,6 @@ pub struct TaskEntry {
 /// A value and the line that it stands on. In JSON and in the schema it is the value alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Located<T> {
-    /// The value.
     pub value: T,
     /// Line in the text, from 1; 0 when it did not come from a text.
     pub line: u32,

@@ -26,7 +26,6 @@ pub const MAX_PROBLEMS: usize = 20;
 /// What a graph may be, depending on who wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Tasks in all.
     pub tasks: usize,
     /// Entries of all `after` lists together.
     pub edges: usize,

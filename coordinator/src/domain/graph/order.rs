@@ -80,7 +80,6 @@ impl Links<'_> {
         self.parents.len() as u32
     }
 
-    /// Every (event, event that it needs).
     fn each_need(self, mut need: impl FnMut(Event, Event)) {
         for task in 0..self.tasks() {
             need(end(task), start(task));

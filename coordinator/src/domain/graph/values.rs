@@ -42,9 +42,7 @@ impl Scalar<'_> {
 #[derive(Debug, Clone)]
 pub enum Value<'t> {
     Scalar(Scalar<'t>),
-    /// A list of scalars.
     List(Vec<Located<Scalar<'t>>>),
-    /// A mapping of scalars to scalars.
     Map(Vec<(Scalar<'t>, Scalar<'t>)>),
     /// Anything else, by what it is called in an error.
     Other(&'static str),

@@ -18,7 +18,6 @@ pub enum Step {
     Verify,
     /// It passed: bring it onto the branch, if there is one.
     Land,
-    /// It landed.
     Landed,
     /// The task becomes the parent of its agent's graph.
     Split,
@@ -58,7 +57,6 @@ pub struct AttemptFacts {
     pub verify: bool,
     /// Whether the work counts only once it is pushed.
     pub needs_push: bool,
-    /// Whether it was.
     pub pushed: bool,
     /// Verify sessions without a verdict so far.
     pub verify_tries: i16,

@@ -14,7 +14,6 @@ pub(super) const K1: f64 = 1.2;
 /// Statistics of a whole memory: sizes, and the number of entries with each queried word.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
-    /// Entries.
     pub entries: i64,
     /// Words in all titles, bodies, paths and tags.
     pub words: [i64; 4],

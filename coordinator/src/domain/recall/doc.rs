@@ -20,7 +20,6 @@ pub struct Analysed {
     pub body: Vec<Word>,
     /// Of the paths, folders and file names.
     pub place: Vec<Word>,
-    /// Of the tags.
     pub tags: Vec<Word>,
     /// Names of several words.
     pub names: Vec<Word>,
@@ -127,6 +126,5 @@ pub struct Doc {
     pub entry: Uuid,
     /// When it was learned.
     pub created_at: OffsetDateTime,
-    /// Its words.
     pub words: Analysed,
 }

@@ -31,7 +31,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Learning, Self::Knowledge, Self::Journal];
 
     /// The word on screens and in JSON.

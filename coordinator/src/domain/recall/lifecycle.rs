@@ -98,7 +98,6 @@ impl Because {
 /// Facts on an entry that somebody wants to restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hidden {
-    /// Whether it is hidden at all.
     pub is_hidden: bool,
     /// Why, where no person hid it.
     pub because: Option<Because>,
@@ -110,7 +109,6 @@ pub struct Hidden {
 
 /// Why an entry can't come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Stays {
     Revoked,
     Purged,

@@ -33,7 +33,6 @@ pub struct Query {
     pub(super) title: Vec<Word>,
     /// Words of the description, in order.
     pub(super) text: Vec<Word>,
-    /// Every word with its weight.
     pub(super) weights: BTreeMap<Word, f64>,
     /// Names, and the title's single words, which may be files' names.
     pub(super) names: Vec<Word>,
@@ -44,7 +43,6 @@ pub struct Query {
 /// A key to look up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lookup {
-    /// The key.
     pub key: i64,
     /// Gain of an entry with this key when candidates are chosen.
     pub weight: f64,

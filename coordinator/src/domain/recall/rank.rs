@@ -87,7 +87,6 @@ impl Parts {
 /// A ranked candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    /// The entry.
     pub entry: Uuid,
     /// The fused score; about 0 to 6, and 1 more with vectors.
     pub score: f64,

@@ -15,7 +15,6 @@ const NEAR: f64 = 0.8;
 
 /// Facts on a hit for the final choice.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub struct Entry {
     pub hit: Hit,
     /// Entries of different categories are never duplicates of each other.
@@ -57,7 +56,6 @@ impl Dropped {
 /// A shown entry: its index among the given ones, and its final score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Chosen {
-    /// Its index.
     pub index: usize,
     /// The hit's score, weighted by outcomes.
     pub score: f64,

@@ -30,7 +30,6 @@ const PRIOR: f64 = 2.0;
 /// Outcomes of similar attempts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcomes {
-    /// Their model.
     pub model: String,
     /// How their agents rated the task.
     pub difficulty: Option<Difficulty>,
@@ -49,7 +48,6 @@ pub struct Outcomes {
 /// Further facts for the choice.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
-    /// The task.
     pub task: TaskId,
     /// Number of its attempt.
     pub attempt: i32,

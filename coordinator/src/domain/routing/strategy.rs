@@ -54,7 +54,6 @@ impl Tiers {
             .is_some_and(|tier| tier.names.is_empty() || Some(tier) == default.get(name))
     }
 
-    /// A tier by its name.
     pub fn get(&self, name: &str) -> Option<&Tier> {
         self.0.iter().find(|tier| tier.name == name)
     }
@@ -91,7 +90,6 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Fixed,
         Self::CostOptimized,

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 /// What a task gets that doesn't say otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct TaskDefaults {
     pub max_retries: i32,
     pub verify: bool,

@@ -13,7 +13,6 @@ pub const GIVEN_UP: &str = "an agent promised that the feature can't be done";
 
 /// Facts on a running feature.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Facts<'a> {
     pub state: FeatureState,
     pub counts: Counts,
@@ -47,14 +46,12 @@ pub enum Decision {
     },
     /// The run is over.
     End {
-        /// How.
         outcome: RunOutcome,
         /// Why, in words.
         reason: String,
     },
 }
 
-/// Decides.
 pub fn decide(facts: &Facts<'_>) -> Decision {
     if facts.state != FeatureState::Running {
         return Decision::GoOn;

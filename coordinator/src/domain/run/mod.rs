@@ -14,7 +14,6 @@ use crate::domain::routing::strategy::Strategy;
 
 /// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct RunSettings {
     pub max_iterations: Option<i32>,
     pub max_time_ms: Option<i64>,
@@ -83,7 +82,6 @@ fn reviewed() -> bool {
 
 /// The coordinator's bounds of every run; `None` is no bound (SPEC 8).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[allow(missing_docs)]
 pub struct Ceilings {
     pub iterations: Option<i32>,
     pub time_ms: Option<i64>,
@@ -126,7 +124,6 @@ impl RunSettings {
 
 /// A run with what it used.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub struct Run {
     pub id: RunId,
     pub feature: FeatureId,
@@ -165,7 +162,6 @@ pub struct Run {
 
 /// What live sessions used so far, as far as their workers told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct InFlight {
     /// US dollars.
     pub cost_usd: f64,
@@ -253,7 +249,6 @@ impl Run {
 
 /// Usage that a batch of reports adds to a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Spent {
     pub iterations: i32,
     pub succeeded: i32,

@@ -145,9 +145,7 @@ pub enum Lack {
     Agent(BTreeSet<String>),
     /// The agent is unavailable on every worker of the pool that has it; this one returns first.
     Unavailable {
-        /// Its worker.
         worker: String,
-        /// Which agent.
         agent: String,
         /// Why, and until when.
         closed: Closed,

@@ -28,7 +28,6 @@ impl Accounts<'_> {
 /// A worker's agents, for claims and tickets.
 #[derive(Debug, Clone, Copy)]
 pub struct Agents<'a> {
-    /// The account of each of them.
     pub accounts: &'a BTreeMap<String, String>,
     /// Their rules for tasks without an agent.
     pub rules: &'a [AgentRule],

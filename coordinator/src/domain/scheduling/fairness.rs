@@ -15,7 +15,6 @@ const REMEMBERED: usize = 10_000;
 /// What a feature may still take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// The feature.
     pub feature: FeatureId,
     /// Its running sessions.
     pub running: u32,

@@ -14,7 +14,6 @@ pub struct Facts<'a> {
     pub task: &'a str,
     /// As it is stored.
     pub state: TaskState,
-    /// What its sessions are.
     pub role: SessionKind,
     /// Result of its last attempt's verification.
     pub verification: Verification,

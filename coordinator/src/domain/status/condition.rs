@@ -128,7 +128,6 @@ pub struct Facts {
 /// A run that ended.
 #[derive(Debug, Clone)]
 pub struct Ended {
-    /// How.
     pub outcome: RunOutcome,
     /// The limit that its last run reached, with its present value.
     pub reached: Option<Reached>,

@@ -8,12 +8,10 @@ use crate::domain::states::TaskState;
 pub struct Counts([i32; 8]);
 
 impl Counts {
-    /// Tasks in `state`.
     pub fn of(&self, state: TaskState) -> i32 {
         self.0[index(state)]
     }
 
-    /// Adds `n` tasks to `state`.
     pub fn add(&mut self, state: TaskState, n: i32) {
         self.0[index(state)] += n;
     }

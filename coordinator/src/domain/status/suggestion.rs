@@ -6,7 +6,6 @@ use crate::domain::states::FeatureState;
 
 /// A command on a feature that its state may refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum FeatureVerb {
     Run,
     Build,

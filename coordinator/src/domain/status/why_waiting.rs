@@ -159,7 +159,6 @@ pub fn full(key: &str, live: i64, limit: i32) -> String {
     format!("the concurrency key `{key}` has {live} of {limit} sessions")
 }
 
-/// A text on one line.
 pub fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -10,7 +10,6 @@ const MARK: &str = "---";
 
 /// A knowledge entry as a file holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct KnowledgeFile {
     pub title: String,
     /// At least one, in lower case.
@@ -34,10 +33,8 @@ pub enum NoKnowledge {
         /// What stands there.
         text: String,
     },
-    /// It has no title.
     #[error("it has no title; add `title: \"…\"` to its front matter")]
     NoTitle,
-    /// It has no tag.
     #[error("it has no tags; add `tags: [one, two]` to its front matter")]
     NoTags,
 }

@@ -13,7 +13,6 @@ use crate::domain::states::Outcome;
 
 /// An ended dispatch, from its row.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct DispatchFacts {
     pub dispatch: DispatchId,
     /// The first dispatch of its attempt: itself, or an earlier one.

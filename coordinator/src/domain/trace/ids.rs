@@ -37,7 +37,6 @@ impl SpanId {
         Self(dispatch.0.as_u64_pair().1.max(1))
     }
 
-    /// All of a run.
     pub fn of_run(run: RunId) -> Self {
         Self(run.0.as_u64_pair().1.max(1))
     }
@@ -72,7 +71,6 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// The session of a dispatch.
     pub fn of_session(task: TaskId, attempt: i32, dispatch: DispatchId) -> Self {
         Self {
             trace: TraceId::of_attempt(task, attempt),

@@ -9,7 +9,6 @@ use crate::domain::states::RunOutcome;
 
 /// A run that ended.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct RunFacts {
     pub run: RunId,
     pub feature: String,

@@ -10,7 +10,6 @@ const TEXT_CHARS: usize = 500;
 /// Something that took time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Its trace.
     pub trace: TraceId,
     /// Its own name there.
     pub id: SpanId,
@@ -22,7 +21,6 @@ pub struct Span {
     pub name: String,
     /// Whether it is a call to something outside: an agent.
     pub is_client: bool,
-    /// From when.
     pub start: OffsetDateTime,
     /// Until when; never before `start`.
     pub end: OffsetDateTime,
@@ -95,7 +93,6 @@ impl Span {
 
 /// A fact.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub enum Value {
     Text(String),
     Count(i64),
@@ -105,7 +102,6 @@ pub enum Value {
 /// Something at one point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
-    /// When.
     pub at: OffsetDateTime,
     /// What kind of thing.
     pub name: &'static str,

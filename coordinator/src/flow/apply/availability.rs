@@ -81,7 +81,6 @@ impl AvailabilityChanges {
         }
     }
 
-    /// Writes it.
     pub(super) async fn write(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
         if !self.past_door.is_empty() {
             store::availability::passed(conn, &self.past_door, &self.open).await?;

@@ -23,7 +23,6 @@ use crate::store::dispatch::{Dispatch, DispatchState};
 /// A report with its text.
 #[derive(Debug, Clone)]
 pub struct Incoming {
-    /// The report.
     pub report: Report,
     /// The agent's whole message text.
     pub text: String,

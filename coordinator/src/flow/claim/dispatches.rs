@@ -156,7 +156,6 @@ pub(in crate::flow) fn reopened(row: &Dispatch) -> Opened {
     }
 }
 
-/// The dispatches of what was dealt.
 fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let new = dealt.iter().map(|dealt| {

@@ -41,7 +41,6 @@ pub(in crate::flow) struct Dealt {
     pub index: usize,
     /// The task.
     pub taken: Dequeued,
-    /// Its run.
     pub run: RunId,
     /// What its session gets.
     pub chosen: Chosen,
@@ -69,10 +68,8 @@ pub(in crate::flow) struct Deal {
     pub unmet: HashMap<usize, Unserved>,
 }
 
-/// Those who ask.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flow) struct Asking<'a> {
-    /// The claims.
     pub claims: &'a [ClaimRequest],
     /// Their workers, by name.
     pub known: &'a HashMap<String, Claimer>,

@@ -30,7 +30,6 @@ use crate::store;
 /// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
 #[derive(Debug)]
 pub struct Answered {
-    /// The answers.
     pub answers: Vec<ClaimAnswer>,
     /// Why each unsatisfied claim got nothing, by index; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,

@@ -10,15 +10,11 @@ use crate::domain::routing::strategy;
 /// A dispatch that a claim opened, or had opened when it was asked before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// The dispatch.
     pub dispatch: DispatchId,
-    /// Its task.
     pub task: TaskId,
-    /// What it is to do.
     pub kind: SessionKind,
     /// Number of the attempt.
     pub attempt: i32,
-    /// The run.
     pub run: RunId,
     /// The model and the reason for it.
     pub model: Option<strategy::Choice>,

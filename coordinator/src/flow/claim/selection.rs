@@ -24,7 +24,6 @@ use crate::store::queue::ready::Dequeued;
 /// What a look took.
 #[derive(Debug)]
 pub(in crate::flow) struct Took {
-    /// The tasks, each with its run.
     pub tasks: Vec<(Dequeued, RunId)>,
     /// The rest of their runs' limits.
     pub budgets: HashMap<RunId, Budget>,

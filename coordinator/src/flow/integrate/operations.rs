@@ -145,7 +145,6 @@ pub async fn update(
 /// How a feature is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeRequest<'a> {
-    /// How.
     pub how: MergeHow,
     /// Target branch; `None` for the feature's base.
     pub into: Option<&'a str>,

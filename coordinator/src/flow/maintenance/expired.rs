@@ -51,7 +51,6 @@ impl KeptDays {
 
 /// How much was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Removed {
     pub transcripts: u64,
     pub prompts: u64,

@@ -41,7 +41,6 @@ pub enum Wished {
 pub struct Plan {
     /// Full names of refs to remove, as far as their push is known.
     pub going: Vec<String>,
-    /// Those that stay, and why.
     pub staying: Vec<(String, Why)>,
     /// Number of further refs whose attempts ended too recently.
     pub recent: usize,

@@ -226,7 +226,6 @@ pub async fn search(
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = EditMemory)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct Edit {
     pub title: Option<String>,
     pub category: Option<String>,

@@ -35,7 +35,6 @@ pub struct Picked {
 /// A chosen entry with its scores.
 #[derive(Debug, Clone)]
 pub struct PickedEntry {
-    /// The entry.
     pub entry: Stored,
     /// The fused score, weighted by outcomes.
     pub score: f64,

@@ -27,7 +27,6 @@ pub struct Addition<'a> {
     pub graph: Graph,
     /// Whether its author chose the key. Any other key gets a number where the feature already has it.
     pub key_is_chosen: bool,
-    /// Its parent.
     pub parent: Option<TaskId>,
     /// What must be done before it.
     pub after: Vec<TaskId>,

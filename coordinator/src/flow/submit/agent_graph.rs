@@ -180,7 +180,6 @@ pub(in crate::flow) async fn allow(
 
 /// A child that a split made.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct Child {
     pub id: TaskId,
     pub state: TaskState,

@@ -12,7 +12,6 @@ use crate::store::feature::hook::Delivery;
 /// What came of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fired {
-    /// It made this.
     Made(FeatureId),
     /// It came before, and made this.
     Again(Option<FeatureId>),

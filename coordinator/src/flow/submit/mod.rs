@@ -30,10 +30,8 @@ use crate::store;
 use crate::store::feature::{Locked, NewFeature};
 use crate::store::task::NewTask;
 
-/// What is submitted.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// The feature.
     pub feature: NewFeature,
     /// Its tasks; without any, the missing steps become tasks (SPEC 2.1).
     pub graph: Graph,

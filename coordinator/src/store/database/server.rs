@@ -21,7 +21,6 @@ const SYSTEM: &str = "system";
 /// A server that let us in.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// How to connect to it.
     pub(in crate::store) options: PgConnectOptions,
     /// Where it is, without a login.
     pub at: String,
@@ -46,10 +45,8 @@ pub enum ConnectError {
         /// What the last try ended with.
         why: String,
     },
-    /// It refused.
     #[error("Postgres at {at} refused the connection: {why}; is DATABASE_URL right?")]
     Refused {
-        /// Where it is.
         at: String,
         /// In its words.
         why: String,

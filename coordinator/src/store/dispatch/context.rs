@@ -15,7 +15,6 @@ use crate::domain::run::microusd;
 
 /// A task with its feature, for prompts and assignments.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct TaskFacts {
     pub task: TaskId,
     pub role: SessionKind,
@@ -51,7 +50,6 @@ pub struct TaskFacts {
 
 /// The parent in a prompt.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct ParentFacts {
     pub id: TaskId,
     pub title: String,
@@ -170,7 +168,6 @@ pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
 
 /// A resolved blocker, for the prompts of its dependents.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Prerequisite {
     pub of: TaskId,
     pub id: TaskId,
@@ -219,7 +216,6 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
 
 /// The last conflict of a task.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct ConflictFacts {
     pub task: TaskId,
     /// The commit that conflicts with the branch.
@@ -230,7 +226,6 @@ pub struct ConflictFacts {
 
 /// A landed task on the other side of a conflict.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct OtherSide {
     pub id: TaskId,
     pub title: String,
@@ -307,7 +302,6 @@ pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Hash
 
 /// Facts for the choice of a model and an agent (SPEC 7.1, 8).
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct ModelFacts {
     /// Number of the last attempt.
     pub attempt: i32,

@@ -11,7 +11,6 @@ use crate::domain::states::Outcome;
 
 /// An earlier dispatch of a task, for its next prompt.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Earlier {
     pub task: TaskId,
     pub kind: SessionKind,
@@ -36,7 +35,6 @@ pub struct Earlier {
 
 /// A failure report (SPEC 4.1, 4.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct FailureReport {
     pub extracted: bool,
     pub category: ErrorCategory,
@@ -110,7 +108,6 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
 
 /// A journal entry of the same feature.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct JournalEntry {
     pub dispatch: Uuid,
     pub claimed_at: OffsetDateTime,

@@ -48,7 +48,6 @@ pub async fn renew(
 
 /// Facts on a named dispatch for a heartbeat's answer.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct LeaseStatus {
     pub id: DispatchId,
     pub state: DispatchState,
@@ -124,7 +123,6 @@ fn end_reason(word: &str) -> EndReason {
 
 /// A dispatch whose lease ended.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Expired {
     pub id: DispatchId,
     pub task: TaskId,

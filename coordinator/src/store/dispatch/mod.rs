@@ -25,7 +25,6 @@ use crate::store::dispatch::usage::{basis, count, whole};
 
 /// Values of a new dispatch.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewDispatch {
     pub id: DispatchId,
     pub task: TaskId,
@@ -113,7 +112,6 @@ pub async fn open(
 
 /// A dispatch's row, as steps need it.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Dispatch {
     pub id: DispatchId,
     pub task: TaskId,
@@ -303,7 +301,6 @@ fn strays_json(strays: &[Stray]) -> Option<String> {
 
 /// The end of a dispatch, as its row stores it.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct End {
     pub id: DispatchId,
     pub state: DispatchState,
@@ -445,7 +442,6 @@ pub async fn live_of_tasks(
 
 /// The pushed work of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Pushed {
     pub attempt: i32,
     pub commit: String,

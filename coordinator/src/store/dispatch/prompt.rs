@@ -50,7 +50,6 @@ pub struct Sent {
 
 /// The account of a section of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
 pub struct SentSection {
     pub name: String,
     /// `shown`, `empty`, or `no room`.

@@ -113,7 +113,6 @@ pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) ->
 
 /// A live dispatch that shares its run's limits with others.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Sharing {
     pub id: DispatchId,
     pub run: RunId,

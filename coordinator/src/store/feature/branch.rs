@@ -10,7 +10,6 @@ use crate::domain::names;
 pub struct Owned {
     /// The feature's name.
     pub feature: String,
-    /// Its branch.
     pub branch: String,
 }
 

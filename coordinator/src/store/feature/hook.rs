@@ -7,7 +7,6 @@ use time::OffsetDateTime;
 
 /// A hook for people, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct HookView {
     pub name: String,
     /// Name of the feature that it makes a copy of.

@@ -20,7 +20,6 @@ use crate::store::feature::priority::Precedence;
 
 /// Values of a new feature.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewFeature {
     pub id: FeatureId,
     pub name: String,
@@ -181,7 +180,6 @@ pub async fn draft(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<(Opti
 
 /// A feature's row while a step holds its lock.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Locked {
     pub id: FeatureId,
     pub name: String,
@@ -217,7 +215,6 @@ impl Locked {
         }
     }
 
-    /// A run of it begins.
     pub fn begin(&mut self, run: RunId) {
         self.state = FeatureState::Running;
         self.current_run = Some(run);
@@ -312,7 +309,6 @@ pub async fn save<'f>(
 
 /// The text of a feature that a step writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Text {
     Spec,
     Plan,
@@ -348,7 +344,6 @@ pub async fn write(
 
 /// The long texts of a feature.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct Texts {
     pub description: String,
     pub spec: Option<String>,
@@ -369,7 +364,6 @@ pub async fn texts(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Optio
 
 /// The newest task of a feature, whose settings new tasks inherit, and the number of its reviews.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Newest {
     pub role: SessionKind,
     pub verify: bool,
@@ -385,7 +379,6 @@ pub async fn repository(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<
         .await
 }
 
-/// The newest task of a feature.
 pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Newest>> {
     sqlx::query_as!(
         Newest,

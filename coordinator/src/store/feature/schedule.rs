@@ -10,7 +10,6 @@ use crate::domain::scheduling::schedule::Missed;
 
 /// What a schedule is made of.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewSchedule {
     pub id: Uuid,
     pub cron: Option<String>,
@@ -21,7 +20,6 @@ pub struct NewSchedule {
 
 /// A schedule for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct ScheduleView {
     /// Name of the feature that it begins, or copies.
     pub feature: String,
@@ -101,7 +99,6 @@ pub async fn list(conn: &mut PgConnection, feature: Option<FeatureId>) -> sqlx::
 
 /// A due schedule with its row locked.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Due {
     pub feature: FeatureId,
     pub cron: Option<String>,

@@ -13,7 +13,6 @@ const TRY_MINUTES: i32 = 10;
 
 /// A feature with attempts in branches.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct ToMove {
     pub feature: FeatureId,
     pub address: String,

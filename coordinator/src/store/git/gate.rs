@@ -17,7 +17,6 @@ const KEPT_DAYS: i32 = 90;
 
 /// The base of a feature with a repository.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Base {
     pub repo_id: String,
     pub commit: String,
@@ -53,7 +52,6 @@ pub async fn base(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
 
 /// The result of a gate on a commit.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Checked {
     pub repo_id: String,
     pub commit: String,
@@ -163,7 +161,6 @@ pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId)
 
 /// An unfinished check: nothing of its feature lands meanwhile.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Open {
     pub task: TaskId,
     pub operation: GitOperation,
@@ -287,7 +284,6 @@ pub async fn history(conn: &mut PgConnection, feature: FeatureId, task: TaskId) 
 
 /// An attempt that the gate refused.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Refused {
     pub task: TaskId,
     pub attempt: i32,

@@ -31,7 +31,6 @@ pub enum IntegrationState {
 
 /// An open integration.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Integration {
     pub id: Uuid,
     pub feature: FeatureId,
@@ -82,7 +81,6 @@ pub async fn queue(
     Ok(())
 }
 
-/// The open integrations of tasks.
 pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Integration>> {
     let rows = sqlx::query!(
         r#"select i.id, i.feature_id, i.task_id, i.attempt, i.source_commit, i.source_ref,
@@ -253,7 +251,6 @@ pub struct Collision {
 /// How an integration ends.
 #[derive(Debug, Clone)]
 pub struct Closed {
-    /// Its task.
     pub task: TaskId,
     /// One that is over.
     pub state: IntegrationState,

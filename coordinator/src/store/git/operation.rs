@@ -91,7 +91,6 @@ pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()
 
 /// The end of a branch operation without a turn.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Ended {
     pub feature: FeatureId,
     pub task: TaskId,
@@ -143,7 +142,6 @@ pub async fn rebase(conn: &mut PgConnection, feature: FeatureId, commit: &str) -
 
 /// A landed task.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Landing {
     pub task: TaskId,
     pub title: String,
@@ -228,7 +226,6 @@ pub struct Progress {
     pub open: i64,
     /// Further tasks that wait for a person, or failed.
     pub stuck: i64,
-    /// All.
     pub total: i64,
 }
 
@@ -273,7 +270,6 @@ pub async fn is_landing(conn: &mut PgConnection, task: TaskId, commit: &str) -> 
     .await
 }
 
-/// The dispatches of a task.
 pub async fn dispatches(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<DispatchId>> {
     let ids = sqlx::query_scalar!("select id from dispatches where task_id = $1", task.0)
         .fetch_all(conn)
@@ -300,7 +296,6 @@ pub async fn open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<V
 
 /// A feature's state in its repository.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Branches {
     pub base_ref: String,
     /// The last landed commit, also of a deleted task, and a hash of the landed tasks.

@@ -14,7 +14,6 @@ const TRY_MINUTES: i32 = 10;
 
 /// A ref that an ended dispatch may have pushed.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct KnownRef {
     pub dispatch: DispatchId,
     /// Its whole name.
@@ -112,7 +111,6 @@ pub async fn ask_of_ended(conn: &mut PgConnection, before: OffsetDateTime, most:
 
 /// A feature whose refs a worker is asked to remove or to move.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct ToPrune {
     pub feature: FeatureId,
     pub address: String,

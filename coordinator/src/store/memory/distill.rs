@@ -8,7 +8,6 @@ use crate::domain::recall::lifecycle::Group;
 
 /// Learnings of one repository with a common tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Tagged {
     pub repo_id: String,
     /// In lower case.
@@ -91,7 +90,6 @@ pub async fn spent_today(conn: &mut PgConnection) -> sqlx::Result<(f64, i64)> {
 
 /// A learning to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Mergeable {
     pub id: Uuid,
     pub category: String,
@@ -128,7 +126,6 @@ pub async fn with_tag(
 
 /// A session that is to begin.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewDistillation {
     pub id: Uuid,
     pub repo_id: String,
@@ -159,7 +156,6 @@ pub async fn insert(conn: &mut PgConnection, new: &NewDistillation) -> sqlx::Res
 
 /// A session's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Ordered {
     pub task: TaskId,
     pub repo_id: String,

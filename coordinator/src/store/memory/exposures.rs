@@ -38,7 +38,6 @@ pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Resu
 
 /// An entry that an attempt was shown, or why not.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Use {
     pub dispatch: Uuid,
     pub kind: Kind,
@@ -86,7 +85,6 @@ pub async fn insert_uses(
 
 /// Effects of ended attempts on the weights of entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Weighed {
     pub attempts: i64,
     pub entries: i64,

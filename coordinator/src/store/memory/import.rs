@@ -39,7 +39,6 @@ pub async fn learnings_named(
 
 /// A live knowledge entry, of any origin, on the same subject as an imported one.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct ExistingEntry {
     /// Index of the imported entry.
     pub beside: usize,

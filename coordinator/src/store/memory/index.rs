@@ -10,7 +10,6 @@ use crate::domain::recall::{Analysed, Doc, Kind, Posting, Scope, Stats};
 
 /// An entry to index.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewDoc {
     /// Its number, when its row already has one.
     pub number: Option<i64>,
@@ -213,7 +212,6 @@ impl Row {
 
 /// Statistics of a whole memory.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct MemoryFacts {
     pub stats: Stats,
     /// The calibrated floor, once there were enough entries.
@@ -387,7 +385,6 @@ pub async fn keep_floor(
 
 /// A journal entry of an ended run, with its failure report, to be indexed.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct EndedEntry {
     pub run: Uuid,
     pub dispatch: Uuid,
@@ -401,7 +398,6 @@ pub struct EndedEntry {
 
 /// An ended run and its repository.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct EndedRun {
     pub id: Uuid,
     pub repo_id: String,

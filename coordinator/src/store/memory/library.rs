@@ -11,7 +11,6 @@ use crate::domain::recall::lifecycle::{Because, Hidden};
 
 /// A released entry of any kind.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub struct Stored {
     pub id: Uuid,
     pub kind: Kind,
@@ -87,7 +86,6 @@ impl StoredRow {
 
 /// A given entry: trusted at once (SPEC 6.8).
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct GivenEntry {
     pub id: Uuid,
     pub repo_id: String,
@@ -224,7 +222,6 @@ pub async fn lock(conn: &mut PgConnection, repos: &[&str]) -> sqlx::Result<()> {
 
 /// An entry that another one may replace.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Similar {
     pub id: Uuid,
     pub title: String,
@@ -332,7 +329,6 @@ pub async fn edit(
 
 /// An entry that somebody wants back.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct WantedBack {
     pub id: Uuid,
     pub kind: Kind,

@@ -27,7 +27,6 @@ use crate::store::memory::index::NewDoc;
 
 /// Where something was learned.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct Source {
     pub repo_id: String,
     pub feature: Uuid,
@@ -85,7 +84,6 @@ pub async fn insert_failure_reports(
 
 /// Something learned.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct Learned {
     pub id: Uuid,
     pub source: Source,
@@ -195,7 +193,6 @@ pub async fn insert_knowledge(conn: &mut PgConnection, learned: &[Learned]) -> s
 
 /// A released learning or knowledge entry, to be indexed.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Released {
     pub id: Uuid,
     pub repo_id: String,
@@ -281,7 +278,6 @@ pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Res
 
 /// A task's own quarantined entries, which it may see, newest first.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Own {
     pub id: Uuid,
     pub task: Uuid,
@@ -313,7 +309,6 @@ pub async fn own(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Ow
 
 /// A note for the feature's session memory (SPEC 6.4).
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewNote {
     pub source: Source,
     pub kind: NoteKind,
@@ -343,7 +338,6 @@ pub async fn insert_notes(conn: &mut PgConnection, notes: &[NewNote]) -> sqlx::R
 
 /// A note in a prompt; an error has its failure report.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Note {
     pub feature: Uuid,
     pub task: Option<Uuid>,

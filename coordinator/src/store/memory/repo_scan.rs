@@ -64,7 +64,6 @@ pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<
 
 /// KnownHead facts on a feature's head.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct KnownHead {
     pub repo_id: String,
     pub files: Files,

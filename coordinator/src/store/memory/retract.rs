@@ -9,7 +9,6 @@ use crate::domain::recall::lifecycle::Because;
 /// The dispatches of one attempt, and whether it may still leave entries: its session runs, or was lost and
 /// may report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct AttemptDispatches {
     pub ids: Vec<Uuid>,
     pub is_open: bool,

@@ -154,7 +154,6 @@ pub async fn prune(
 /// What became of all that was learned, and of the sessions that merged learnings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[schema(as = MemoryFates)]
-#[allow(missing_docs)]
 pub struct Fates {
     /// Entries by status; those that no person hid by reason, as `pruned_unused`, `pruned_full`, `pruned_stale`, `pruned_revoked`,
     /// `pruned_purged`.

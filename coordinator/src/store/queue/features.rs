@@ -10,7 +10,6 @@ use crate::domain::scheduling::capability::Capability;
 
 /// A running feature with due tasks in some of the pools.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Claimable {
     pub feature: FeatureId,
     pub run: RunId,

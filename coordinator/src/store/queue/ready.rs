@@ -171,7 +171,6 @@ pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sq
 
 /// A task taken out of the queue.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Dequeued {
     pub task: TaskId,
     pub feature: FeatureId,
@@ -321,11 +320,9 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
 
 /// Tasks that wait for one agent in one pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Queued {
     pub pool: String,
     pub agent: String,
-    /// What the session is to do.
     pub kind: SessionKind,
     /// Counted up to the requested bound.
     pub tasks: i64,
@@ -415,7 +412,6 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
 /// Work of a feature that is under way or waits for its turn; held tasks and tasks that conflicted twice
 /// count as queued. While a dispatch is live, nothing else is read: the other fields are `false`.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct UnderWay {
     pub live: bool,
     pub queued: bool,

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 /// A task that lost a blocker.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct Unblocked {
     pub id: TaskId,
     pub feature: FeatureId,

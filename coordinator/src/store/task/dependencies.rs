@@ -21,7 +21,6 @@ pub async fn insert(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> s
 
 /// A task that another one waits for.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Blocker {
     pub id: TaskId,
     pub key: String,
@@ -177,7 +176,6 @@ pub async fn in_progress_below(conn: &mut PgConnection, task: TaskId) -> sqlx::R
     Ok(id.map(TaskId))
 }
 
-/// Tasks above this one.
 pub async fn above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive above as (
@@ -192,7 +190,6 @@ pub async fn above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Uu
     .await
 }
 
-/// The titles of tasks.
 pub async fn titles(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(Uuid, String)>> {
     let rows = sqlx::query!(
         "select task_id, title from task_texts where task_id = any($1)",

@@ -42,7 +42,6 @@ pub async fn fail_ancestors(conn: &mut PgConnection, failed: &[Uuid]) -> sqlx::R
 
 /// A parent that is no longer failed.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct Unfailed {
     pub id: TaskId,
     pub now: TaskState,

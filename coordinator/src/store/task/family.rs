@@ -22,7 +22,6 @@ pub async fn become_parent(conn: &mut PgConnection, task: TaskId, children: i32)
 
 /// A parent whose last child was resolved: its old state and its new one.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct ClosedParent {
     pub id: TaskId,
     pub feature: FeatureId,

@@ -13,7 +13,6 @@ use crate::domain::states::TaskState;
 
 /// Values of a new task. Parents come before their children.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct NewTask {
     pub id: TaskId,
     pub parent: Option<TaskId>,

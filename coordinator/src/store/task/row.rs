@@ -12,7 +12,6 @@ use crate::domain::states::{TaskState, Verification};
 
 /// A task's row.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Task {
     pub id: TaskId,
     pub feature: FeatureId,
@@ -156,7 +155,6 @@ pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>
 
 /// A task that another one's change moved, with its earlier state.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct Moved {
     pub id: TaskId,
     pub feature: FeatureId,
@@ -199,7 +197,6 @@ pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Res
     Ok(())
 }
 
-/// The pool of a task.
 pub async fn pool_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<String> {
     sqlx::query_scalar!("select pool from task_texts where task_id = $1", task.0)
         .fetch_one(conn)
@@ -225,7 +222,6 @@ pub async fn keys_beginning(
     Ok(keys.into_iter().collect())
 }
 
-/// The feature of a task.
 pub async fn feature_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<FeatureId>> {
     let id = sqlx::query_scalar!("select feature_id from tasks where id = $1", task.0)
         .fetch_optional(conn)
@@ -253,7 +249,6 @@ pub async fn log(
     Ok(())
 }
 
-/// The state of a task.
 pub async fn state_of(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskState>> {
     sqlx::query_scalar!(
         r#"select state as "state: TaskState" from tasks where id = $1"#,

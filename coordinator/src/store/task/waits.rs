@@ -7,7 +7,6 @@ use uuid::Uuid;
 /// A moment of a task: its end, or its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
-    /// The task.
     pub task: Uuid,
     /// Its end; else its start.
     pub is_end: bool,

@@ -16,7 +16,6 @@ const MOST_NAMED: i32 = 2_000;
 
 /// A task that a person is to decide on.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Asking {
     pub id: TaskId,
     pub feature: String,

@@ -9,7 +9,6 @@ use crate::domain::budget::levels::{Key, Level, Levels, Limit, Used};
 
 /// A limit, and what is left of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct BudgetView {
     pub level: Level,
     /// An account, or the id of a feature or a task; `None` is each of the level, or the one that there is. Of sessions and tasks, a

@@ -14,7 +14,6 @@ use crate::store::dispatch::earlier::known;
 
 /// One session that was handed to a worker, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct DispatchView {
     pub id: String,
     pub task: String,
@@ -78,7 +77,6 @@ pub struct DispatchView {
 
 /// A session that runs now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct SessionView {
     pub id: String,
     pub kind: SessionKind,

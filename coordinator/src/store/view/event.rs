@@ -43,7 +43,6 @@ impl Happened {
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct EventView {
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,

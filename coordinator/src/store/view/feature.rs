@@ -19,7 +19,6 @@ use crate::store;
 
 /// A feature with its counters and its current or last run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct FeatureView {
     pub id: String,
     pub name: String,
@@ -107,7 +106,6 @@ fn one() -> i32 {
 
 /// How many tasks are in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct TaskCounts {
     pub total: i64,
     /// Ready, or waiting for a back-off, a verification or an integration to start.
@@ -128,7 +126,6 @@ impl TaskCounts {
         self.done + self.skipped + self.cancelled
     }
 
-    /// These and others.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {

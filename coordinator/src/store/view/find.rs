@@ -174,7 +174,6 @@ pub async fn keys_of_tasks(
     .await
 }
 
-/// Runs, the newest.
 pub async fn newest_runs(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<RunId>> {
     let ids = sqlx::query_scalar!("select id from runs order by id desc limit $1", limit)
         .fetch_all(conn)

@@ -26,7 +26,6 @@ pub enum GateState {
 
 /// The gate of a feature's current or last run, on its base commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct GateView {
     /// Its commands.
     pub commands: Vec<String>,

@@ -8,7 +8,6 @@ use crate::domain::states::TaskState;
 
 /// A task of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct GraphNode {
     pub id: TaskId,
     pub parent: Option<Uuid>,

@@ -13,7 +13,6 @@ use crate::domain::recall::Kind;
 
 /// A learning or a knowledge entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct MemoryView {
     /// `l-…` or `k-…`.
     pub id: String,
@@ -57,7 +56,6 @@ pub struct MemoryView {
 
 /// Which entries.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
 pub struct MemoryFilter {
     pub repo: Option<String>,
     pub kind: Option<Kind>,
@@ -250,7 +248,6 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
 
 /// What was chosen for an attempt's prompt, or why not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct UseView {
     pub id: String,
     pub kind: Kind,

@@ -44,7 +44,6 @@ pub struct Progress {
 
 /// A session that came to nothing, and when its task is tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct FailureView {
     pub id: String,
     pub task: String,

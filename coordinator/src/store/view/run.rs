@@ -15,7 +15,6 @@ use crate::store;
 
 /// A run: its limits, what it used, how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct RunView {
     pub id: String,
     pub feature: String,
@@ -75,7 +74,6 @@ fn yes() -> bool {
 
 /// Limits of a run; `None` is no limit (SPEC 3.4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct RunLimits {
     pub iterations: Option<i32>,
     pub time_ms: Option<i64>,

@@ -90,7 +90,6 @@ pub struct SystemView {
 
 /// A task of the queue, and why it isn't worked on now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct QueuedTask {
     pub task: String,
     pub title: String,

@@ -16,7 +16,6 @@ use crate::store::view::availability::lack_of;
 
 /// A task as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct TaskView {
     pub id: String,
     pub feature: String,
@@ -136,7 +135,6 @@ pub async fn held_tasks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec
 
 /// What runs for a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct TaskSession {
     pub id: String,
     pub kind: SessionKind,
@@ -148,7 +146,6 @@ pub struct TaskSession {
 
 /// A task as others mention it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct TaskRef {
     pub id: String,
     pub title: String,
@@ -165,7 +162,6 @@ pub struct TaskRef {
 
 /// A task with everything around it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct TaskDetail {
     #[serde(flatten)]
     pub task: TaskView,
@@ -184,7 +180,6 @@ pub struct TaskDetail {
 
 /// What was done to a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct LogEntry {
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
@@ -288,7 +283,6 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid], lease_ms: i64) -> sqlx
 /// Which tasks a list shows.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
-    /// Of this feature.
     pub feature: Option<FeatureId>,
     /// In one of these states, if any are given.
     pub states: Vec<TaskState>,

@@ -34,7 +34,6 @@ impl WorkerStatus {
 
 /// A worker that said hello.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[allow(missing_docs)]
 pub struct WorkerView {
     pub name: String,
     pub status: WorkerStatus,

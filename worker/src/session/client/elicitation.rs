@@ -3,7 +3,6 @@
 use agent_client_protocol::v1::schema::{CreateElicitationResponse, ElicitationAction, Meta};
 use serde_json::{Value, json};
 
-/// The method.
 pub const METHOD: &str = "elicitation/create";
 
 /// What an agent is told that asks. Its prompt says the same before it begins.

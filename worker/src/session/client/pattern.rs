@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-/// One pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     parts: Vec<String>,

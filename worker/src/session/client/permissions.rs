@@ -40,7 +40,6 @@ pub struct Policy {
 pub struct Decision {
     /// What the agent gets.
     pub outcome: RequestPermissionOutcome,
-    /// The words.
     pub words: String,
 }
 

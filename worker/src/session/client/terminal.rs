@@ -53,7 +53,6 @@ struct Terminal {
 
 /// A terminal that was made.
 pub struct CreatedTerminal {
-    /// Its id.
     pub id: String,
     /// Its process group.
     pub group: Group,

@@ -40,7 +40,6 @@ pub struct Facts {
     pub output_bytes: u64,
     /// How many tools it called.
     pub tool_calls: u32,
-    /// Whether it filled the disk.
     pub disk_filled: bool,
     /// What of its share of the run's limits is used up.
     pub used_up: Option<SessionLimit>,

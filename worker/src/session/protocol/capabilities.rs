@@ -39,9 +39,7 @@ enum Way {
 /// What to send so that something is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The method.
     pub method: &'static str,
-    /// Its parameters.
     pub params: Value,
     /// The id of what is set.
     pub choice: String,

@@ -15,9 +15,7 @@ const MOST_CHOICES: usize = 200;
 /// An agent, as it introduced itself so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Introduction {
-    /// Its name.
     pub name: Option<String>,
-    /// Its version.
     pub version: Option<String>,
     /// The protocol version that it chose.
     pub protocol_version: Option<u64>,
@@ -51,11 +49,9 @@ pub struct Capabilities {
 /// What an agent offers for a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct SessionOffer {
-    /// Models.
     pub models: Vec<Choice>,
     /// Id of the model in use.
     pub model: Option<String>,
-    /// Modes.
     pub modes: Vec<Choice>,
     /// Id of the mode in use.
     pub mode: Option<String>,

@@ -305,7 +305,6 @@ fn now_ms() -> i64 {
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Every text of an update.
 fn each_text(update: &mut TranscriptUpdate, mut change: impl FnMut(&mut String)) {
     use TranscriptUpdate as U;
     match update {

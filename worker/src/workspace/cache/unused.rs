@@ -26,7 +26,6 @@ const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// How much went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Caches.
     pub caches: usize,
     /// Refs of attempts, in all mirrors.
     pub refs: usize,

@@ -37,7 +37,6 @@ impl ObjectFormat {
 pub(in crate::workspace) enum Head<'a> {
     /// A whole ref name, which needn't exist.
     Ref(&'a str),
-    /// A commit.
     Commit(&'a str),
 }
 

@@ -26,7 +26,6 @@ use crate::workspace::publish::rebase::{self, Conflict, Rebased};
 /// Where a clone starts.
 #[derive(Debug)]
 pub(super) struct Start {
-    /// The commit.
     pub commit: String,
     /// The commit whose change is merged into its files.
     pub brings: Option<String>,
@@ -81,7 +80,6 @@ pub(super) async fn check_out(
     Ok(CheckedOut { tree, conflict })
 }
 
-/// What was checked out.
 pub(super) struct CheckedOut {
     /// A tree, or the commit whose tree it is.
     pub tree: String,

@@ -26,7 +26,6 @@ const FAILED: &str = "ralph-not-packed";
 /// What a mirror may hold before it is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Untidy {
-    /// Packs.
     pub packs: usize,
     /// Objects in files of their own.
     pub loose: usize,

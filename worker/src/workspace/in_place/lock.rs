@@ -26,7 +26,6 @@ pub struct DirHolder {
     pub path: PathBuf,
     /// Data folder of the worker.
     pub data: PathBuf,
-    /// The dispatch.
     pub dispatch: String,
     /// Since when, as RFC 3339.
     pub since: String,

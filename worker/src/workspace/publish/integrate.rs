@@ -85,7 +85,6 @@ impl Workspaces {
     }
 }
 
-/// One integration.
 struct Integration<'a> {
     site: Site<'a>,
     order: &'a IntegrateOrder,

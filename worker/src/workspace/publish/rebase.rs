@@ -175,7 +175,6 @@ pub(in crate::workspace) async fn unresolved(
         .collect())
 }
 
-/// The tree of a commit.
 pub(in crate::workspace) async fn tree_of(git: &Git, commit: &str) -> Result<String, GitError> {
     let tree = format!("{commit}^{{tree}}");
     Ok(git

@@ -290,7 +290,6 @@ async fn sort(
     Ok(found)
 }
 
-/// A commit that is there.
 struct OrphanCommit {
     id: String,
     tree: String,

@@ -32,7 +32,6 @@ pub(in crate::workspace) enum RefSource {
     WorkTree(String),
 }
 
-/// What it names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::workspace) struct Named {
     /// The commit that the files stand on. Hex object id, as all.

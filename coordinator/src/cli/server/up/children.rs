@@ -37,7 +37,6 @@ const OURS_ALONE: [&str; 8] = [
 pub struct Child {
     /// What it is called in messages.
     pub name: String,
-    /// It.
     pub supervised: Supervised,
 }
 

@@ -67,9 +67,7 @@ fn ignored(status: &str, signal: u32) -> bool {
 pub struct Running {
     /// Postgres and NATS.
     pub servers: Option<Servers>,
-    /// The coordinator.
     pub coordinator: Option<Child>,
-    /// The workers.
     pub workers: Vec<Child>,
 }
 

@@ -184,7 +184,6 @@ impl Used {
 
 /// Where a session belongs.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
 pub struct SessionScope<'a> {
     pub task: TaskId,
     pub feature: FeatureId,
@@ -214,7 +213,6 @@ impl Levels {
         self.ceilings.values().all(Limit::is_none) && self.set.values().all(Limit::is_none)
     }
 
-    /// Whether this level has any limit.
     pub fn limits(&self, level: Level) -> bool {
         let set = self.set.iter().filter(|((of, _), _)| *of == level);
         let ceiling = self.ceilings.get(&level).into_iter();
@@ -223,7 +221,6 @@ impl Levels {
             .any(|limit| !limit.is_none())
     }
 
-    /// What limits this.
     pub fn limit(&self, level: Level, name: &str) -> Limit {
         let feature = self.features.get(name).filter(|_| level == Level::Task);
         self.limit_in(level, name, feature.map(String::as_str))
@@ -440,7 +437,6 @@ impl Unit {
 
 /// A part of a limit that was reached.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)]
 pub struct Notice {
     pub key: Key,
     pub unit: Unit,

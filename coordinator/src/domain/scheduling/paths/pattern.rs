@@ -19,7 +19,6 @@ enum Name {
     /// Any number of names, none too.
     Many,
     Exact(String),
-    /// With `*` or `?`.
     Wild(Vec<char>),
 }
 
@@ -32,7 +31,6 @@ pub enum BadPath {
     /// It begins with `/`, or with `~`.
     #[error("it doesn't begin at the repository's top; write it as `src/api/**`")]
     Absolute,
-    /// It has a `..`.
     #[error("it leaves its folder with `..`; write it from the repository's top")]
     Upward,
     /// Of more than [`MAX_PATH_CHARS`] characters.

@@ -15,7 +15,6 @@ pub const MAX_WAITING: usize = 16;
 
 /// A task under way: in its session, in verification, or before its landing.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Busy {
     pub task: TaskId,
     pub footprint: Footprint,
@@ -23,7 +22,6 @@ pub struct Busy {
 
 /// A task that was held before, and may still be held.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Waiting {
     pub task: TaskId,
     /// Lower is more urgent.
@@ -33,7 +31,6 @@ pub struct Waiting {
 
 /// A ready task.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Candidate {
     pub task: TaskId,
     /// Lower is more urgent.
@@ -50,7 +47,6 @@ pub enum Admission {
     Admitted,
     /// Another task changes the same.
     Held {
-        /// That task.
         by: TaskId,
         /// What both change.
         path: String,

@@ -1,6 +1,5 @@
 //! Reads what `git diff-tree -p` prints.
 
-/// One file of a diff.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::workspace::snapshot::weakened) struct FileDiff {
     /// Its path before; `None` when it is new.

@@ -1,0 +1,80 @@
+//! kill -9 of a coordinator before and after every commit that matters: whoever passes a point first dies there, until
+//! somebody has died at each. Each that died is started again, so one is alone or two help each other.
+
+use std::path::Path;
+
+use ralph_coordinator::faults::POINTS;
+use ralph_tests::harness::{Fault, Spawned, WorkerOptions, World};
+
+use crate::scene::{Scene, TWO, folder};
+
+/// So many features pass every point several times.
+const MAX_ROUNDS: u32 = 12;
+
+/// A feature whose first worker dies with a task that it has nothing of yet, so that there is something to rescue.
+async fn round(world: &World, number: u32) {
+    let name = format!("round-{number}");
+    let dies = Fault::new("session.assigned:kill", &folder(world, &name).join("dies"));
+    let options = WorkerOptions::named(&name).slots(2).pool(&name).fault(&dies);
+    let mut worker = world.worker(&options).unwrap();
+    let scene = Scene::submit(world, &name, TWO).await;
+    scene.is_killed(&mut worker).await;
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+}
+
+/// Runs features until some coordinator was hit at each point.
+pub(crate) async fn rounds(world: &World, once: &Path) {
+    let left = || -> Vec<_> {
+        POINTS
+            .iter()
+            .filter(|point| !Fault::is_past(point, once))
+            .collect()
+    };
+    for number in 0..MAX_ROUNDS {
+        if left().is_empty() {
+            return;
+        }
+        round(world, number).await;
+    }
+    panic!("no coordinator passed {:?}", left());
+}
+
+/// Keeps `n` coordinators going.
+async fn keep(world: &World, n: usize, fault: &Fault) {
+    let start = |index: usize| {
+        world
+            .coordinator_process(&format!("c{index}"), Some(fault))
+            .unwrap()
+    };
+    let keep_one = async |index: usize| {
+        let mut one: Spawned = start(index);
+        loop {
+            one.killed_by_fault().await.unwrap();
+            one = start(index);
+        }
+    };
+    futures::future::join_all((0..n).map(keep_one)).await;
+}
+
+async fn killed_everywhere(coordinators: usize) {
+    let world = World::start().await.unwrap();
+    let once = world.dir().join("once");
+    let fault = Fault::kill_at_each(POINTS, &once);
+    tokio::select! {
+        () = keep(&world, coordinators, &fault) => {}
+        () = rounds(&world, &once) => {}
+    }
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn coordinator_killed_at_every_commit_is_covered_by_the_other() {
+    killed_everywhere(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn coordinator_killed_at_every_commit_goes_on_when_it_is_started_again() {
+    killed_everywhere(1).await;
+}

@@ -1,0 +1,129 @@
+//! SIGSTOP of a worker past its lease, then SIGCONT: another has done its work meanwhile, and nothing happens twice.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::future::join_all;
+use nix::sys::signal::Signal;
+use ralph_coordinator::flow::Settings;
+use ralph_tests::harness::{Fault, WorkerOptions, World};
+
+use crate::scene::{PAIR, Scene, folder, label};
+
+/// Nothing waits for its late report any more, and what was reported late changed nothing.
+const ALL_REPORTED: &str = "select count(*) filter (where state in ('live', 'lost')) = 0
+                                 and count(*) filter (where state = 'superseded' and duration_ms is not null) > 0
+                            from dispatches where feature_id = $1";
+
+async fn stopped_at(world: &World, point: &str) {
+    let name = label(point);
+    let fault = Fault::new(&format!("{point}:stop"), &folder(world, &name).join("once"));
+    let start = |n: u32| {
+        world.worker(
+            &WorkerOptions::named(&format!("{name}-{n}"))
+                .slots(2)
+                .pool(&name)
+                .fault(&fault),
+        )
+    };
+    let mut workers = [start(1).unwrap(), start(2).unwrap()];
+    let scene = Scene::submit(world, &name, PAIR).await;
+    let stopped = scene.any_is_stopped(&mut workers).await;
+    scene.completes().await;
+    let head = scene.head();
+    workers[stopped].signal(Signal::SIGCONT);
+    scene.until(ALL_REPORTED).await;
+    scene.holds().await;
+    assert_eq!(scene.head(), head, "{point}: the branch moved afterwards");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_stopped_while_it_integrates_wakes_to_a_task_that_landed_once() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let points = [
+        "integrate.after_rebase",
+        "integrate.before_decide",
+        "integrate.after_decide",
+        "integrate.before_push",
+        "integrate.after_push",
+    ];
+    join_all(points.map(|point| stopped_at(&world, point))).await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+fn waits_in_its_first_attempt(gate: &Path) -> String {
+    let gate = gate.display();
+    format!(
+        r"
+- key: slow
+  title: Take long
+  description: |
+    @effect begun
+    @write slow.txt slow
+    @on-attempt 1 @wait-for {gate}
+    @effect slow
+    @done
+"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_stopped_in_a_session_wakes_to_a_fence_and_its_work_is_kept() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("slow");
+    let pool = |name: &str| WorkerOptions::named(name).pool("slow");
+    let sleeper = world.worker(&pool("sleeper")).unwrap();
+    let scene = Scene::submit(&world, "slow", &waits_in_its_first_attempt(&gate)).await;
+    world.effects_of("begun", 1).await.unwrap();
+    sleeper.signal(Signal::SIGSTOP);
+    let _other = world.worker(&pool("other")).unwrap();
+    scene.completes().await;
+    std::fs::write(&gate, "").unwrap();
+    sleeper.signal(Signal::SIGCONT);
+    scene.until(ALL_REPORTED).await;
+    scene.holds().await;
+    let kept = "select bool_and(pushed_ref is not null) from dispatches where feature_id = $1 and state = 'superseded'";
+    scene.until(kept).await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn name_of_a_stopped_worker_is_taken_over_and_its_session_ends_when_it_wakes() {
+    let settings = Settings {
+        heartbeat: Duration::from_millis(200),
+        lease: Duration::from_secs(3),
+        dark_limit: Duration::from_secs(1),
+        grace: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let mut world = World::start_with(settings).await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("never");
+    let twin = |data: &str| WorkerOptions {
+        data: Some(data.to_owned()),
+        ..WorkerOptions::named("twin").pool("slow")
+    };
+    let first = world.worker(&twin("first")).unwrap();
+    let scene = Scene::submit(&world, "slow", &waits_in_its_first_attempt(&gate)).await;
+    world.effects_of("begun", 1).await.unwrap();
+    first.signal(Signal::SIGSTOP);
+    let second = world.worker(&twin("second")).unwrap();
+    scene.completes().await;
+    assert!(
+        second.output().contains("at work from another data folder"),
+        "it should have waited for the lease:\n{}",
+        second.output()
+    );
+    assert!(
+        !world.session_processes().is_empty(),
+        "the agent of the first waits"
+    );
+    first.signal(Signal::SIGCONT);
+    world.check_processes().await.unwrap();
+    scene.holds().await;
+    world.stop().await;
+}

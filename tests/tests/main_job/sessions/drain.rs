@@ -1,0 +1,337 @@
+//! SIGTERM of a worker: what runs may end, within a bound; then it is ended, pushed and reported.
+
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
+
+use crate::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drained_worker_lets_its_session_finish_and_takes_nothing_new() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("slow");
+    let graph = format!(
+        r"
+- key: slow
+  title: Take long
+  description: |
+    @effect begun
+    @wait-for {}
+    @write slow.txt slow
+    @done
+- key: after
+  title: Come after
+  after: [slow]
+  description: |
+    @done
+",
+        gate.display()
+    );
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 60,
+        ..WorkerOptions::named(name).pool("slow")
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let scene = Scene::submit(&world, "slow", &graph).await;
+    world.effects_of("begun", 1).await.unwrap();
+    drained.signal(Signal::SIGTERM);
+    scene
+        .until("select draining and $1::uuid is not null from workers where name = 'drained'")
+        .await;
+    std::fs::write(&gate, "").unwrap();
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    let attempts = scene.attempts().await;
+    assert_eq!(attempts, [("settled".into(), "done".into(), String::new())]);
+    let _next = world.worker(&options("next")).unwrap();
+    scene.completes().await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_that_outlasts_the_drain_is_pushed_and_the_next_attempt_goes_on_from_there() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = r"
+- key: half
+  title: Do it in two halves
+  description: |
+    @on-attempt 1 @write half.txt first half
+    @effect begun
+    @on-attempt 1 @silent
+    @expect-pass grep -q 'first half' half.txt
+    @append half.txt second half
+    @done
+";
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 0,
+        ..WorkerOptions::named(name).pool("half")
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let scene = Scene::submit(&world, "half", graph).await;
+    world.effects_of("begun", 1).await.unwrap();
+    drained.signal(Signal::SIGTERM);
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    let attempts = scene.attempts().await;
+    assert_eq!(
+        attempts,
+        [(
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )]
+    );
+    let pushed = "select pushed_ref is not null from dispatches where feature_id = $1";
+    scene.until(pushed).await;
+    world.check_processes().await.unwrap();
+    let _next = world.worker(&options("next")).unwrap();
+    scene.completes().await;
+    let file = scene
+        .repository
+        .as_ref()
+        .unwrap()
+        .file("ralph/half", "half.txt")
+        .unwrap();
+    assert_eq!(file, "first half\nsecond half\n");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_told_twice_leaves_at_once_and_takes_its_agents_along() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = r"
+- key: stubborn
+  title: Never leave
+  description: |
+    @on-attempt 1 @ignore-eof
+    @on-attempt 1 @ignore-term
+    @effect begun
+    @on-attempt 1 @hang
+    @done
+";
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 600,
+        ..WorkerOptions::named(name).pool("stubborn")
+    };
+    let mut told = world.worker(&options("told")).unwrap();
+    let scene = Scene::submit(&world, "stubborn", graph).await;
+    world.effects_of("begun", 1).await.unwrap();
+    told.signal(Signal::SIGTERM);
+    scene
+        .until("select draining and $1::uuid is not null from workers where name = 'told'")
+        .await;
+    assert!(!world.session_processes().is_empty());
+    told.signal(Signal::SIGTERM);
+    assert_eq!(told.wait().await.code(), Some(130), "{}", told.output());
+    assert_eq!(world.session_processes(), []);
+    let _again = world.worker(&options("told")).unwrap();
+    scene.completes().await;
+    world.stop().await;
+}
+
+/// As by whoever gives a worker less time to stop than it needs.
+async fn killed_in_its_drain(world: &World, scene: &Scene<'_>, options: &WorkerOptions, effect: &str) {
+    let mut stopped = world.worker(options).unwrap();
+    world.effects_of(effect, 1).await.unwrap();
+    stopped.signal(Signal::SIGTERM);
+    scene
+        .until("select bool_or(draining) and $1::uuid is not null from workers")
+        .await;
+    stopped.kill();
+}
+
+/// Kinds and outcomes of the dispatches that ended, oldest first.
+async fn outcomes(world: &World, scene: &Scene<'_>) -> Vec<(String, String)> {
+    sqlx::query_as(
+        "select kind::text, coalesce(outcome::text, state::text)
+         from dispatches where feature_id = $1 order by claimed_at, id",
+    )
+    .bind(scene.feature.0)
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+const NO_DEATH: &str =
+    "select count(*) = 0 from tasks where feature_id = $1 and (lost_alone > 0 or lost_with_others > 0)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn session_whose_worker_is_killed_in_its_drain_is_interrupted_and_goes_on() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let graph = r"
+- key: half
+  title: Do it in two halves
+  description: |
+    @on-attempt 1 @write half.txt first half
+    @effect begun
+    @on-attempt 1 @silent
+    @expect-pass grep -q 'first half' half.txt
+    @append half.txt second half
+    @done
+";
+    let options = WorkerOptions {
+        drain_seconds: 600,
+        ..WorkerOptions::named("stopped").pool("stopped")
+    };
+    let scene = Scene::submit(&world, "stopped", graph).await;
+    killed_in_its_drain(&world, &scene, &options, "begun").await;
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+    let attempts = scene.attempts().await;
+    assert_eq!(
+        attempts[0],
+        (
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )
+    );
+    scene.until(NO_DEATH).await;
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+/// A verifier leaves nothing to be pushed, so that only its note tells of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn verifier_whose_worker_is_killed_in_its_drain_is_interrupted_too() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let gate = world.gate("judged");
+    let graph = format!(
+        "- key: a
+  title: A
+  description: |
+    @write a.txt a
+    @on-kind work @effect writing
+    @on-kind verify @effect judging
+    @on-kind verify @wait-for {}
+    @done
+",
+        gate.display()
+    );
+    let options = WorkerOptions {
+        drain_seconds: 600,
+        ..WorkerOptions::named("judge").pool("judge")
+    };
+    let verified = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::submit_with(&world, "judge", &graph, verified).await;
+    killed_in_its_drain(&world, &scene, &options, "judging").await;
+    std::fs::write(&gate, "").unwrap();
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+    let outcomes = outcomes(&world, &scene).await;
+    let judged = outcomes.iter().filter(|(kind, _)| kind == "verify");
+    let judged: Vec<&str> = judged.map(|(_, outcome)| outcome.as_str()).collect();
+    assert_eq!(judged, ["interrupted", "passed"], "{outcomes:?}");
+    scene.until(NO_DEATH).await;
+    world.stop().await;
+}
+
+/// Waits until a file of that name is somewhere below the world's folder.
+async fn appears(world: &World, name: &str) {
+    let found = async || {
+        let find = tokio::process::Command::new("find")
+            .arg(world.dir())
+            .args(["-name", name, "-print", "-quit"])
+            .output()
+            .await
+            .unwrap();
+        !find.stdout.is_empty()
+    };
+    until(name, found).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_ends_a_session_that_is_still_set_up() {
+    let mut world = World::calm().await.unwrap();
+    let config = world.dir().join(".ralph.toml");
+    std::fs::write(
+        &config,
+        "[workspace]\nsetup = [\"touch setting-up; sleep 600\"]\n",
+    )
+    .unwrap();
+    world.coordinator().await.unwrap();
+    let options = |name: &str| WorkerOptions {
+        drain_seconds: 0,
+        ..WorkerOptions::named(name).pool("setup")
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let graph =
+        "- key: a\n  title: Work in what was set up\n  description: |\n    @write a.txt a\n    @done\n";
+    let scene = Scene::submit(&world, "setup", graph).await;
+    appears(&world, "setting-up").await;
+    drained.signal(Signal::SIGTERM);
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    assert_eq!(
+        scene.attempts().await,
+        [(
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )]
+    );
+    world.check_processes().await.unwrap();
+    std::fs::write(&config, "[workspace]\nsetup = [\"true\"]\n").unwrap();
+    let _next = world.worker(&options("next")).unwrap();
+    scene.completes().await;
+    world.stop().await;
+}
+
+/// Gives no object of a repository on this machine out until somebody says so.
+fn hold_fetches_up(world: &World) -> String {
+    let hook = world.dir().join("hook");
+    let (go, fetching) = (world.gate("go"), world.dir().join("fetching"));
+    let script = format!(
+        "#!/bin/sh\n[ -e {} ] && exec \"$@\"\ntouch {}\nexec sleep 600\n",
+        go.display(),
+        fetching.display()
+    );
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let config = world.dir().join("gitconfig");
+    let text = format!("[uploadpack]\n\tpackObjectsHook = {}\n", hook.display());
+    std::fs::write(&config, text).unwrap();
+    config.display().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_ends_a_session_whose_repository_is_still_fetched() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let config = hold_fetches_up(&world);
+    let options = |name: &str| {
+        let mut options = WorkerOptions {
+            drain_seconds: 0,
+            ..WorkerOptions::named(name).pool("fetch")
+        };
+        options.env.insert("GIT_CONFIG_GLOBAL".to_owned(), config.clone());
+        options
+    };
+    let mut drained = world.worker(&options("drained")).unwrap();
+    let graph =
+        "- key: a\n  title: Work in what was fetched\n  description: |\n    @write a.txt a\n    @done\n";
+    let scene = Scene::submit(&world, "fetch", graph).await;
+    appears(&world, "fetching").await;
+    drained.signal(Signal::SIGTERM);
+    assert!(drained.wait().await.success(), "{}", drained.output());
+    assert_eq!(
+        scene.attempts().await,
+        [(
+            "settled".into(),
+            "interrupted".into(),
+            "the worker was drained".into()
+        )]
+    );
+    std::fs::write(world.gate("go"), "").unwrap();
+    // In the same folder, with the mirror that was begun.
+    let _again = world.worker(&options("drained")).unwrap();
+    scene.completes().await;
+    world.stop().await;
+}

@@ -1,0 +1,117 @@
+//! A worker that dies between a session's end and its report: what the session said and used is told by the next life, and nothing is
+//! done twice.
+
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_git_server::{Fault as ServerFault, GitServer, Login, Service};
+use ralph_tests::harness::{Fault, FeatureOptions, Repository, WorkerOptions, World};
+
+use crate::faults::git_server::with_login;
+use crate::scene::{Scene, folder};
+
+const TELLS: &str = "- key: only\n  title: Do it\n  description: |\n    @on-kind work @write only.txt only\n    \
+                     @on-kind work @effect only\n    @on-kind work @usage 100 20 0.5\n    \
+                     @on-kind work @say <journal>It was easy.</journal>\n    @on-kind verify @effect judged\n    @done\n";
+
+/// Kind, outcome, journal and tokens read of all that was dispatched for a run.
+async fn told(world: &World) -> Vec<(String, String, String, Option<i64>)> {
+    sqlx::query_as(
+        "select kind::text, coalesce(outcome::text, state::text), coalesce(journal, ''), input_tokens
+         from dispatches order by claimed_at, id",
+    )
+    .fetch_all(&world.db)
+    .await
+    .unwrap()
+}
+
+/// Everything was done once, and what the work's session said is known.
+async fn is_told_once(world: &World, expected: &[(&str, &str)]) {
+    let told = told(world).await;
+    let ends: Vec<_> = told.iter().map(|one| (one.0.as_str(), one.1.as_str())).collect();
+    assert_eq!(ends, expected, "{}", world.tell().await);
+    let (.., journal, tokens) = &told[0];
+    assert_eq!(
+        (journal.as_str(), *tokens),
+        ("It was easy.", Some(100)),
+        "{told:?}"
+    );
+}
+
+async fn killed_at(point: &str) {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let fault = Fault::new(&format!("{point}:kill"), &folder(&world, "said").join("once"));
+    let options = WorkerOptions::named("w1").pool("said").fault(&fault);
+    let mut worker = world.worker(&options).unwrap();
+    let scene = Scene::submit(&world, "said", TELLS).await;
+    scene.is_killed(&mut worker).await;
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+    is_told_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
+    world.effects_of("only", 1).await.unwrap();
+    let head = scene.repository.as_ref().unwrap();
+    let body = head.git(&["log", "-1", "--format=%B", "ralph/said"]).unwrap();
+    assert!(!body.contains("broken off"), "{body}");
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_said_outlives_a_worker_killed_before_it_staged_the_work() {
+    killed_at("session.said").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_said_outlives_a_worker_killed_before_its_push() {
+    killed_at("snapshot.before_push").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_session_said_outlives_a_worker_killed_before_its_report() {
+    killed_at("report.before_spool").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_outlives_a_worker_killed_before_its_report() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let once = folder(&world, "judged").join("once");
+    let fault = Fault::new("session.said:kill:2", &once);
+    let options = WorkerOptions::named("w1").pool("judged").fault(&fault);
+    let mut worker = world.worker(&options).unwrap();
+    let verified = FeatureOptions {
+        verify: true,
+        ..FeatureOptions::default()
+    };
+    let scene = Scene::submit_with(&world, "judged", TELLS, verified).await;
+    scene.is_killed(&mut worker).await;
+    let _again = world.worker(&options).unwrap();
+    scene.completes().await;
+    let expected = [("work", "done"), ("verify", "passed"), ("integrate", "merged")];
+    is_told_once(&world, &expected).await;
+    world.effects_of("judged", 1).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_life_waits_for_a_server_that_is_away_and_the_attempt_counts() {
+    let mut world = World::calm().await.unwrap();
+    world.coordinator().await.unwrap();
+    let repository = Repository::create(world.dir(), &[("README", "hello\n")]).unwrap();
+    let server = GitServer::start(world.dir(), Login::new("ann", "s3cret"))
+        .await
+        .unwrap();
+    let repository = repository.served_at(server.url("origin.git"));
+    let options = with_login(world.dir());
+    let fault = Fault::new("session.said:kill", &world.dir().join("once"));
+    let mut worker = world.worker(&options.clone().fault(&fault)).unwrap();
+    let feature = FeatureOptions::default();
+    let submitted = world.submit("away", Some(&repository), TELLS, &feature).await;
+    let (_, run, _) = submitted.unwrap();
+    worker.killed_by_fault().await.unwrap();
+    server.fault(ServerFault::Status(503), Service::Push, "", 6);
+    let _again = world.worker(&options).unwrap();
+    let outcome = world.ended(run).await.unwrap();
+    assert_eq!(outcome, RunOutcome::Complete, "{}", world.tell().await);
+    is_told_once(&world, &[("work", "done"), ("integrate", "merged")]).await;
+    world.stop().await;
+}

@@ -1,0 +1,8 @@
+//! Landings, gates and changes of branches, and servers that are away.
+
+pub(crate) mod away;
+pub(crate) mod gates;
+pub(crate) mod landings;
+pub(crate) mod operations;
+pub(crate) mod requests;
+pub(crate) mod reviewed;

@@ -1,0 +1,375 @@
+//! What people, or the end of a feature, wish of branches, and what becomes of that as things stand.
+
+use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::run::defaults::TaskDefaults;
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::flow::control::{CommandOutcome, TaskCommand};
+use ralph_coordinator::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
+use ralph_coordinator::flow::submit::add_task::{self, Added, Addition};
+use ralph_coordinator::flow::{finish, integrate, workers::rescue};
+use ralph_shared::ids::TaskId;
+use ralph_shared::wire::{DecideAnswer, DecideRequest, IntegrationEnd, MergeHow};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use crate::scene::{Scene, turn};
+
+const ONE: &str = "- {key: a, title: A}";
+
+/// The feature `f`, whose only task landed.
+async fn landed(world: &World) -> Scene<'_> {
+    let scene = Scene::set(world, ONE, &FeatureOptions::default()).await;
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    scene.ends(RunOutcome::Complete).await;
+    scene
+}
+
+/// Asks for the base to be taken in.
+async fn update(scene: &Scene<'_>) -> TaskId {
+    let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
+    let (operated, _) = operations::update(db, templates, scene.feature, TaskId::new(), "test")
+        .await
+        .unwrap();
+    match operated {
+        Operated::Accepted(tasks) => tasks[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_that_a_limit_forbids_is_told_with_the_runs_end() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, ONE, &FeatureOptions::default()).await;
+    scene.done(&scene.claim().await).await;
+    let lands = scene.claim().await;
+    sqlx::raw_sql("update features set merge = 'squash'; update runs set max_cost_usd = 1, cost_usd = 2")
+        .execute(&world.db)
+        .await
+        .unwrap();
+    scene.done(&lands).await;
+    scene.ends(RunOutcome::Complete).await;
+    let reason: String = sqlx::query_scalar("select reason from runs")
+        .fetch_one(&world.db)
+        .await
+        .unwrap();
+    assert!(reason.contains("`feature merge f --how squash`"), "{reason}");
+    scene.nothing_is_ready().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_branches_that_conflicts_is_not_split() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let task = update(&scene).await;
+    scene.run().await;
+    let of = scene.claim().await;
+    assert_eq!((of.task, of.kind.as_str()), (task, "git"));
+    let conflict = IntegrationEnd::Conflict {
+        paths: vec!["a".to_owned()],
+        hunks: String::new(),
+        others: Vec::new(),
+        head: format!("{:040x}", 1),
+        source: Some(format!("{:040x}", 2)),
+        source_ref: Some("refs/heads/main".to_owned()),
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&of, conflict)])
+        .await;
+    let resolves = scene.claim().await;
+    assert_eq!((resolves.task, resolves.kind.as_str()), (task, "work"));
+    let text = "<task-graph>- {key: x, title: X}</task-graph>";
+    let split = scene.pool.session(&resolves, turn(), text, 1);
+    scene.pool.report(vec![split]).await;
+    scene.holds().await;
+    scene.no_pauses().await;
+    let again = scene.claim().await;
+    assert_eq!((again.task, again.kind.as_str()), (task, "work"));
+    let prompt = Scene::prompt(&again);
+    assert!(prompt.contains("which can't be split"), "{prompt}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_branches_gets_no_parts() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let task = update(&scene).await;
+    let addition = Addition {
+        id: TaskId::new(),
+        graph: graph::load("test", "- {key: n, title: New}", &Limits::file()).unwrap(),
+        key_is_chosen: false,
+        parent: Some(task),
+        after: Vec::new(),
+        limit: None,
+        defaults: TaskDefaults::default(),
+        actor: "test",
+    };
+    let (added, _) = add_task::add(&world.db, scene.feature, &addition).await.unwrap();
+    assert!(
+        matches!(&added, Added::Refused(why) if why.contains("has no parts")),
+        "{added:?}"
+    );
+    scene.run().await;
+    assert_eq!(scene.claim().await.task, task, "it is done as before");
+    world.stop().await;
+}
+
+/// While the feature doesn't run, nothing tries it again by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_whose_worker_died_is_told_to_wait_for_a_run() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let task = update(&scene).await;
+    scene.run().await;
+    let of = scene.claim().await;
+    let request = DecideRequest {
+        dispatch: of.dispatch,
+        incarnation: scene.pool.incarnation,
+        old: format!("{:040x}", 1),
+        new: format!("{:040x}", 2),
+    };
+    let answer = integrate::decide(&world.db, &request).await.unwrap();
+    assert_eq!(answer, DecideAnswer::Decided);
+    finish::stop(&world.db, scene.feature, "test".into())
+        .await
+        .unwrap();
+    let refused = async || match scene.steer(task, TaskCommand::Cancel).await {
+        CommandOutcome::Refused(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused().await.contains("is decided and being pushed"));
+    sqlx::query("update dispatches set lease_until = '-infinity' where id = $1")
+        .bind(of.dispatch.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    rescue::rescue(&world.db, world.settings.lease_ms(), true)
+        .await
+        .unwrap();
+    let why = refused().await;
+    assert!(why.contains("`feature run f` has a worker find out"), "{why}");
+    // That finds out, and then it can be cancelled.
+    scene.run().await;
+    let looks = scene.claim().await;
+    assert_eq!(looks.task, task);
+    let void = IntegrationEnd::Void {
+        reason: "it moved".to_owned(),
+    };
+    scene
+        .pool
+        .report(vec![scene.pool.integration(&looks, void)])
+        .await;
+    assert_eq!(
+        scene.steer(task, TaskCommand::Cancel).await,
+        CommandOutcome::Done(1)
+    );
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn merges_into_other_branches_or_in_another_way_are_not_the_same() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let merge = async |how: MergeHow, into: Option<&str>| {
+        let (db, id) = (&world.db, TaskId::new());
+        let wanted = operations::merge(
+            db,
+            scene.feature,
+            id,
+            MergeRequest {
+                how,
+                into,
+                partial: true,
+            },
+            "test",
+        )
+        .await;
+        matches!(wanted.unwrap().0, Operated::Accepted(_))
+    };
+    assert!(merge(MergeHow::Merge, Some("release")).await);
+    assert!(!merge(MergeHow::Merge, Some("release")).await, "it is open");
+    assert!(merge(MergeHow::Squash, Some("release")).await);
+    assert!(merge(MergeHow::Merge, None).await);
+    assert!(!merge(MergeHow::Merge, Some("main")).await, "that is its base");
+    scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: o, title: O}\n- {key: p, title: P, parent: o}\n- {key: a, title: A, parent: p}\n\
+                 - {key: b, title: B, parent: o}\n- {key: d, title: D, after: [o]}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let [o, p, a, b, d] = scene.tasks[..] else {
+        panic!()
+    };
+    assert_eq!(scene.steer(b, TaskCommand::Cancel).await, CommandOutcome::Done(1));
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    let states = async || {
+        let mut states = Vec::new();
+        for task in [o, p, a, d] {
+            states.push(scene.state(task).await);
+        }
+        states
+    };
+    let done = TaskState::Done;
+    assert_eq!(states().await, [done, done, done, TaskState::Pending]);
+    let (db, templates) = (&world.db, &world.settings.templates);
+    let wish = RevertRequest::default();
+    let (operated, _) = operations::revert(db, templates, a, TaskId::new(), wish, None, "test")
+        .await
+        .unwrap();
+    assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
+    let reverts = scene.claim().await;
+    assert_eq!(reverts.kind.as_str(), "git");
+    scene.done(&reverts).await;
+    let gone = TaskState::Cancelled;
+    assert_eq!(states().await, [gone, gone, gone, TaskState::Blocked]);
+    scene.holds().await;
+    scene.nothing_is_ready().await;
+    scene.ends(RunOutcome::Blocked).await;
+    world.stop().await;
+}
+
+/// Asks for a task's landing to be taken back; returns the task that does it.
+async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
+    let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
+    let wish = RevertRequest {
+        redo,
+        ..RevertRequest::default()
+    };
+    let (operated, _) = operations::revert(db, templates, task, TaskId::new(), wish, None, "test")
+        .await
+        .unwrap();
+    match operated {
+        Operated::Accepted(tasks) => tasks[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_landed_again_is_not_taken_back_by_an_older_revert() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: a, title: A}\n- {key: b, title: B}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let a = scene.tasks[0];
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Done);
+
+    // Two that are under way at once: the second of them finds the landing gone.
+    let older = revert(&scene, a, false).await;
+    assert_eq!(
+        scene.steer(older, TaskCommand::Skip).await,
+        CommandOutcome::Done(1)
+    );
+    let newer = revert(&scene, a, true).await;
+    assert_eq!(
+        scene.steer(older, TaskCommand::Retry).await,
+        CommandOutcome::Done(1)
+    );
+    let reverts = [scene.claim().await, scene.claim().await];
+    let of = |task: TaskId| reverts.iter().find(|one| one.task == task).unwrap();
+    scene.done(of(newer)).await;
+    assert_eq!(scene.state(a).await, TaskState::Pending);
+    scene.goes_first(a).await;
+    scene.done(&scene.claim().await).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Done);
+    scene.done(of(older)).await;
+    assert_eq!(scene.state(older).await, TaskState::Done);
+    assert_eq!(scene.state(a).await, TaskState::Done);
+    let landings: i64 =
+        sqlx::query_scalar("select count(*) from integrations where task_id = $1 and state = 'merged'")
+            .bind(a.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(landings, 1);
+    scene.holds().await;
+
+    // One that was skipped, and is void by now.
+    let older = revert(&scene, a, false).await;
+    assert_eq!(
+        scene.steer(older, TaskCommand::Skip).await,
+        CommandOutcome::Done(1)
+    );
+    revert(&scene, a, false).await;
+    scene.done(&scene.claim().await).await;
+    assert_eq!(scene.state(a).await, TaskState::Cancelled);
+    let CommandOutcome::Refused(why) = scene.steer(older, TaskCommand::Retry).await else {
+        panic!("it is tried again")
+    };
+    assert!(
+        why.contains("was taken back before") && why.contains(&format!("`task revert {a}`")),
+        "{why}"
+    );
+    scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_ends_waits_for_no_verdict() {
+    let world = World::calm().await.unwrap();
+    let graph = "- {key: a, title: A, verify: true}\n- {key: b, title: B}";
+    let scene = Scene::set(&world, graph, &FeatureOptions::default()).await;
+    let a = scene.tasks[0];
+    scene.done(&scene.claim().await).await;
+    let verdict = async || -> String {
+        sqlx::query_scalar("select verification::text from tasks where id = $1")
+            .bind(a.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap()
+    };
+    assert_eq!(verdict().await, "pending");
+    let judges = scene.claim().await;
+    assert_eq!((judges.task, judges.kind.as_str()), (a, "verify"));
+    assert_eq!(scene.steer(a, TaskCommand::Done).await, CommandOutcome::Done(1));
+    assert_eq!(verdict().await, "none");
+    scene.holds().await;
+    world.stop().await;
+}
+
+/// The command is its worker's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_is_handed_over_by_whichever_worker_has_the_command() {
+    let world = World::calm().await.unwrap();
+    let scene = landed(&world).await;
+    let (db, how) = (&world.db, MergeHow::Command);
+    let (operated, _) = operations::merge(
+        db,
+        scene.feature,
+        TaskId::new(),
+        MergeRequest {
+            how,
+            into: None,
+            partial: true,
+        },
+        "test",
+    )
+    .await
+    .unwrap();
+    let Operated::Accepted(tasks) = operated else {
+        panic!("{operated:?}")
+    };
+    scene.run().await;
+    for _ in 0..8 {
+        let of = scene.claim().await;
+        let lacks = IntegrationEnd::Failed {
+            message: "this worker has no command".to_owned(),
+            retry: true,
+            away: true,
+        };
+        scene.pool.report(vec![scene.pool.integration(&of, lacks)]).await;
+        assert_eq!(scene.state(tasks[0]).await, TaskState::Pending);
+        scene.no_pauses().await;
+    }
+    scene.done(&scene.claim().await).await;
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}

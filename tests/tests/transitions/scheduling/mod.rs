@@ -1,0 +1,12 @@
+//! Who goes first, when, and how many at once.
+
+pub(crate) mod ageing;
+pub(crate) mod concurrency_keys;
+pub(crate) mod deadlines;
+pub(crate) mod order;
+pub(crate) mod path_holds;
+pub(crate) mod paused;
+pub(crate) mod runs;
+pub(crate) mod schedules;
+pub(crate) mod slots;
+pub(crate) mod tickets;

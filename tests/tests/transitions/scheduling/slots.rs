@@ -1,0 +1,145 @@
+//! What free slots get of the features that want them.
+
+use ralph_coordinator::domain::scheduling::fairness::Unserved;
+use ralph_coordinator::flow::claim;
+use ralph_shared::ids::{FeatureId, TaskId};
+use ralph_shared::wire::Assignment;
+use ralph_tests::harness::{FeatureOptions, World};
+
+use crate::pool::Pool;
+
+const FOUR: &str = "- {key: a, title: A}\n- {key: b, title: B}\n- {key: c, title: C}\n- {key: d, title: D}";
+
+async fn submit(
+    world: &World,
+    name: &str,
+    graph: &str,
+    options: &FeatureOptions,
+) -> (FeatureId, Vec<TaskId>) {
+    let (feature, _, tasks) = world.submit(name, None, graph, options).await.unwrap();
+    (feature, tasks)
+}
+
+fn tasks_of(assigned: &[Assignment], of: &[TaskId]) -> usize {
+    assigned.iter().filter(|one| of.contains(&one.task)).count()
+}
+
+/// A limit that no clock reaches keeps nothing from anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_last_longer_than_time_can_be_told() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let mut options = FeatureOptions::default();
+    options.run.max_time_ms = Some(i64::MAX);
+    let (_, tasks) = submit(&world, "long", FOUR, &options).await;
+    let assigned = pool.claim_once(&[&["default"]; 4]).await;
+    assert_eq!(tasks_of(&assigned, &tasks), 4);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_in_back_off_keeps_no_slot_from_others() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let (waiting, _) = submit(&world, "waiting", FOUR, &FeatureOptions::default()).await;
+    let (_, other) = submit(&world, "other", FOUR, &FeatureOptions::default()).await;
+    sqlx::query("update ready_tasks set not_before = now() + interval '1 hour' where feature_id = $1")
+        .bind(waiting.0)
+        .execute(&world.db)
+        .await
+        .unwrap();
+    let assigned = pool.claim_once(&[&["default"]; 4]).await;
+    assert_eq!(tasks_of(&assigned, &other), 4);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_feature_cannot_use_of_its_share_goes_to_others() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let one = "- {key: a, title: A}";
+    let (_, small) = submit(&world, "small", one, &FeatureOptions::default()).await;
+    let (_, large) = submit(&world, "large", FOUR, &FeatureOptions::default()).await;
+    let assigned = pool.claim_once(&[&["default"]; 5]).await;
+    assert_eq!((tasks_of(&assigned, &small), tasks_of(&assigned, &large)), (1, 4));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feature_whose_ready_tasks_are_kept_apart_keeps_no_slot_from_others() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let options = FeatureOptions {
+        avoid_conflicts: true,
+        ..FeatureOptions::default()
+    };
+    let same_file = "- {key: a, title: A, paths: [x]}\n- {key: b, title: B, paths: [x]}\n- {key: c, title: C, paths: [x]}";
+    let (_, apart) = submit(&world, "apart", same_file, &options).await;
+    let (_, other) = submit(&world, "other", FOUR, &FeatureOptions::default()).await;
+    let assigned = pool.claim_once(&[&["default"]; 5]).await;
+    assert_eq!((tasks_of(&assigned, &apart), tasks_of(&assigned, &other)), (1, 4));
+    world.stop().await;
+}
+
+/// Tasks in two pools, claimed at once by workers of one, of the other and of both.
+async fn claimed_at_once(options: &FeatureOptions) -> usize {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let graph: String = ["x", "y"]
+        .into_iter()
+        .flat_map(|pool| (0..4).map(move |n| format!("- {{key: {pool}{n}, title: T, pool: {pool}}}\n")))
+        .collect();
+    submit(&world, "f", &graph, options).await;
+    let slots: [&[&str]; 6] = [&["x"], &["y"], &["x", "y"], &["x"], &["y"], &["x", "y"]];
+    let assigned = pool.claim_once(&slots).await;
+    world.stop().await;
+    assigned.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_several_pools_at_once_keep_to_max_parallel() {
+    let options = FeatureOptions {
+        max_parallel: 2,
+        ..FeatureOptions::default()
+    };
+    assert_eq!(claimed_at_once(&options).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
+    let mut options = FeatureOptions::default();
+    options.run.max_iterations = Some(3);
+    assert_eq!(claimed_at_once(&options).await, 3);
+}
+
+/// What there is for each of so many claims that got nothing, the others left out.
+async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
+    let claims = pool.requests(&vec![["default"]; claims]);
+    let answered = claim::answer(&world.db, &world.settings, &claims, ())
+        .await
+        .unwrap();
+    let mut unmet: Vec<_> = answered.unmet.into_iter().collect();
+    unmet.sort_by_key(|(index, _)| *index);
+    unmet.into_iter().map(|(_, left)| left).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_nothing_is_told_whether_there_is_room_missing() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
+    let narrow = FeatureOptions {
+        max_parallel: 1,
+        ..FeatureOptions::default()
+    };
+    submit(&world, "narrow", "- {key: a, title: A}", &narrow).await;
+    assert_eq!(left(&world, &pool, 2).await, [Unserved::NoRoom]);
+    // It is full, but has nothing more.
+    assert_eq!(left(&world, &pool, 1).await, [Unserved::Nothing]);
+    submit(&world, "wide", FOUR, &FeatureOptions::default()).await;
+    assert_eq!(left(&world, &pool, 6).await, [Unserved::Nothing; 2]);
+    submit(&world, "full", FOUR, &narrow).await;
+    assert_eq!(left(&world, &pool, 3).await, [Unserved::NoRoom; 2]);
+    assert_eq!(left(&world, &pool, 1).await, [Unserved::NoRoom]);
+    world.stop().await;
+}

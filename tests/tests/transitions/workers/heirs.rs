@@ -1,0 +1,78 @@
+//! A worker that is away: its name can be taken, what it was given can't.
+
+use ralph_coordinator::store;
+use ralph_shared::ids::Incarnation;
+use ralph_shared::wire::{Ended, TranscriptBatch, TranscriptOrigin, WRITES};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use crate::pool::Pool;
+
+async fn is_silent(world: &World) {
+    sqlx::query("update workers set seen_at = now() - interval '1 hour'")
+        .execute(&world.db)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_a_dead_workers_name_takes_nothing_that_it_was_given() {
+    let world = World::calm().await.unwrap();
+    let owner = Pool::join(&world).await;
+    world
+        .submit(
+            "f",
+            None,
+            "- {key: a, title: A, max_retries: 0}",
+            &FeatureOptions::default(),
+        )
+        .await
+        .unwrap();
+    let given = owner.claim(1).await.remove(0);
+    let holder = async || -> Incarnation {
+        let id: uuid::Uuid = sqlx::query_scalar("select incarnation from dispatches where state = 'live'")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
+        Incarnation(id)
+    };
+    let may_tell = async |incarnation: Incarnation| -> bool {
+        let mut conn = world.db.acquire().await.unwrap();
+        let holder = store::dispatch::transcript::holder(&mut conn, given.dispatch)
+            .await
+            .unwrap()
+            .unwrap();
+        holder.sent(&TranscriptBatch {
+            v: WRITES,
+            dispatch: given.dispatch,
+            origin: Some(TranscriptOrigin {
+                worker: "w".to_owned(),
+                incarnation,
+            }),
+            entries: Vec::new(),
+        })
+    };
+    is_silent(&world).await;
+    let thief = Pool::join_from(&world, "elsewhere").await;
+    thief.beat(&[&given], &[]).await;
+    assert_eq!(holder().await, owner.incarnation, "the lease is not the thief's");
+    assert!(may_tell(owner.incarnation).await && !may_tell(thief.incarnation).await);
+    thief
+        .report(vec![thief.session(
+            &given,
+            Ended::Turn {
+                stop_reason: "end_turn".to_owned(),
+            },
+            "<task-done>{id}</task-done>",
+            1,
+        )])
+        .await;
+    assert_eq!(holder().await, owner.incarnation, "its report settled nothing");
+
+    // The owner's next life has all of it, whoever had the name meanwhile.
+    is_silent(&world).await;
+    let heir = Pool::join(&world).await;
+    heir.beat(&[&given], &[]).await;
+    assert_eq!(holder().await, heir.incarnation);
+    assert!(may_tell(heir.incarnation).await && !may_tell(thief.incarnation).await);
+    world.stop().await;
+}

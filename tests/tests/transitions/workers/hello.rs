@@ -1,0 +1,22 @@
+//! A worker says hello again when the answer to its first one is late.
+
+use ralph_coordinator::store;
+use ralph_tests::harness::World;
+
+use crate::pool::Pool;
+
+#[tokio::test]
+async fn a_repeated_hello_forgets_no_order_to_drain() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    assert!(!pool.is_to_drain().await);
+    let mut conn = world.db.acquire().await.unwrap();
+    assert!(store::worker::request_drain(&mut conn, "w").await.unwrap());
+    drop(conn);
+    pool.say_hello(Vec::new()).await;
+    assert!(pool.is_to_drain().await);
+    // The order was for that life alone.
+    let next = Pool::join(&world).await;
+    assert!(!next.is_to_drain().await);
+    world.stop().await;
+}

@@ -1,0 +1,12 @@
+//! The way of work onto branches.
+
+pub(crate) mod attempt_refs;
+pub(crate) mod branch;
+pub(crate) mod checked_out;
+pub(crate) mod decided;
+pub(crate) mod integrating;
+pub(crate) mod merging;
+pub(crate) mod operating;
+pub(crate) mod pruning;
+pub(crate) mod signing;
+pub(crate) mod verdicts;
