@@ -25,7 +25,6 @@ mod routes;
 mod schedules;
 mod submit;
 mod system;
-mod task_run;
 mod tasks;
 mod tokens;
 pub(crate) mod transcript;

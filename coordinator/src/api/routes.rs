@@ -10,9 +10,10 @@ use utoipa_axum::routes;
 use super::openapi::SECURITY;
 use super::{
     changes, costs, features, follow, health, hooks, inbox, logins, memory, metrics, news, operations,
-    schedules, submit, system, task_run, tasks, tokens, transcript,
+    schedules, submit, system, tasks, tokens, transcript,
 };
 use crate::api::http::app::App;
+use crate::api::tasks::run_alone;
 use crate::api::{
     features::{edit, retention, texts},
     http::{access, audit, idempotency, locate},
@@ -124,7 +125,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(operations::revert))
         .routes(routes!(dependencies::add))
         .routes(routes!(dependencies::remove))
-        .routes(routes!(task_run::run))
+        .routes(routes!(run_alone::run))
         .routes(routes!(tasks::command))
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))

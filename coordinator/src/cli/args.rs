@@ -4,9 +4,10 @@ use clap::{Parser, Subcommand};
 use ralph_shared::command_line::without_empty_variables;
 
 use super::{
-    context, feature, hook, inbox, logs, memory, open, run, schedule, status, submit, task, token, worker,
+    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::globals::Globals;
+use crate::cli::server::open;
 use crate::cli::{
     cost::commands,
     logs::activity,

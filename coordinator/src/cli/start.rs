@@ -9,9 +9,10 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Quit;
 use super::{
-    context, feature, hook, inbox, logs, memory, open, run, schedule, status, submit, task, token, worker,
+    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::globals::MATCHES;
+use crate::cli::server::open;
 use crate::cli::usage::Usage;
 use crate::cli::{
     cost::commands,

@@ -32,7 +32,6 @@ pub mod memory;
 pub mod submit;
 pub mod workers;
 
-mod alone;
 mod guard;
 mod settings;
 

@@ -1,6 +1,7 @@
 //! Tasks: looked at and steered.
 
 pub(crate) mod dependencies;
+pub(crate) mod run_alone;
 
 use axum::Json;
 use axum::extract::State;

@@ -4,6 +4,7 @@ pub(crate) mod dependencies;
 pub(crate) mod edit;
 pub(crate) mod page;
 pub(crate) mod replace;
+pub(crate) mod run_alone;
 pub(crate) mod tree;
 
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use clap::{Args, Subcommand};
 
 use super::client::{Client, escape};
 use super::wait::WaitFlags;
-use super::{feature, submit, task_run, wait};
+use super::{feature, submit, wait};
 use crate::api::body::{Done, Reverting, Steer};
 use crate::cli::feature::resume::ResumeFlag;
 use crate::cli::git::diff::TaskDiffArgs;
@@ -130,7 +131,7 @@ pub enum TaskCommand {
     #[command(after_help = "Examples:
   ralph-coordinator task run todo/api --wait
   ralph-coordinator task run t-9f2c --max-cost 2 --model opus")]
-    Run(task_run::RunArgs),
+    Run(run_alone::RunArgs),
     Edit(edit::EditArgs),
     #[command(subcommand)]
     Deps(dependencies::DepsCommand),
@@ -339,7 +340,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             let path = format!("/tasks/{}/revert", escape(&named.task));
             return feature::operation(&client, format, client.post(&path, &wish), wait).await;
         }
-        TaskCommand::Run(args) => return task_run::run(&client, format, args).await,
+        TaskCommand::Run(args) => return run_alone::run(&client, format, args).await,
         TaskCommand::Create(args) => return submit::task(globals, *args).await,
         TaskCommand::Deps(command) => {
             dependencies::run(globals, &client, command).await?;

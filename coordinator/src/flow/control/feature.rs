@@ -6,11 +6,12 @@ use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::EndReason;
 use sqlx::PgPool;
 
-use super::super::{Signals, alone, cascade, finish, integrate, submit};
+use super::super::{Signals, cascade, finish, integrate, submit};
 use super::command::{By, CommandOutcome};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::domain::status::suggestion::{self, FeatureVerb};
+use crate::flow::control::run_alone;
 use crate::store;
 
 /// A person's command on a feature.
@@ -77,7 +78,7 @@ pub async fn feature_by(
         | FeatureCommand::RunTask(settings, _) => {
             let started = match command {
                 FeatureCommand::RunTask(_, task) => {
-                    alone::start(&mut tx, id, (new, *task), settings, &mut signals).await?
+                    run_alone::start(&mut tx, id, (new, *task), settings, &mut signals).await?
                 }
                 FeatureCommand::Build(_) => submit::build(&mut tx, id, new, settings, &mut signals).await?,
                 _ => submit::review_now(&mut tx, id, new, settings, &mut signals).await?,

@@ -19,6 +19,7 @@ mod command;
 mod feature;
 mod proposal;
 mod retry;
+pub(crate) mod run_alone;
 mod subtasks;
 mod task;
 

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 
-use super::body::{RunWish, Started};
-use super::features;
+use crate::api::body::{RunWish, Started};
+use crate::api::features;
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgConnection;
 
-use super::{Signals, cascade, finish, integrate, submit};
 use crate::domain::run::RunSettings;
 use crate::domain::states::TaskState;
 use crate::domain::status::suggestion::{self, FeatureVerb};
+use crate::flow::{Signals, cascade, finish, integrate, submit};
 use crate::store;
 use crate::store::task::Task;
 
 /// Starts it. The inner error says why it can't.
-pub(super) async fn start(
+pub(in crate::flow) async fn start(
     conn: &mut PgConnection,
     feature: FeatureId,
     (run, task): (RunId, TaskId),

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::client::{Client, escape};
-use super::feature::told;
-use super::submit::RunFlags;
-use super::wait::{self, Interrupts, WaitFlags};
 use crate::api::body::Started;
+use crate::cli::client::{Client, escape};
+use crate::cli::feature::told;
+use crate::cli::submit::RunFlags;
 use crate::cli::submit::agents;
 use crate::cli::terminal::output::Format;
+use crate::cli::wait::{self, Interrupts, WaitFlags};
 
 /// A run of one task.
 #[derive(Debug, Args)]

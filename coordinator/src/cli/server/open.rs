@@ -6,9 +6,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::client::Client;
-use super::globals::Globals;
 use crate::api::body::CreatedLogin;
+use crate::cli::client::Client;
+use crate::cli::globals::Globals;
 use crate::cli::terminal::output::{self, Format};
 
 /// Print a link that opens the page in a browser, logged in
