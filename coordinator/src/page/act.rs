@@ -9,11 +9,12 @@ use axum::response::Redirect;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::confirmations::{GOES_ON, said};
 use super::sheet::{encoded, own_path};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use crate::cli::terminal::duration::Span;
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 
 /// A form's fields.
 #[derive(Debug, Deserialize)]
@@ -57,11 +58,7 @@ pub async fn act(
     form.check(&visitor)?;
     let (method, path, body, said) = request(&kind, &verb, &form)?;
     let answer = site.ask(&visitor, method, &path, &body).await?;
-    let goes_on = if answer["run"].is_string() {
-        "; the run goes on"
-    } else {
-        ""
-    };
+    let goes_on = if answer["run"].is_string() { GOES_ON } else { "" };
     let back = own_path(form.get("back"));
     let (back, mark) = back
         .split_once('#')
@@ -207,47 +204,6 @@ fn raised(cost: &str, form: &Sent) -> Result<Map<String, Value>, Trouble> {
     Ok(Map::from_iter([(field.to_owned(), value)]))
 }
 
-/// What is said when a verb is done.
-const SAID: [(&str, &str); 13] = [
-    ("approve", "Approved"),
-    ("reject", "Sent back"),
-    ("retry", "It is tried again"),
-    ("feedback", "The next session is told"),
-    ("skip", "Skipped"),
-    ("cancel", "Cancelled"),
-    ("interrupt", "The session is interrupted"),
-    ("release", "It is taken from its worker"),
-    ("run", "It runs"),
-    ("resume", "It goes on"),
-    ("pause", "It is paused"),
-    ("stop", "The run is stopped"),
-    ("review", "It is reviewed once more"),
-];
-/// The same of what has no verb of its own.
-const DONE: [&str; 9] = [
-    "Done",
-    "The limit is raised",
-    "It is stored, and counts as approved",
-    "It finishes what runs and takes nothing new",
-    "It is forgotten",
-    "It is hidden from now on",
-    "It is shown again",
-    "It is changed",
-    "What the attempt left is taken back",
-];
-const GOES_ON: &str = "; the run goes on";
-
-fn said(verb: &str) -> &'static str {
-    let known = SAID.iter().find(|(known, _)| *known == verb);
-    known.map_or("Done", |(_, said)| said)
-}
-
-/// Whether an address may have the page say so: nobody else puts words into its mouth.
-pub fn is_said(words: &str) -> bool {
-    let words = words.strip_suffix(GOES_ON).unwrap_or(words);
-    SAID.iter().any(|(_, said)| *said == words) || DONE.contains(&words)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -281,11 +237,5 @@ mod tests {
         assert!(request("feature", "limit", &form).is_err());
         assert!(request("token", "create", &form).is_err());
         assert!(request("task", "retry", &sent(&[])).is_err());
-    }
-
-    #[test]
-    fn only_what_is_done_is_said() {
-        assert!(is_said("Approved; the run goes on") && is_said("The limit is raised"));
-        assert!(!is_said("Call this number") && !is_said(""));
     }
 }

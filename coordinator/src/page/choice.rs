@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 
 use super::sheet::hidden;
-use super::visitor::Visitor;
 use super::words::line;
+use crate::page::session::signed_in::Visitor;
 
 /// What a command does.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,9 +70,9 @@ fn verb(word: &str) -> (&'static str, Words) {
         "approve" => ("Approve", Words::None),
         "reject" => ("Send back", Words::Wanted),
         "retry" => ("Try again", Words::Taken),
-        "feedback" => ("Answer", Words::Wanted),
+        "feedback" => ("Leave feedback", Words::Wanted),
         "interrupt" => ("Interrupt", Words::Taken),
-        "skip" => ("Go on without it", Words::Asked),
+        "skip" => ("Skip it", Words::Asked),
         "cancel" => ("Cancel", Words::Asked),
         "run" => ("Run", Words::None),
         "resume" => ("Go on", Words::None),

@@ -4,19 +4,19 @@ use axum::extract::{Path, Query, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::choice;
-use super::drawing::draw;
 use super::features::bar;
 use super::sheet::{Sheet, Watch, done, encoded, hidden};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{ago, clock, cut_line, line, pre, state, usd};
+use super::{choice, landed};
 use crate::api::body::TextsView;
 use crate::api::http::locate;
 use crate::cli::terminal::duration::show_ms;
 use crate::domain::states::TaskState;
-use crate::store::view::{self, FeatureView, Landing, LogEntry, Page, Progress, RunView, TaskView};
+use crate::page::graph::drawing::draw;
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
+use crate::store::view::{self, FeatureView, LogEntry, Page, Progress, RunView, TaskView};
 
 /// Tasks of a graph that are looked at.
 const DRAWN: i64 = 20_000;
@@ -91,7 +91,7 @@ pub async fn part(
     let feature = &progress.feature;
     let inner = match part.as_str() {
         "tasks" => tasks(&site, &visitor, feature, &asked).await?,
-        "landed" => landed(&site, &visitor, feature, &asked).await?,
+        "landed" => landed::part(&site, &visitor, feature, asked.after.as_deref()).await?,
         "texts" => texts(&site, &visitor, feature).await?,
         "log" => {
             let log: Page<LogEntry> = site
@@ -234,7 +234,7 @@ fn sessions(progress: &Progress) -> Markup {
 fn failures(progress: &Progress) -> Markup {
     html! {
         section #failures {
-            h2 { "Came to nothing lately" }
+            h2 { "Recent failures" }
             table.list {
                 @for failure in progress.failures.iter().rev() {
                     tr data-row tabindex="-1" {
@@ -306,38 +306,6 @@ async fn tasks(
         @if let Some(next) = &tasks.next {
             p { a href={ (address) "?after=" (encoded(next)) "&status=" (status.unwrap_or_default()) } { "Further tasks" } }
         }
-    })
-}
-
-async fn landed(
-    site: &Site,
-    visitor: &Visitor,
-    feature: &FeatureView,
-    asked: &Asked,
-) -> Result<Markup, Trouble> {
-    let after = asked
-        .after
-        .as_ref()
-        .map(|after| format!("&cursor={}", encoded(after)))
-        .unwrap_or_default();
-    let path = format!("/features/{}/landings?limit={LISTED}{after}", feature.id);
-    let landed: Page<Landing> = site.read(visitor, &path).await?;
-    Ok(html! {
-        @if landed.items.is_empty() { p.empty { "Nothing has landed yet." } }
-        table.list #landed {
-            @for one in &landed.items {
-                tr data-row tabindex="-1" {
-                    td { code { (one.commit.get(..12).unwrap_or(&one.commit)) } }
-                    td.main { a href={ "/tasks/" (one.task) } data-open { (line(&one.title)) }
-                        @if one.empty { " " span.dim { "changes nothing" } }
-                        @if one.reverted { " " span.dim { "taken back" } }
-                    }
-                    td { a href={ "/tasks/" (one.task) "/diff" } { "diff" } }
-                    td.dim.num { (ago(one.at)) }
-                }
-            }
-        }
-        @if let Some(next) = &landed.next { p { a href={ "?after=" (encoded(next)) } { "Earlier ones" } } }
     })
 }
 

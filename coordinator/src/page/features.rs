@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::sheet::{Sheet, Watch, encoded};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{ago, line, state, usd};
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view::{FeatureView, Page, TaskCounts};
 
 /// Features of a page.
@@ -83,7 +83,7 @@ pub fn bar(tasks: &TaskCounts) -> Markup {
         (word, from, at * 1000 / total - from)
     });
     let words = format!(
-        "{} of {} tasks over, {} running, {} waiting for you, {} failed",
+        "{} of {} tasks done, {} running, {} need you, {} failed",
         tasks.resolved(),
         tasks.total,
         tasks.in_progress,

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use super::choice::{self, Choice};
 use super::sheet::{Sheet, Watch, done, encoded};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{ago, counted, cut_line, line, pre, state, usd};
 use super::{diff, words};
 use crate::api::body::TextsView;
 use crate::api::http::locate;
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view::{self, InboxItem, InboxKind, InboxView, SystemView};
 
 /// Things that are shown with what there is to decide by; further ones lead to it.
@@ -43,7 +43,7 @@ pub async fn page(
     let body = html! {
         (done(did.did.as_deref()))
         (glance(&inbox, &system))
-        h1 { "Waits for you" @if !inbox.items.is_empty() { " " span.count { (inbox.items.len()) } } }
+        h1 { "Needs you" @if !inbox.items.is_empty() { " " span.count { (inbox.items.len()) } } }
         @if inbox.items.is_empty() {
             p.empty { "Nothing waits for you. " a href="/log" { "What happened" } " while you were away." }
         }
@@ -75,7 +75,7 @@ fn glance(inbox: &InboxView, system: &SystemView) -> Markup {
             @for count in &inbox.features {
                 li { (state(count.word.as_str())) " " b { (count.features) } }
             }
-            @if tasks.total > 0 { li { b { (tasks.resolved()) } " of " (tasks.total) " tasks over" } }
+            @if tasks.total > 0 { li { b { (tasks.resolved()) } " of " (tasks.total) " tasks done" } }
             @if system.live_sessions > 0 { li { b { (system.live_sessions) } " running" } }
             li { b { (usd(inbox.cost_usd, inbox.estimated)) } " spent" }
         }

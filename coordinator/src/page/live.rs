@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use super::site::Site;
 use super::transcript::Calls;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::state;
 use crate::api::body::Following;
 use crate::api::follow::{Position, follow};
 use crate::api::http::access::bounded;
 use crate::api::{http::locate, news};
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view;
 
 /// What changes, as the API tells it.

@@ -8,10 +8,10 @@ use time::{Date, Duration, OffsetDateTime};
 
 use super::sheet::{Sheet, Watch, encoded};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{clock, count, counted, cut_line, line, usd};
 use crate::api::costs::{BudgetsView, CostsView};
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view::{EventView, FeatureView, Happened, Page};
 
 /// Events of a page.

@@ -10,10 +10,10 @@ use time::format_description::well_known::Rfc3339;
 
 use super::sheet::{Sheet, Watch, done, encoded, hidden};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{ago, cut_line, line, pre};
 use crate::api::body::{Answered, Hit, MemoryReport};
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view::{FeatureView, MemoryView, Page};
 
 /// Entries of a list.

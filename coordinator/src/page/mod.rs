@@ -6,9 +6,9 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `site` | the routes, what each handler works with, how it acts through the API |
-//! | `guard` | which hosts and origins may ask, and the headers of each answer |
-//! | `visitor`, `login` | sessions of browsers |
+//! | `routes`, `site` | the routes; what each handler works with, how it asks the API |
+//! | `crate::page::session::guard` | which hosts and origins may ask, and the headers of each answer |
+//! | `crate::page::session::visitor`, `crate::page::session::login` | sessions of browsers |
 //! | `sheet`, `words` | the frame of every page; texts, times and amounts as it shows them |
 //! | `choice`, `act` | the commands that views name, as forms, and what becomes of them |
 //! | `inbox`, `log`, `features`, `feature`, `task`, … | a page each |
@@ -16,26 +16,25 @@
 mod act;
 mod assets;
 mod choice;
+mod confirmations;
 mod diff;
-mod drawing;
 mod feature;
 mod features;
-mod guard;
+pub mod graph;
 mod inbox;
-mod layers;
+mod landed;
 mod live;
 mod log;
-mod login;
 mod memory;
 mod prompt;
+mod routes;
+pub mod session;
 mod settings;
 mod sheet;
 mod site;
 mod task;
 mod transcript;
-mod trouble;
-mod visitor;
 mod words;
 mod workers;
 
-pub use site::routes;
+pub use routes::routes;

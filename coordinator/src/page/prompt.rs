@@ -6,10 +6,10 @@ use maud::{Markup, html};
 use super::sheet::Watch;
 use super::site::Site;
 use super::task::{self, Asked};
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{line, pre};
 use crate::api::body::PromptSent;
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 
 /// Of a prompt's frame and its body. Bytes.
 const TEXT_BYTES: usize = 256 * 1024;

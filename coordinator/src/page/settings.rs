@@ -5,10 +5,10 @@ use maud::{Markup, html};
 
 use super::sheet::{Sheet, Watch};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
 use super::words::{cut_line, line};
 use crate::config::Setting;
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view::Page;
 
 pub async fn page(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Trouble> {

@@ -2,9 +2,9 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use super::act::is_said;
 use super::assets::{SCRIPT, STYLE};
-use super::visitor::Visitor;
+use crate::page::confirmations::is_said;
+use crate::page::session::signed_in::Visitor;
 
 /// The pages that each page leads to: address, name, the key that goes there after `g`.
 const PLACES: [(&str, &str, char); 6] = [

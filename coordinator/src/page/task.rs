@@ -10,8 +10,6 @@ use serde::Deserialize;
 use super::sheet::{Sheet, Watch, done, encoded};
 use super::site::Site;
 use super::transcript::Calls;
-use super::trouble::Trouble;
-use super::visitor::{BY_ITSELF, Visitor};
 use super::words::{ago, count, counted, cut_line, line, pre, state, usd};
 use super::{choice, diff as diffs, feature};
 use crate::api::body::Transcript;
@@ -19,6 +17,8 @@ use crate::api::follow::Position;
 use crate::api::http::locate;
 use crate::cli::terminal::duration::show_ms;
 use crate::domain::states::TaskState;
+use crate::page::session::trouble::Trouble;
+use crate::page::session::{signed_in::Visitor, visitor::BY_ITSELF};
 use crate::store::view::{self, DispatchView, LogEntry, Page, TaskDetail, TaskRef};
 
 /// Entries of a transcript that are shown at once.
@@ -79,7 +79,7 @@ pub async fn page(
         (head(&visitor, &task, ""))
         (facts(&task))
         @if !task.description.trim().is_empty() {
-            details #description { summary { "What is to be done" } (pre(&task.description, TEXT_BYTES)) }
+            details #description { summary { "Description" } (pre(&task.description, TEXT_BYTES)) }
         }
         (neighbours(&task))
         (attempts(&task, &asked))
@@ -240,7 +240,7 @@ fn neighbours(task: &TaskDetail) -> Markup {
     html! {
         @if groups.iter().any(|(_, tasks)| !tasks.is_empty()) {
             details #neighbours {
-                summary { "Around it: " (groups.iter().map(|(_, tasks)| tasks.len()).sum::<usize>()) " tasks" }
+                summary { "Related: " (groups.iter().map(|(_, tasks)| tasks.len()).sum::<usize>()) " tasks" }
                 @for (name, tasks) in groups.iter().filter(|(_, tasks)| !tasks.is_empty()) {
                     h3 { (name) }
                     ul.plain { @for one in *tasks { li { (state(one.status.as_str())) " " a href={ "/tasks/" (one.id) } { (line(&one.title)) } } } }

@@ -6,9 +6,9 @@ use maud::{Markup, html};
 use super::inbox::Did;
 use super::sheet::{Sheet, Watch, done, hidden};
 use super::site::Site;
-use super::trouble::Trouble;
-use super::visitor::Visitor;
-use super::words::{ago, line, sign};
+use super::words::{ago, counted, line, sign};
+use crate::page::session::signed_in::Visitor;
+use crate::page::session::trouble::Trouble;
 use crate::store::view::{SystemView, WorkerStatus, WorkerView};
 
 pub async fn page(
@@ -27,7 +27,7 @@ pub async fn page(
             section #pools { h2 { "Pools" }
                 table.list {
                     @for (name, pool) in &system.pools {
-                        tr { td.main { (line(name)) } td.num { (pool.slots) " slots" } td.num { (pool.ready) " tasks could begin" } }
+                        tr { td.main { (line(name)) } td.num { (counted(pool.slots, "slot")) } td.num { (counted(pool.ready, "task")) " could begin" } }
                     }
                 }
             }

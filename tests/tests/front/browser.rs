@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ralph_tests::harness::until;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,7 +22,7 @@ pub struct Browser {
     driver: Child,
     http: reqwest::Client,
     session: String,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -80,14 +82,13 @@ impl Browser {
             session: format!("{base}/{id}"),
             driver,
             http,
-            _profile: profile,
+            profile,
         }
     }
 
     async fn ask(&self, method: Method, path: &str, body: &Value) -> Result<Value, String> {
-        let mut request = self
-            .http
-            .request(method.clone(), format!("{}/{path}", self.session));
+        let address = format!("{}/{path}", self.session);
+        let mut request = self.http.request(method.clone(), address.trim_end_matches('/'));
         if method == Method::POST {
             request = request.json(body);
         }
@@ -218,5 +219,21 @@ impl Browser {
     pub async fn close(mut self) {
         let _ = self.ask(Method::DELETE, "", &Value::Null).await;
         self.driver.kill().await.unwrap();
+    }
+}
+
+impl Drop for Browser {
+    /// A test that fails leaves no browser behind: it outlives its driver, and is known by its folder.
+    fn drop(&mut self) {
+        let profile = self.profile.path().display().to_string();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            if String::from_utf8_lossy(&command).contains(&profile) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
     }
 }

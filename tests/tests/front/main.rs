@@ -11,6 +11,7 @@ mod doors;
 mod fenced;
 mod forgotten;
 mod git;
+mod guest;
 #[path = "../transitions/invariants.rs"]
 mod invariants;
 mod killed;

@@ -1,111 +1,13 @@
 //! The page over plain HTTP.
 
 use ralph_tests::harness::World;
-use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{Client, Method, Response, StatusCode, redirect};
+use reqwest::header::HeaderValue;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::caller::{ADMIN, Api};
+use crate::guest::{Guest, HOSTILE, READ, SUBMIT, link};
 use crate::stage::Stage;
-
-const READ: &str = "read-token-of-this-test";
-const SUBMIT: &str = "submit-token-of-this-test";
-/// A title that would be markup, turns its direction and hides characters.
-pub const HOSTILE: &str = "<script>document.title='taken'</script><b>bold\u{202e}\u{200b}</b>";
-
-/// A link that logs in, made with a token.
-pub async fn link(api: &Api, token: &str) -> String {
-    let made = api.send(Method::POST, "/api/v1/logins", Some(token), None).await;
-    assert_eq!(made.status(), StatusCode::CREATED);
-    let made: Value = made.json().await.unwrap();
-    format!("{}{}", api.url, made["path"].as_str().unwrap())
-}
-
-/// Somebody who asks as browsers do, without following.
-struct Guest<'a> {
-    api: &'a Api,
-    http: Client,
-    cookie: Option<String>,
-}
-
-impl<'a> Guest<'a> {
-    fn new(api: &'a Api) -> Self {
-        let http = Client::builder()
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .build()
-            .unwrap();
-        Self {
-            api,
-            http,
-            cookie: None,
-        }
-    }
-
-    async fn logged_in(api: &'a Api, token: &str) -> Self {
-        let mut guest = Self::new(api);
-        let code = link(api, token).await.split_once("code=").unwrap().1.to_owned();
-        let answer = guest.post("/login", &[("code", &code)], &[]).await;
-        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
-        let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
-        assert!(
-            cookie.contains("; HttpOnly; SameSite=Strict") && !cookie.contains("Secure"),
-            "{cookie}"
-        );
-        guest.cookie = Some(cookie.split(';').next().unwrap().to_owned());
-        guest
-    }
-
-    async fn ask(
-        &self,
-        method: Method,
-        path: &str,
-        form: Option<String>,
-        headers: &[(&'static str, &str)],
-    ) -> Response {
-        let mut all = HeaderMap::new();
-        if let Some(cookie) = &self.cookie {
-            all.insert("cookie", HeaderValue::from_str(cookie).unwrap());
-        }
-        for (name, value) in headers {
-            all.insert(*name, HeaderValue::from_str(value).unwrap());
-        }
-        let mut request = self
-            .http
-            .request(method, format!("{}{path}", self.api.url))
-            .headers(all);
-        if let Some(form) = form {
-            request = request
-                .header("content-type", "application/x-www-form-urlencoded")
-                .body(form);
-        }
-        request.send().await.unwrap()
-    }
-
-    async fn get(&self, path: &str) -> Response {
-        self.ask(Method::GET, path, None, &[]).await
-    }
-
-    async fn post(&self, path: &str, fields: &[(&str, &str)], headers: &[(&'static str, &str)]) -> Response {
-        let plain = |text: &str| {
-            text.bytes()
-                .map(|byte| format!("%{byte:02X}"))
-                .collect::<String>()
-        };
-        let form: Vec<String> = fields
-            .iter()
-            .map(|(name, value)| format!("{name}={}", plain(value)))
-            .collect();
-        self.ask(Method::POST, path, Some(form.join("&")), headers).await
-    }
-
-    /// What forms of this session say.
-    async fn csrf(&self) -> String {
-        let page = self.get("/").await.text().await.unwrap();
-        let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
-        rest.split('"').next().unwrap().to_owned()
-    }
-}
 
 #[tokio::test]
 async fn every_answer_keeps_browsers_from_what_is_foreign() {
@@ -449,6 +351,83 @@ async fn ten_thousand_tasks_make_small_pages() {
         let size = page.bytes().await.unwrap().len();
         println!("{path}: {size} bytes in {:?}", began.elapsed());
         assert!(size < 150_000, "{path}: {size}");
+    }
+    api.stop().await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn forms_raise_limits_and_correct_the_memory() {
+    let world = World::start().await.unwrap();
+    let api = Api::start(&world).await;
+    api.submit("todo", "- {key: a, title: A}").await;
+    let guest = Guest::logged_in(&api, SUBMIT).await;
+    let csrf = guest.csrf().await;
+    let act = async |path: &str, fields: &[(&str, &str)]| {
+        let mut all = vec![("csrf", csrf.as_str())];
+        all.extend(fields);
+        let answer = guest.post(path, &all, &[]).await;
+        let location = answer
+            .headers()
+            .get("location")
+            .map(|to| to.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), location.unwrap_or_default())
+    };
+    let raised = |value| {
+        [
+            ("of", "todo"),
+            ("flag", "--max-cost"),
+            ("value", value),
+            ("back", "/features/todo#facts"),
+        ]
+    };
+    let (status, to) = act("/do/feature/limit", &raised("33.5")).await;
+    assert_eq!(
+        (status, to.as_str()),
+        (303, "/features/todo?did=The%20limit%20is%20raised#facts")
+    );
+    let (_, feature) = api.get("/features/todo").await;
+    assert_eq!(feature["run"]["limits"]["cost_usd"], 33.5, "{feature}");
+    assert_eq!(act("/do/feature/limit", &raised("lots")).await.0, 422);
+    assert_eq!(act("/do/feature/fly", &[("of", "todo")]).await.0, 404);
+    assert_eq!(act("/do/task/retry", &[("of", "todo/nothing")]).await.0, 404);
+
+    let entry = json!({"repo": "r", "kind": "learning", "title": "Serials wrap", "body": "At <2^32>."});
+    let (_, entry) = api.post("/memory", &entry).await;
+    let id = entry["id"].as_str().unwrap();
+    let shown = async |path: &str| {
+        let page = guest.get(path).await;
+        assert_eq!(page.status(), StatusCode::OK, "{path}");
+        page.text().await.unwrap()
+    };
+    let address = format!("/memory/{id}");
+    assert!(shown("/memory").await.contains("Serials wrap"));
+    assert!(shown(&address).await.contains("At &lt;2^32&gt;."));
+    assert!(
+        shown("/memory?q=Serials&repo=r&kind=learning")
+            .await
+            .contains("would be shown")
+    );
+    let changed = [
+        ("of", id),
+        ("title", "Serials wrap"),
+        ("body", "At 2^32\r\nand not before."),
+        ("back", &address),
+    ];
+    assert_eq!(act("/do/memory/edit", &changed).await.0, 303);
+    assert!(shown(&address).await.contains("At 2^32\nand not before."));
+    for (verb, word) in [("prune", "pruned"), ("restore", "live")] {
+        assert_eq!(
+            act(&format!("/do/memory/{verb}"), &[("of", id), ("back", &address)])
+                .await
+                .0,
+            303
+        );
+        let page = shown(&address).await;
+        assert!(
+            page.contains(&format!("<span class=\"state\">{word}</span>")),
+            "{page}"
+        );
     }
     api.stop().await;
     world.stop().await;

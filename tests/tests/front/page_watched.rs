@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::caller::{ADMIN, Api, ended};
-use crate::page::{HOSTILE, link};
+use crate::guest::{HOSTILE, link};
 use crate::stage::Stage;
 
 /// Where pictures are kept, if they are asked for.
@@ -96,7 +96,7 @@ async fn a_person_logs_in_approves_a_plan_watches_it_live_and_sends_work_back_in
     browser.go(&format!("{}/log", stage.api.url)).await;
     browser.shows("Or paste a token").await;
     browser.go(&link(&stage.api, ADMIN).await).await;
-    browser.shows("Waits for you").await;
+    browser.shows("Needs you").await;
     browser.shows("1. Read the date: --due takes a day.").await;
     browser.shows("<b>sorted</b>").await;
     picture(&browser, "inbox").await;
@@ -138,7 +138,6 @@ async fn a_person_logs_in_approves_a_plan_watches_it_live_and_sends_work_back_in
     browser.go(&stage.api.url).await;
     browser.shows("List what is late").await;
     browser.shows("Which order?").await;
-    picture(&browser, "failed").await;
     ends("blocked").await;
     browser.go(&format!("{}/features/due-dates", stage.api.url)).await;
     browser.shows("Which order?").await;
@@ -163,6 +162,13 @@ async fn a_person_logs_in_approves_a_plan_watches_it_live_and_sends_work_back_in
     browser.shows("Graph").await;
     let done = "return document.querySelectorAll('.graph .n-done').length";
     assert_eq!(browser.run(done).await, 5);
+    browser.click("nav.parts a[href$='/landed']").await;
+    browser.click("li.landed details summary").await;
+    browser.shows("+sorted").await;
+    for (key, words) in [("w", "Slots"), ("m", "Landed with memory"), ("s", "in force")] {
+        browser.press(&format!("g{key}")).await;
+        browser.shows(words).await;
+    }
     browser.press("gl").await;
     browser.shows("What happened").await;
     browser.shows("Landed").await;
@@ -174,7 +180,6 @@ async fn a_person_logs_in_approves_a_plan_watches_it_live_and_sends_work_back_in
     browser.shows("Sessions").await;
     browser.click("nav.parts a[href$='/diff']").await;
     browser.shows("compared with").await;
-    picture(&browser, "diff").await;
     looks_at_what_is_hostile(&stage.api, &browser).await;
     let complaints = browser.complaints().await;
     assert!(complaints.is_empty(), "{complaints:?}");
@@ -187,7 +192,6 @@ async fn a_person_logs_in_approves_a_plan_watches_it_live_and_sends_work_back_in
     let address = format!("{}/features/hostile", stage.api.url);
     browser.go(&address).await;
     browser.shows("Or paste a token").await;
-    picture(&browser, "login").await;
     browser.write("#token", ADMIN).await;
     browser.click("main form button").await;
     browser.shows("Graph").await;

@@ -46,7 +46,7 @@ pub async fn register_token(db: &PgPool, name: &str, token: &str, role: Role) ->
     store::access::ensure(&mut conn, name, &hash_token(token), role).await
 }
 
-/// Whose token a request brings, or the browser's session that it comes with.
+/// Who asks: whoever holds the token that a request brings, or that a browser's session stands for.
 #[derive(Debug, Clone)]
 pub struct Holder {
     /// The token's hash.

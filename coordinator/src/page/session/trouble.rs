@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::html;
 
-use super::sheet;
 use crate::api::body::ProblemBody;
 use crate::api::http::problem::Problem;
+use crate::page::sheet;
 
 /// An answer that is an error.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! A page of another site may resolve its own name to this machine (DNS rebinding) and then asks under that name: on loopback only names
 //! of loopback are answered, and those that `[api] hosts` has. A form is taken only from this page: by its origin here, and by the
-//! session's secret in it ([`super::act`]).
+//! session's secret in it ([`crate::page::act`]).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::site::Site;
 use super::trouble::Trouble;
 use crate::api::http::accept::Local;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::BodyWithin;
+use crate::page::site::Site;
 
 /// Only what comes from here, and no script or style within a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \

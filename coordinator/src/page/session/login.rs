@@ -7,12 +7,13 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::sheet;
-use super::site::Site;
 use super::trouble::Trouble;
-use super::visitor::{Visitor, cookie_name, secret, visitor};
+use super::visitor::{cookie_name, secret, visitor};
 use crate::api::http::access::{self, hash_token};
 use crate::api::logins::random;
+use crate::page::session::signed_in::Visitor;
+use crate::page::sheet;
+use crate::page::site::Site;
 use crate::store::login;
 
 /// How long a session lasts: seven days. Seconds.
@@ -104,7 +105,7 @@ pub async fn log_out(
     State(site): State<Site>,
     visitor: Visitor,
     headers: HeaderMap,
-    Form(form): Form<super::act::Sent>,
+    Form(form): Form<crate::page::act::Sent>,
 ) -> Result<Response, Trouble> {
     form.check(&visitor)?;
     if let Some(secret) = secret(&headers) {

@@ -1,54 +1,20 @@
 //! Who looks: the session of a browser, which stands for a token and may what that may.
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use ralph_shared::wire::sha256_hex;
-use time::OffsetDateTime;
 
 use super::guard::host;
-use super::site::Site;
 use super::trouble::Trouble;
-use crate::api::http::access::{self, Holder, hash_token};
-use crate::store::access::Role;
+use crate::api::http::access::{self, hash_token};
+use crate::page::session::signed_in::Visitor;
+use crate::page::site::Site;
 use crate::store::login;
 
 /// What the script asks with when it looks for itself: nobody visits by that.
 pub const BY_ITSELF: &str = "x-ralph-live";
-
-/// Somebody who is logged in.
-#[derive(Debug, Clone)]
-pub struct Visitor {
-    /// Whose token it is.
-    pub holder: Holder,
-    /// What each form of theirs says.
-    pub csrf: String,
-    /// When they were gone before they came back.
-    pub left_at: Option<OffsetDateTime>,
-}
-
-impl Visitor {
-    /// Whether they may submit and steer.
-    pub fn may_act(&self) -> bool {
-        self.holder.role >= Role::Submit
-    }
-
-    /// Whether they may do everything.
-    pub fn is_admin(&self) -> bool {
-        self.holder.role >= Role::Admin
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Visitor {
-    type Rejection = Trouble;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Trouble> {
-        let visitor = parts.extensions.get::<Self>().cloned();
-        visitor.ok_or_else(|| Trouble::LogIn("/".to_owned()))
-    }
-}
 
 /// Lets those in who are logged in; others are led to the login, and back.
 pub async fn let_in(State(site): State<Site>, mut request: Request, next: Next) -> Result<Response, Trouble> {

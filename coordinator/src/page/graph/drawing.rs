@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::layers::{Layers, What, lay};
-use super::words::{cut_line, sign};
+use crate::page::words::{cut_line, sign};
 use crate::store::view::GraphNode;
 
 /// Pixels.

@@ -1,0 +1,55 @@
+//! What the page says once a form is done.
+
+/// What is said when a verb is done.
+const SAID: [(&str, &str); 13] = [
+    ("approve", "Approved"),
+    ("reject", "Sent back"),
+    ("retry", "It is tried again"),
+    ("feedback", "The next session is told"),
+    ("skip", "Skipped"),
+    ("cancel", "Cancelled"),
+    ("interrupt", "The session is interrupted"),
+    ("release", "It is taken from its worker"),
+    ("run", "It runs"),
+    ("resume", "It goes on"),
+    ("pause", "It is paused"),
+    ("stop", "The run is stopped"),
+    ("review", "It is reviewed once more"),
+];
+
+/// The same of what has no verb of its own.
+const DONE: [&str; 9] = [
+    "Done",
+    "The limit is raised",
+    "It is stored, and counts as approved",
+    "It finishes what runs and takes nothing new",
+    "It is forgotten",
+    "It is hidden from now on",
+    "It is shown again",
+    "It is changed",
+    "What the attempt left is taken back",
+];
+
+pub const GOES_ON: &str = "; the run goes on";
+
+pub fn said(verb: &str) -> &'static str {
+    let known = SAID.iter().find(|(known, _)| *known == verb);
+    known.map_or("Done", |(_, said)| said)
+}
+
+/// Whether an address may have the page say so: nobody else puts words into its mouth.
+pub fn is_said(words: &str) -> bool {
+    let words = words.strip_suffix(GOES_ON).unwrap_or(words);
+    SAID.iter().any(|(_, said)| *said == words) || DONE.contains(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_done_is_said() {
+        assert!(is_said("Approved; the run goes on") && is_said("The limit is raised"));
+        assert!(!is_said("Call this number") && !is_said(""));
+    }
+}
