@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::client::{Client, escape};
 use crate::api::body::{PromptNext, PromptSent};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::terminal::color::tame;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;

@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::client::{Client, escape};
 use crate::api::body::{CreateHook, CreatedHook, Done};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::terminal::local_time::ago;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;

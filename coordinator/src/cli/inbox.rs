@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::client::Client;
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::task::page::indented;
 use crate::cli::terminal::color::{Paint, Tone, tame};
 use crate::cli::terminal::local_time::when;

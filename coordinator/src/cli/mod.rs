@@ -9,7 +9,6 @@ mod context;
 pub mod cost;
 mod feature;
 mod git;
-mod globals;
 mod hook;
 mod inbox;
 mod logs;
@@ -25,7 +24,6 @@ mod submit;
 mod task;
 pub mod terminal;
 mod token;
-mod usage;
 mod wait;
 mod worker;
 

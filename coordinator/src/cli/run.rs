@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::client::{Client, escape};
+use crate::cli::args::globals::Globals;
 use crate::cli::cost::format;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::duration::show_ms;
 use crate::cli::terminal::local_time::ago;
 use crate::cli::terminal::output;

@@ -7,12 +7,12 @@ use jiff::tz::TimeZone;
 
 use super::client::{Client, escape};
 use crate::api::body::{Done, PauseSchedule, SetSchedule};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::local_time::{ago, when};
 use crate::cli::terminal::moment::Moment;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;
-use crate::cli::usage::Usage;
 use crate::domain::scheduling::schedule::{Missed, Timetable, zone_of};
 use crate::store::feature::schedule::ScheduleView;
 use crate::store::view::Page;

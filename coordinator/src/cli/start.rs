@@ -11,9 +11,9 @@ use super::wait::Quit;
 use super::{
     context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
 };
-use crate::cli::globals::MATCHES;
+use crate::cli::args::globals::MATCHES;
+use crate::cli::args::usage::Usage;
 use crate::cli::server::open;
-use crate::cli::usage::Usage;
 use crate::cli::{
     cost::commands,
     logs::activity,

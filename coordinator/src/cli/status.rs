@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::{ApiError, Client};
 use super::{screen, worker};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::terminal::color::{self, tame};
 use crate::cli::terminal::duration::show_ms;
 use crate::cli::terminal::output::{self, Format};

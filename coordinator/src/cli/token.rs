@@ -6,7 +6,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::client::{Client, escape};
 use crate::api::body::{CreateToken, CreatedToken, Done};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::local_time::ago;
 use crate::cli::terminal::output::{self, Format};

@@ -7,12 +7,12 @@ use ralph_shared::subjects::{Subjects, is_label};
 
 use super::client::{Client, escape};
 use crate::api::body::{Done, Steer};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::color::tame;
 use crate::cli::terminal::local_time::ago;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;
-use crate::cli::usage::Usage;
 use crate::embedded::user_of_worker;
 use crate::store::view::{Page, WorkerView};
 

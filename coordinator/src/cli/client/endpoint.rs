@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::embedded::Published;
 
 /// An address and the token for it.

@@ -15,9 +15,9 @@ use tokio::sync::OnceCell;
 
 use super::submit;
 use crate::api::body::ProblemBody;
+use crate::cli::args::globals::Globals;
 use crate::cli::client::endpoint::Endpoint;
 use crate::cli::client::sse::EventStream;
-use crate::cli::globals::Globals;
 use crate::http;
 use crate::store::view::Page;
 

@@ -8,13 +8,13 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
 use crate::api::costs::{BudgetsView, CostsView, SetBudget};
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::client::{Client, escape};
 use crate::cli::feature::resume::ResumeFlag;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;
-use crate::cli::usage::Usage;
 use crate::domain::budget::levels::Level;
 use crate::store::costs::{By, CostRow};
 use crate::store::view::BudgetView;

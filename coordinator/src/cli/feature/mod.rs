@@ -21,13 +21,13 @@ use super::submit::RunFlags;
 use super::wait::{self, Interrupts, WaitFlags};
 use super::{submit, task};
 use crate::api::body::{Done, EditFeature, Merging, Operating, PrecedenceWish, Started, Steer};
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::feature::text::TextArgs;
-use crate::cli::globals::Globals;
 use crate::cli::submit::priority::PrecedenceFlags;
 use crate::cli::terminal::confirm::confirm;
 use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::output::{self, Format};
-use crate::cli::usage::Usage;
 use crate::cli::{
     git::{branch, diff},
     submit::agents,

@@ -1,7 +1,7 @@
 //! `feature review --show`: what a person goes by before they approve.
 
+use crate::cli::args::globals::Globals;
 use crate::cli::client::{Client, escape};
-use crate::cli::globals::Globals;
 use crate::cli::task::page::{indented, weakened};
 use crate::cli::terminal::color::{Paint, Tone, tame, tone_of};
 use crate::cli::terminal::local_time::when;

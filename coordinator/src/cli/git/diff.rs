@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::branch::{Fetched, fetch_feature};
+use crate::cli::args::globals::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::git::{fetch, git, git_paged, has_commit, source, within_repository};
-use crate::cli::globals::Globals;
 use crate::cli::terminal::local_time::when;
 use crate::store::view::{DispatchView, FeatureView, Landing, Page, TaskDetail};
 

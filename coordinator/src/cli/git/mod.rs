@@ -14,9 +14,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::process::Command;
 
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::pager::{self, GitPager};
-use crate::cli::usage::Usage;
 use crate::domain::names::repository::{is_address, normalised};
 
 /// How long git may take to answer.

@@ -6,9 +6,9 @@ use clap::Args;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::cli::args::globals::Globals;
 use crate::cli::client::{Client, escape};
 use crate::cli::cost::commands::since;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::local_time::when;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;

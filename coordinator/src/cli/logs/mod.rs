@@ -11,7 +11,7 @@ use ralph_shared::kind::SessionKind;
 
 use super::client::{ApiError, Client, escape};
 use crate::api::body::{Following, Transcript};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::logs::transcript::Show;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;

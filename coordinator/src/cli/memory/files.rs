@@ -13,12 +13,12 @@ use time::OffsetDateTime;
 
 use super::{RepoArgs, lines};
 use crate::api::body::{ImportMemory, Imported};
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::client::{Client, escape};
 use crate::cli::git::paths::linked;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::plural::counted;
-use crate::cli::usage::Usage;
 use crate::domain::recall::Kind;
 use crate::domain::text::knowledge_file::KnowledgeFile;
 use crate::flow::memory::library::ImportLine;

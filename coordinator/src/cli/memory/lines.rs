@@ -8,7 +8,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::cli::usage::Usage;
+use crate::cli::args::usage::Usage;
 
 /// Reads a file of JSON lines, each of this `shape`; blank lines are none.
 ///

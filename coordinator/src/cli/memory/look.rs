@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{EmbeddingsView, Explained, MemoryReport, SectionView};
+use crate::cli::args::globals::Globals;
 use crate::cli::client::{Client, escape};
-use crate::cli::globals::Globals;
 use crate::cli::terminal::color::tame;
 use crate::cli::terminal::local_time::{ago, when};
 use crate::cli::terminal::output::{self, Format};

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::submit::identity;
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::domain::recall::Kind;
 
 /// Search, look at, fill and correct what iterations left for later ones

@@ -6,12 +6,12 @@ use ralph_shared::file;
 use super::look::tell;
 use super::{EntryKindArg, RepoArgs};
 use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, RetractResult, Steer};
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::client::{Client, escape};
-use crate::cli::globals::Globals;
 use crate::cli::terminal::confirm::confirm;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::plural::counted;
-use crate::cli::usage::Usage;
 use crate::flow::memory::library::Edit;
 use crate::store::view::MemoryView;
 

@@ -8,8 +8,8 @@ use time::OffsetDateTime;
 
 use super::{KindArg, RepoArgs, lines};
 use crate::api::body::{Answered, SearchMemory};
+use crate::cli::args::globals::Globals;
 use crate::cli::client::Client;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;
 use crate::cli::terminal::table::Table;

@@ -11,9 +11,9 @@ use clap_complete::{CompleteEnv, Shell};
 use ralph_shared::command_line::registration;
 use serde::de::DeserializeOwned;
 
+use crate::cli::args::{command, globals::Globals};
 use crate::cli::client::{Client, escape};
 use crate::cli::terminal::output;
-use crate::cli::{args::command, globals::Globals};
 use crate::store::view::{FeatureView, Page, TaskView, WorkerView};
 
 /// A coordinator that doesn't answer must not keep anybody from typing.

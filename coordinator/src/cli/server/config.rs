@@ -13,13 +13,13 @@ use ralph_shared::environment;
 use ralph_shared::trust::Consents;
 
 use super::serve::ServeArgs;
+use crate::cli::args::globals::{Globals, MATCHES};
+use crate::cli::args::usage::Usage;
 use crate::cli::client::Client;
 use crate::cli::client::endpoint;
-use crate::cli::globals::{Globals, MATCHES};
 use crate::cli::submit::RunFlags;
 use crate::cli::terminal::output;
 use crate::cli::terminal::table::Table;
-use crate::cli::usage::Usage;
 use crate::config::{Config, Key, Override, Reader, Setting, Source, effective, read_table};
 use crate::store::view::Page;
 

@@ -12,9 +12,9 @@ use serde::Serialize;
 use tokio::process::Command;
 
 use super::up::Programs;
+use crate::cli::args::globals::Globals;
 use crate::cli::client::Client;
 use crate::cli::client::endpoint;
-use crate::cli::globals::Globals;
 use crate::cli::submit::agents;
 use crate::cli::submit::{self, RepoFlags};
 use crate::cli::terminal::color::{Paint, Tone};

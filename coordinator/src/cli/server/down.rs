@@ -8,7 +8,7 @@ use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::embedded::datadir::{held_above, holder};
 
 /// How often it is looked whether everything has stopped.

@@ -9,10 +9,10 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::plural::counted;
-use crate::cli::usage::Usage;
 use crate::config::{KEYS, Unset};
 
 /// The configuration that is written, but for the keys that need no words of their own.

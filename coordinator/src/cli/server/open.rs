@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::api::body::CreatedLogin;
+use crate::cli::args::globals::Globals;
 use crate::cli::client::Client;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::output::{self, Format};
 
 /// Print a link that opens the page in a browser, logged in

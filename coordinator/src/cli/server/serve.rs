@@ -88,7 +88,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if found.repositories.local.is_none() {
         settings.repositories.local = args.listen.ip().is_loopback();
     }
-    let subjects = Subjects::new(&args.subject_prefix).map_err(crate::cli::usage::Usage)?;
+    let subjects = Subjects::new(&args.subject_prefix).map_err(crate::cli::args::usage::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let read_token = args.read_token_file.as_deref().map(read_token).transpose()?;
     let url = database_url()?;

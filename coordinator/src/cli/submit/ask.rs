@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use super::task::TaskArgs;
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::color::{Paint, Tone};
 use crate::cli::terminal::editor;
-use crate::cli::usage::Usage;
 
 /// Asks at the terminal for what no flag says, shows what is submitted, and lets the person confirm.
 ///

@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
 use crate::api::body::{BudgetsWish, LimitWish, RunWish};
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::duration::Span;
-use crate::cli::usage::Usage;
 use crate::config::{Config, Limits};
 use crate::domain::routing::strategy::Strategy;
 

@@ -27,10 +27,10 @@ pub use task::{TaskArgs, submit as task};
 use super::client::Client;
 use super::wait::{self, Interrupts};
 use crate::api::body::Accepted;
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::terminal::condition;
 use crate::cli::terminal::output::{self, Format};
-use crate::cli::usage::Usage;
 
 /// Submit work
 #[derive(Debug, Subcommand)]

@@ -9,10 +9,10 @@ use ralph_shared::wire::MergeHow;
 
 use super::top_level::top_level;
 use crate::api::body::{DirRef, RepoRef};
+use crate::cli::args::usage::Usage;
 use crate::cli::client::{ApiError, Client, escape};
 use crate::cli::git::checked_out;
 use crate::cli::git::git;
-use crate::cli::usage::Usage;
 use crate::config::Config;
 use crate::domain::names;
 use crate::domain::names::repository::{is_address, normalised, pick, without_secret};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::args::usage::Usage;
 use crate::cli::git::git;
-use crate::cli::usage::Usage;
 
 /// The folder at the top of the repository that is named, else of the one that we are in; of a bare one its git directory.
 ///

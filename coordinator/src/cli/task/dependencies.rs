@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::api::body::{Done, WaitFor};
+use crate::cli::args::globals::Globals;
 use crate::cli::client::{Client, escape};
-use crate::cli::globals::Globals;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;
 use crate::cli::terminal::table::Table;

@@ -15,15 +15,15 @@ use super::client::{Client, escape};
 use super::wait::WaitFlags;
 use super::{feature, submit, wait};
 use crate::api::body::{Done, Reverting, Steer};
+use crate::cli::args::globals::Globals;
+use crate::cli::args::usage::Usage;
 use crate::cli::feature::resume::ResumeFlag;
 use crate::cli::git::diff::TaskDiffArgs;
-use crate::cli::globals::Globals;
 use crate::cli::terminal::confirm::confirm;
 use crate::cli::terminal::local_time::ago;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::plural::counted;
 use crate::cli::terminal::table::Table;
-use crate::cli::usage::Usage;
 use crate::cli::{
     git::diff,
     submit::agents,

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use crate::cli::usage::Usage;
+use crate::cli::args::usage::Usage;
 
 /// Asks at the terminal; elsewhere only `--yes` says yes.
 ///

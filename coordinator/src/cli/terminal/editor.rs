@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use ralph_shared::file::{LARGE_BYTES, read_text};
 
-use crate::cli::usage::Usage;
+use crate::cli::args::usage::Usage;
 
 /// The editor where the environment names none.
 const EDITOR: &str = "vi";

@@ -6,7 +6,7 @@ use ralph_shared::document;
 use serde::Serialize;
 
 use super::pager;
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::reference::document::Document;
 
 /// How results are printed.

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::output::{self, Format};
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 
 /// Where the environment names no pager. It ends at once when everything fits on the screen, and lets colours through.
 const PAGER: &str = "less -FRX";

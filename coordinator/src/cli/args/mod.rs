@@ -1,12 +1,15 @@
 //! The commands and what holds for all of them.
 
+pub(crate) mod globals;
+pub(crate) mod usage;
+
 use clap::{Parser, Subcommand};
 use ralph_shared::command_line::without_empty_variables;
 
 use super::{
     context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
 };
-use crate::cli::globals::Globals;
+use crate::cli::args::globals::Globals;
 use crate::cli::server::open;
 use crate::cli::{
     cost::commands,
