@@ -12,7 +12,7 @@ use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;
 use crate::prompt::Prompt;
 
-/// Print the prompt that an agent was sent for a task, or would be sent now
+/// Print the prompt that an agent got for a task, or would get now
 ///
 /// As JSON it comes with what became of each section and entry.
 #[derive(Debug, Args)]

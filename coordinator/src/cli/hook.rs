@@ -13,10 +13,10 @@ use crate::cli::terminal::table::Table;
 use crate::store::feature::hook::HookView;
 use crate::store::view::Page;
 
-/// Make, list and remove hooks: addresses that others send requests to, each of which makes and runs a copy of a feature
+/// Create, list and remove webhooks: each request runs a copy of a feature
 #[derive(Debug, Subcommand)]
 pub enum HookCommand {
-    /// Make a hook and print its secret; it is shown only now
+    /// Create a webhook and print its secret, which is shown only once
     #[command(after_help = "Examples:
   ralph-coordinator hook create deploy --feature smoke-test
   curl -X POST -H \"Authorization: Bearer $SECRET\" -H \"Ralph-Delivery: 42\" http://HOST:PORT/hooks/deploy
@@ -35,7 +35,7 @@ pub enum HookCommand {
   ralph-coordinator hook list"
     )]
     List,
-    /// Remove a hook: requests to it are refused from now on
+    /// Remove a webhook: its requests are refused from now on
     #[command(after_help = "Example:
   ralph-coordinator hook remove deploy")]
     Remove {

@@ -13,7 +13,7 @@ use crate::cli::terminal::output;
 use crate::cli::terminal::plural::counted;
 use crate::store::view::{InboxItem, InboxView};
 
-/// Show all that waits for you, with the commands that decide
+/// Show everything that waits for you, with the commands that decide
 ///
 /// Approvals, tasks that need a person, questions of agents, limits, agents that aren't started, and features that need a run.
 /// Of the commands below each, the first ones show it, and of those that decide the likely one comes first.

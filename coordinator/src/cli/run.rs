@@ -13,7 +13,7 @@ use crate::cli::terminal::output;
 use crate::cli::terminal::table::Table;
 use crate::store::view::{Page, RunView};
 
-/// Look at runs
+/// Show runs
 #[derive(Debug, Subcommand)]
 pub enum RunCommand {
     /// List runs, newest first
@@ -31,7 +31,7 @@ pub enum RunCommand {
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: usize,
     },
-    /// Show a run: its limits, what it used, how it ended
+    /// Show a run: limits, usage, outcome
     #[command(after_help = "Example:
   ralph-coordinator run show run-41aa --output json")]
     Show {

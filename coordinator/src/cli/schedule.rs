@@ -17,25 +17,25 @@ use crate::domain::scheduling::schedule::{Missed, Timetable, zone_of};
 use crate::store::feature::schedule::ScheduleView;
 use crate::store::view::Page;
 
-/// Look at what begins by itself, pause it and take it away; `submit feature` and `feature run` set it with --at and --every
+/// Show, pause and remove schedules; --at and --every of `submit feature` and `feature run` set them
 #[derive(Debug, Subcommand)]
 pub enum ScheduleCommand {
-    /// List schedules; what fires next comes first
+    /// List schedules, the next one first
     #[command(
         visible_alias = "ls",
         after_help = "Example:
   ralph-coordinator schedule list"
     )]
     List,
-    /// Take a feature's schedule away; what it made stays
+    /// Remove a feature's schedule; the features that it created stay
     #[command(after_help = "Example:
   ralph-coordinator schedule remove nightly")]
     Remove(Of),
-    /// Let a feature's schedule fire no more for now
+    /// Pause a feature's schedule
     #[command(after_help = "Example:
   ralph-coordinator schedule pause nightly")]
     Pause(Of),
-    /// Let it fire again; times that passed meanwhile count as missed
+    /// Resume a schedule; times that passed meanwhile count as missed
     #[command(after_help = "Example:
   ralph-coordinator schedule resume nightly")]
     Resume(Of),

@@ -14,10 +14,10 @@ use crate::cli::terminal::table::Table;
 use crate::store::access::{Role, TokenView};
 use crate::store::view::Page;
 
-/// Make, list and revoke tokens for the API
+/// Create, list and revoke tokens for the API
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Make a token and print it; it is not kept anywhere else
+    /// Create a token and print it; it is stored nowhere else
     #[command(after_help = "Examples:
   ralph-coordinator token create dashboard --role read
   ralph-coordinator token create ci --role submit --expires 30d

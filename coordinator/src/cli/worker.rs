@@ -19,7 +19,7 @@ use crate::store::view::{Page, WorkerView};
 /// 192 bits.
 const PASSWORD_BYTES: usize = 24;
 
-/// Look at workers, drain and forget them
+/// Show, drain and forget workers
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
     /// List workers
@@ -36,7 +36,7 @@ pub enum WorkerCommand {
         /// Name of the worker
         worker: String,
     },
-    /// Make a user of the broker for one worker, which hears nothing of what others are answered
+    /// Create a broker login for one worker, which can't read answers to others
     ///
     /// Printed is the entry for `authorization.users` of nats-server's configuration, with a new password. The worker of that name is started
     /// with it in NATS_URL.
@@ -54,7 +54,7 @@ pub enum WorkerCommand {
         )]
         subject_prefix: String,
     },
-    /// Forget a worker that is away and won't come back
+    /// Forget a worker that won't come back
     ///
     /// One that was drained is forgotten by itself after ten minutes, any other one after 30 days.
     #[command(after_help = "Example:
@@ -63,7 +63,7 @@ pub enum WorkerCommand {
         /// Name of the worker
         worker: String,
     },
-    /// Let a worker finish what runs and take nothing new
+    /// Let a worker finish its sessions and take no new work
     #[command(after_help = "Example:
   ralph-coordinator worker drain worker-1")]
     Drain {

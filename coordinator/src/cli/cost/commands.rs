@@ -19,7 +19,7 @@ use crate::domain::budget::levels::Level;
 use crate::store::costs::{By, CostRow};
 use crate::store::view::BudgetView;
 
-/// Look at the limits of cost and tokens at every level, and set them while work runs
+/// Show and set limits of cost and tokens, also while work runs
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -35,7 +35,7 @@ pub struct BudgetArgs {
 /// What to do with limits.
 #[derive(Debug, Subcommand)]
 pub enum BudgetCommand {
-    /// Set a limit: one below what is spent lets nothing new begin, and ends what runs in order
+    /// Set a limit; one below the present spending ends running sessions in order
     #[command(after_help = "Examples:
   ralph-coordinator budget set day --max-cost 50
   ralph-coordinator budget set account google-team --max-cost 200
@@ -131,7 +131,7 @@ fn budgets(items: &[BudgetView]) -> Table {
     table
 }
 
-/// Tell what was spent
+/// Show spending
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator cost

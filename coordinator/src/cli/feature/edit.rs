@@ -14,7 +14,7 @@ use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::editor;
 use crate::domain::routing::strategy::Strategy;
 
-/// Change a feature that stands; what isn't given stays as it is
+/// Change a feature; flags that are left out change nothing
 ///
 /// Sessions that run go on as they began. Limits and choices are those of the last run, and of further ones that are told
 /// nothing else; a run that ended at a limit goes on when that is raised. A specification, a plan or a task graph is changed with

@@ -36,7 +36,7 @@ use crate::cli::{
 use crate::domain::states::{FeatureState, RunOutcome};
 use crate::store::view::{FeatureView, Landing, LogEntry, Page, Progress};
 
-/// Look at features, and steer them
+/// Show and control features
 #[derive(Debug, Subcommand)]
 pub enum FeatureCommand {
     /// List features, newest first
@@ -54,7 +54,7 @@ pub enum FeatureCommand {
         #[arg(long, default_value_t = 50, value_name = "N")]
         limit: usize,
     },
-    /// Show a feature and how far it is
+    /// Show a feature and its progress
     #[command(after_help = "Examples:
   ralph-coordinator feature show todo
   ralph-coordinator feature show f-3a1 --output json")]
@@ -83,24 +83,24 @@ pub enum FeatureCommand {
   ralph-coordinator feature plan todo --edit
   ralph-coordinator feature plan todo --file - < plan.md")]
     Plan(TextArgs),
-    /// Print or change the task graph that a session made and that waits for approval
+    /// Print or change a task graph that waits for approval
     #[command(after_help = "Examples:
   ralph-coordinator feature tasks todo
   ralph-coordinator feature tasks todo --edit
   ralph-coordinator feature tasks todo --file tasks.yaml")]
     Tasks(TextArgs),
     Edit(Box<edit::EditArgs>),
-    /// Start a run of a feature that doesn't run; what no flag says is as in its last run
+    /// Start a run of a feature; flags that are left out keep the values of its last run
     #[command(after_help = "Examples:
   ralph-coordinator feature run todo --wait
   ralph-coordinator feature run todo --limit 50 --max-cost 5
   ralph-coordinator feature run todo --at \"2026-12-01 08:00\"")]
     Run(RunArgs),
-    /// Let sessions write the tasks of a feature that has none yet
+    /// Let agents write the tasks of a feature that has none
     #[command(after_help = "Example:
   ralph-coordinator feature build due --wait")]
     Build(RunArgs),
-    /// Let a session review a feature whose tasks are over; what it asks for becomes tasks
+    /// Let an agent review a finished feature; its requests become tasks
     #[command(after_help = "Examples:
   ralph-coordinator feature review due --wait
   ralph-coordinator feature review due --show      what waits for a person, with verdicts and weakened tests")]
@@ -111,19 +111,19 @@ pub enum FeatureCommand {
         #[arg(long, conflicts_with = "wait")]
         show: bool,
     },
-    /// Start nothing new; what runs goes on
+    /// Start nothing new; running sessions continue
     #[command(after_help = "Example:
   ralph-coordinator feature pause todo")]
     Pause(Named),
-    /// Go on after a pause
+    /// Continue a paused feature
     #[command(after_help = "Example:
   ralph-coordinator feature resume todo")]
     Resume(Named),
-    /// End a run: what runs is ended in order, and what it did is pushed; `feature run` goes on with what is left
+    /// End a run in order, and push its work; `feature run` continues it
     #[command(after_help = "Example:
   ralph-coordinator feature stop todo")]
     Stop(Named),
-    /// End a feature for good: what runs is ended in order, and what it did is pushed
+    /// End a feature for good: end its sessions in order, and push their work
     #[command(after_help = "Examples:
   ralph-coordinator feature cancel todo
   ralph-coordinator feature cancel todo --yes")]
@@ -134,7 +134,7 @@ pub enum FeatureCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Take what the base branch has by now into the feature's; what conflicts, an agent brings together
+    /// Merge the base branch into the feature's branch; an agent resolves conflicts
     #[command(after_help = "Examples:
   ralph-coordinator feature update todo
   ralph-coordinator feature update todo --wait")]
@@ -144,7 +144,7 @@ pub enum FeatureCommand {
         #[command(flatten)]
         wait: WaitFlags,
     },
-    /// Bring the feature's branch into the one that it began from
+    /// Merge the feature's branch into its base branch
     #[command(after_help = "Examples:
   ralph-coordinator feature merge todo --wait
   ralph-coordinator feature merge todo --how squash --into release/2.1
@@ -164,7 +164,7 @@ pub enum FeatureCommand {
         #[command(flatten)]
         wait: WaitFlags,
     },
-    /// Remove the refs of attempts that nobody needs any more from the remote; a worker does it
+    /// Remove refs of old attempts from the remote; a worker does it
     #[command(
         after_help = "Refs of tasks that are not over stay, and those that alone hold the work of a task.
 
@@ -185,7 +185,7 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
-    /// Delete a feature that doesn't run, with its tasks and their outcomes; its branches stay
+    /// Delete a feature that isn't running, with its tasks; its branches stay
     #[command(after_help = "Example:
   ralph-coordinator feature delete todo --yes")]
     Delete {
@@ -195,7 +195,7 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
-    /// Show what a feature changed since its base; called in a clone of its repository
+    /// Show the changes of a feature since its base; run it in a clone
     #[command(after_help = "Examples:
   ralph-coordinator feature diff todo
   ralph-coordinator feature diff todo --stat")]
@@ -206,18 +206,18 @@ Examples:
         #[arg(long)]
         stat: bool,
     },
-    /// Check a feature's branch out; called in a clone of its repository
+    /// Check out a feature's branch; run it in a clone
     ///
     /// In the feature's own repository it is the branch's head (a detached HEAD): the branch itself stays free for what lands.
     /// `git switch -` leads back.
     #[command(after_help = "Example:
   ralph-coordinator feature checkout todo")]
     Checkout(Named),
-    /// Show what was done to a feature and its tasks, by whom and when
+    /// Show the changes that people made to a feature and its tasks
     #[command(after_help = "Example:
   ralph-coordinator feature log todo")]
     Log(Named),
-    /// Wait for the end of a feature's run; the exit code tells its outcome
+    /// Wait for the end of a feature's run; the exit code is its outcome
     #[command(after_help = "Example:
   ralph-coordinator feature wait todo")]
     Wait {

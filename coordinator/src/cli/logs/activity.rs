@@ -14,7 +14,7 @@ use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::table::Table;
 use crate::store::view::{EventView, Page};
 
-/// Show what happened, over all features, in the order of time
+/// Show the events of all features in order of time
 ///
 /// Sessions and how they ended, what landed, runs that began and ended, limits, and what people did.
 #[derive(Debug, Args)]

@@ -21,7 +21,7 @@ use crate::store::view::TaskDetail;
 /// Pause before a stream that broke off is asked for again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Show what the agent of a task did, or does
+/// Show the transcript of a task's agent, past or live
 ///
 /// Without --attempt and --kind it is the task's last session; of a task that is done, the work, then what judged it and where it landed.
 #[derive(Debug, Args)]

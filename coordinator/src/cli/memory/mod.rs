@@ -14,10 +14,10 @@ use super::submit::identity;
 use crate::cli::args::globals::Globals;
 use crate::domain::recall::Kind;
 
-/// Search, look at, fill and correct what iterations left for later ones
+/// Search, show, fill and correct the memory of earlier iterations
 #[derive(Debug, Subcommand)]
 pub enum MemoryCommand {
-    /// Ask the memory as a task would
+    /// Search the memory as a task would
     #[command(after_help = "Examples:
   ralph-coordinator memory search \"Parse the header of a zone file\"
   ralph-coordinator memory search --batch queries.jsonl --repo NAME --limit 5 --output json")]
@@ -30,7 +30,7 @@ pub enum MemoryCommand {
   ralph-coordinator memory list --all --kind knowledge --output wide"
     )]
     List(look::ListArgs),
-    /// Show an entry with where it comes from and what became of showing it
+    /// Show an entry with its origin, and the outcomes of attempts that saw it
     #[command(after_help = "Example:
   ralph-coordinator memory show l-9f2c41aa07be")]
     Show {
@@ -42,16 +42,16 @@ pub enum MemoryCommand {
   ralph-coordinator memory add --category pitfall --tags dns,zone \"Serial numbers wrap around\"
   ralph-coordinator memory add --kind knowledge --title \"Golden tests need UTC\" --tags golden,tests - < text.md")]
     Add(put::AddArgs),
-    /// Change what an entry says
+    /// Change the text of an entry
     #[command(after_help = "Example:
   ralph-coordinator memory edit l-9f2c --tags dns,serial \"Serial numbers wrap around, see RFC 1982\"")]
     Edit(put::EditArgs),
-    /// Hide entries: named ones, or those that nobody used for long; `memory restore` brings them back
+    /// Hide named or unused entries; `memory restore` brings them back
     #[command(after_help = "Examples:
   ralph-coordinator memory prune l-9f2c k-41aa
   ralph-coordinator memory prune --unused-days 180 --dry-run")]
     Prune(put::PruneArgs),
-    /// Bring hidden entries back: all that are named, or none
+    /// Restore hidden entries: all named ones, or none
     ///
     /// What was taken back with its attempt or replaced stays hidden. What is about files that are gone is shown once they are back.
     #[command(after_help = "Example:
@@ -61,7 +61,7 @@ pub enum MemoryCommand {
         #[arg(required = true)]
         entries: Vec<String>,
     },
-    /// Delete entries for good, with the prompts that showed them: a leaked secret, say
+    /// Delete entries for good, with the prompts that showed them, such as a leaked secret
     #[command(
         after_help = "Transcripts of the attempt that wrote it keep it until their retention ends.
 
@@ -77,7 +77,7 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
-    /// Take back everything that came from an attempt, and everything distilled from it
+    /// Revoke all entries of an attempt, and all that were distilled from them
     #[command(after_help = "Example:
   ralph-coordinator memory revoke t-9f2c --attempt 2")]
     Revoke {
@@ -87,16 +87,16 @@ Examples:
         #[arg(long, value_name = "N")]
         attempt: Option<i32>,
     },
-    /// Write a repository's knowledge as Markdown files, one an entry, and its learnings as JSON lines
+    /// Export knowledge as Markdown files and learnings as JSON lines
     #[command(after_help = "Example:
   ralph-coordinator memory export .ralph/knowledge")]
     Export(files::ExportArgs),
-    /// Read entries from JSON lines, or from a folder as `memory export` writes it
+    /// Import entries from JSON lines, or from a folder that `memory export` wrote
     #[command(after_help = "Examples:
   ralph-coordinator memory import history.jsonl --repo NAME
   ralph-coordinator memory import .ralph/knowledge")]
     Import(files::ImportArgs),
-    /// Tell what an attempt's prompt was chosen from, with scores and reasons
+    /// Show the entries that an attempt's prompt was chosen from, with scores and reasons
     #[command(after_help = "Example:
   ralph-coordinator memory explain t-9f2c --attempt 1")]
     Explain {
@@ -106,7 +106,7 @@ Examples:
         #[arg(long, value_name = "N")]
         attempt: Option<i32>,
     },
-    /// Tell what memory is worth: attempts that had it against those that were held out
+    /// Compare attempts with memory to attempts without it
     #[command(after_help = "Example:
   ralph-coordinator memory report")]
     Report {

@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory as _};
 use crate::cli::args::Cli;
 use crate::cli::terminal::output;
 
-/// Write the manual's pages, one a command
+/// Write the manual pages, one per command
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator man ~/.local/share/man/man1 && man ralph-coordinator-submit-feature

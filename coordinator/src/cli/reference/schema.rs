@@ -8,7 +8,7 @@ use super::documents;
 use crate::cli::terminal::output;
 use crate::domain::graph::file;
 
-/// Print the JSON Schema of what commands print for programs, or of a file of tasks
+/// Print the JSON Schema of command output, or of a task file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator schema output

@@ -26,7 +26,7 @@ use crate::store::view::Page;
 /// How long a running coordinator may take to tell what it has in force.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Print what is configured, and where each value comes from
+/// Print the configuration, and the origin of each value
 ///
 /// A flag wins over a RALPH_* variable, that over .ralph.toml (here, or in a folder above), and the file over the default. Flags
 /// of other commands may be given to see what they change. What a coordinator reads is asked of the one that runs, secrets hidden.
@@ -76,7 +76,7 @@ enum ConfigCommand {
     Trust(TrustArgs),
 }
 
-/// Agree to what a configuration file says, as it is now
+/// Trust a configuration file with its present content
 ///
 /// A `.ralph.toml` names programs to run and what confines them, and an agent may have written it. So Ralph obeys one that it finds
 /// here or in a folder above only after you trusted exactly this content. A file that RALPH_CONFIG names needs no further consent.

@@ -28,7 +28,7 @@ use crate::store::view::{Page, WorkerStatus, WorkerView};
 /// How long a server that is named may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Look at what this machine has for Ralph, and what is missing
+/// Check this machine for everything that Ralph needs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator doctor

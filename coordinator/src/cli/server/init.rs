@@ -20,7 +20,7 @@ const CONFIG: &str = include_str!("ralph.toml");
 /// What a data folder here must not bring into commits; knowledge and features are for everyone.
 const IGNORED: [&str; 3] = [".ralph/*", "!.ralph/knowledge/", "!.ralph/features/"];
 
-/// Set a repository up: a commented .ralph.toml, a folder for skills, lines for .gitignore
+/// Set up a repository: a commented .ralph.toml, a folder for skills, lines for .gitignore
 ///
 /// What stands already is left as it is; doing it again changes nothing.
 #[derive(Debug, Args)]

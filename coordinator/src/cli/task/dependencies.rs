@@ -11,15 +11,15 @@ use crate::cli::terminal::pager;
 use crate::cli::terminal::table::Table;
 use crate::store::view::{TaskDetail, TaskRef};
 
-/// See what a task waits for, and change it
+/// Show and change the dependencies of a task
 #[derive(Debug, Subcommand)]
 pub enum DepsCommand {
-    /// Let a task wait for others; refused where that would be a circle
+    /// Let a task wait for others; a cycle is refused
     #[command(after_help = "Examples:
   ralph-coordinator task deps add t-9f2c t-41aa
   ralph-coordinator task deps add todo/ui todo/api todo/schema")]
     Add(Edges),
-    /// Let a task no longer wait for others
+    /// Remove dependencies of a task
     #[command(
         name = "rm",
         visible_alias = "remove",
@@ -27,7 +27,7 @@ pub enum DepsCommand {
   ralph-coordinator task deps rm t-9f2c t-41aa"
     )]
     Remove(Edges),
-    /// List what a task waits for, and what waits for it
+    /// List the dependencies and dependents of a task
     #[command(
         visible_alias = "ls",
         after_help = "Example:

@@ -9,7 +9,7 @@ use crate::cli::client::{Client, escape};
 use crate::cli::terminal::editor;
 use crate::store::view::TaskDetail;
 
-/// Change a task that doesn't run; what isn't given stays as it is
+/// Change a task that isn't running; flags that are left out change nothing
 ///
 /// Without anything given, its description is changed with $VISUAL or $EDITOR.
 #[derive(Debug, Args)]

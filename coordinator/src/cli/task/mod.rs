@@ -31,7 +31,7 @@ use crate::cli::{
 };
 use crate::store::view::{LogEntry, Page, TaskDetail, TaskView};
 
-/// Look at tasks, and steer them
+/// Show and control tasks
 #[derive(Debug, Subcommand)]
 pub enum TaskCommand {
     /// List tasks, of one feature or of all
@@ -51,12 +51,12 @@ pub enum TaskCommand {
         #[arg(long, default_value_t = 200, value_name = "N")]
         limit: usize,
     },
-    /// Show a task, what is around it, and its attempts
+    /// Show a task with its attempts, dependencies and parts
     #[command(after_help = "Examples:
   ralph-coordinator task show t-9f2c
   ralph-coordinator task show t-9f2c --output json")]
     Show(Named),
-    /// Draw the tree of a feature's tasks, or the part below a task
+    /// Draw the tasks of a feature, or the part below a task, as a tree
     #[command(after_help = "Examples:
   ralph-coordinator task tree todo
   ralph-coordinator task tree todo/api
@@ -69,18 +69,18 @@ pub enum TaskCommand {
         #[arg(long, default_value_t = 1000, value_name = "N")]
         limit: usize,
     },
-    /// Show what was done to a task, by whom and why
+    /// Show the events of a task: who did what, and why
     #[command(after_help = "Example:
   ralph-coordinator task log t-9f2c")]
     Log(Named),
-    /// Show what a task changed; called in a clone of its repository
+    /// Show the changes of a task; run it in a clone
     ///
     /// Of a task that landed it is its commit, else what all its attempts changed since they left the feature's branch.
     #[command(after_help = "Examples:
   ralph-coordinator task diff t-9f2c
   ralph-coordinator task diff todo/api --attempt 2 --stat")]
     Diff(TaskDiffArgs),
-    /// Try it again: after failure, cancel, skip or review; of a parent, what failed below it
+    /// Retry a failed, cancelled, skipped or reviewed task; for a parent, its failed parts
     #[command(after_help = "Examples:
   ralph-coordinator task retry t-9f2c
   ralph-coordinator task retry --all-of todo
@@ -98,11 +98,11 @@ pub enum TaskCommand {
         #[command(flatten)]
         resume: ResumeFlag,
     },
-    /// Accept the last attempt of a waiting task as it is, and land it
+    /// Accept the last attempt's work and land it
     #[command(after_help = "Example:
   ralph-coordinator task approve t-9f2c --reason \"looked at it\"")]
     Approve(Decided),
-    /// Send back what waits for a person, a step's result too; the next session is told why
+    /// Send back work that waits for you; the next session gets the reason
     #[command(after_help = "Examples:
   ralph-coordinator task reject t-9f2c --reason \"the import must stay as it is\"
   ralph-coordinator task reject todo/plan --reason \"one task for the parser is enough\"")]
@@ -115,17 +115,17 @@ pub enum TaskCommand {
         #[command(flatten)]
         resume: ResumeFlag,
     },
-    /// Tell a task's next session something, without stopping what runs
+    /// Leave feedback for a task's next session; the running one continues
     #[command(after_help = "Example:
   ralph-coordinator task feedback t-9f2c --reason \"the staging database is back\"")]
     Feedback(FeedbackArgs),
-    /// Add a task to a feature, or make a feature for it
+    /// Add a task to a feature, or create a feature for it
     #[command(after_help = "Examples:
   ralph-coordinator task create                     asks for what it needs, at a terminal
   ralph-coordinator task create \"Write the tests\" --feature todo --after todo/api
   ralph-coordinator task create \"Part two\" --feature todo --parent t-9f2c")]
     Create(Box<submit::TaskArgs>),
-    /// Start a run of one task and its parts; nothing else of its feature begins in it
+    /// Run one task and its parts, and nothing else of its feature
     ///
     /// What it waits for must be done. What no flag says is as in the feature's last run.
     #[command(after_help = "Examples:
@@ -135,7 +135,7 @@ pub enum TaskCommand {
     Edit(edit::EditArgs),
     #[command(subcommand)]
     Deps(dependencies::DepsCommand),
-    /// Delete a task that nobody works on, with its outcomes; what depends on it goes on without
+    /// Delete a task that nobody works on; its dependents continue without it
     #[command(after_help = "Example:
   ralph-coordinator task delete t-9f2c --yes")]
     Delete {
@@ -145,23 +145,23 @@ pub enum TaskCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Go on without it: what depends on it runs
+    /// Skip a task: its dependents run
     #[command(after_help = "Example:
   ralph-coordinator task skip t-9f2c --reason \"done by hand\"")]
     Skip(Decided),
-    /// Take it out: what depends on it doesn't run
+    /// Cancel a task: its dependents don't run
     #[command(after_help = "Example:
   ralph-coordinator task cancel t-9f2c")]
     Cancel(Decided),
-    /// Fail it for good
+    /// Fail a task for good
     #[command(after_help = "Example:
   ralph-coordinator task fail t-9f2c --reason \"not possible\"")]
     Fail(Decided),
-    /// Say that it is done
+    /// Mark a task as done
     #[command(after_help = "Example:
   ralph-coordinator task done t-9f2c --reason \"merged by hand\"")]
     Done(Decided),
-    /// Take back what it landed, by a new commit on the feature's branch; what it left in memory goes as well
+    /// Revert a task's commit on the feature's branch, and its memory entries
     #[command(after_help = "Examples:
   ralph-coordinator task revert t-9f2c --reason \"breaks the import\"
   ralph-coordinator task revert todo/store --redo --with-dependents --wait")]
@@ -180,11 +180,11 @@ pub enum TaskCommand {
         #[command(flatten)]
         wait: WaitFlags,
     },
-    /// Take it from the worker that has it, to be claimed again
+    /// Take a task from its worker, so that another one can claim it
     #[command(after_help = "Example:
   ralph-coordinator task release t-9f2c")]
     Release(CommandArgs),
-    /// End its session in order; what it did is pushed, and the next attempt is told the feedback
+    /// End a task's session in order, push its work, and give the next attempt the feedback
     #[command(after_help = "Examples:
   ralph-coordinator task interrupt t-9f2c --feedback \"use the existing parser\"")]
     Interrupt {
