@@ -13,7 +13,7 @@ use crate::config::read::chosen;
 use crate::domain::recall::lifecycle::{Bounds, Distill};
 use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
-use crate::prompt::Templates;
+use crate::prompt::{Asks, Templates};
 
 /// With less of a text, a prompt doesn't say what it is about.
 const LEAST_REFERENCE_CHARS: usize = 1_000;
@@ -44,6 +44,10 @@ pub struct Memory {
     /// Decisions and unresolved errors of a feature that its sessions are told of, together, the newest; 50 when it isn't given (SPEC
     /// 6.4).
     pub max_entries: Option<usize>,
+    /// Learnings and knowledge entries that an attempt may leave, together; 5 when it isn't given. Further ones are dropped.
+    pub kept_entries: Option<usize>,
+    /// Whether prompts ask sessions to keep CLAUDE.md, AGENTS.md and skills up to date.
+    pub agent_files: bool,
     /// The share of first attempts that get no memory of other tasks, so that its worth can be measured; 0.05 when it
     /// isn't given.
     pub hold_out: Option<f64>,
@@ -73,6 +77,8 @@ impl Default for Memory {
             sections: SectionsTable::default(),
             reference_chars: None,
             max_entries: None,
+            kept_entries: None,
+            agent_files: false,
             hold_out: None,
             max_learnings: None,
             max_knowledge: None,
@@ -174,6 +180,18 @@ impl Memory {
             );
             settings.max_entries = entries;
         }
+        let mut asks = Asks {
+            agent_files: self.agent_files,
+            ..Asks::default()
+        };
+        if let Some(entries) = self.kept_entries {
+            anyhow::ensure!(
+                entries <= MOST_ENTRIES,
+                "memory.kept_entries is a number of learnings and knowledge entries, 0 to {MOST_ENTRIES}, not {entries}"
+            );
+            asks.kept_entries = entries;
+        }
+        settings.kept_entries = asks.kept_entries;
         if let Some(share) = self.hold_out {
             anyhow::ensure!(
                 (0.0..=1.0).contains(&share),
@@ -186,8 +204,8 @@ impl Memory {
             Some(table) => Some(Embedder::new(table.checked()?)?),
             None => None,
         };
-        if let Some(folder) = &self.templates {
-            let templates = Templates::load(Some(folder))
+        if self.templates.is_some() || asks != Asks::default() {
+            let templates = Templates::load(self.templates.as_deref(), asks)
                 .context("memory.templates names a folder that can't be used")?;
             settings.templates = Arc::new(templates);
         }
@@ -264,6 +282,7 @@ mod tests {
             ("reference_chars = 999", "memory.reference_chars"),
             ("max_entries = 0", "memory.max_entries"),
             ("max_entries = 1001", "memory.max_entries"),
+            ("kept_entries = 1001", "memory.kept_entries"),
             ("unused_days = -1.0", "memory.unused_days"),
             ("distill = true\ndistill_above = 1", "memory.distill_above"),
             (

@@ -18,7 +18,7 @@ use crate::domain::run::Ceilings;
 use crate::domain::scheduling::fairness::Turns;
 use crate::embedder::Embedder;
 use crate::flow::maintenance::expired::KeptDays;
-use crate::prompt::{Budgets, Templates};
+use crate::prompt::{Asks, Budgets, Templates};
 use crate::store::memory::postings::Tail;
 use crate::store::notice::Event;
 use crate::tracer::Tracer;
@@ -71,6 +71,8 @@ pub struct Settings {
     pub prices: Prices,
     /// Decisions and unresolved errors of a feature that a prompt may tell of, the newest (SPEC 6.4).
     pub max_entries: usize,
+    /// Learnings and knowledge entries that are kept of an attempt, together (SPEC 6.8).
+    pub kept_entries: usize,
     /// Failures in a row that make a task stuck (SPEC 6.7).
     pub stuck_threshold: i16,
     /// Retention of attempt refs after the end of their feature; `None` is for ever (DESIGN 6).
@@ -144,6 +146,7 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             prices: Prices::default(),
             max_entries: 50,
+            kept_entries: Asks::default().kept_entries,
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             repositories: Repositories::default(),

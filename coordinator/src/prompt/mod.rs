@@ -26,7 +26,7 @@ pub use crate::prompt::retry::{after_exit, again, of_a_conflict, too_deep, unfin
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};
-pub use templates::{TemplateError, Templates};
+pub use templates::{Asks, TemplateError, Templates};
 pub use values::{
     Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Mergeable,
     Merging, OtherSide, Parent, Prerequisite, Report, SessionMemory, SharedEntry, SiblingFailure,

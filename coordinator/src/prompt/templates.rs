@@ -78,12 +78,31 @@ pub enum TemplateError {
     },
 }
 
+/// What prompts ask of sessions besides their task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asks {
+    /// Whether a session keeps CLAUDE.md, AGENTS.md and skills up to date.
+    pub agent_files: bool,
+    /// Learnings and knowledge entries that an attempt may leave, together.
+    pub kept_entries: usize,
+}
+
+impl Default for Asks {
+    fn default() -> Self {
+        Self {
+            agent_files: false,
+            kept_entries: 5,
+        }
+    }
+}
+
 impl Templates {
     /// The built-in templates.
     pub fn built_in() -> Arc<Self> {
         static TEMPLATES: LazyLock<Arc<Templates>> = LazyLock::new(|| {
             #[allow(clippy::expect_used)]
-            let templates = Templates::load(None).expect("the templates are part of the program and tested");
+            let templates = Templates::load(None, Asks::default())
+                .expect("the templates are part of the program and tested");
             Arc::new(templates)
         });
         Arc::clone(&TEMPLATES)
@@ -93,7 +112,7 @@ impl Templates {
     ///
     /// # Errors
     /// When one of these files is unreadable, does not parse, or lacks a part.
-    pub fn load(folder: Option<&Path>) -> Result<Self, TemplateError> {
+    pub fn load(folder: Option<&Path>, asks: Asks) -> Result<Self, TemplateError> {
         let mut env = Environment::new();
         let mut constant = BTreeMap::new();
         let syntax = SyntaxConfig::builder()
@@ -145,7 +164,7 @@ impl Templates {
         {
             let frame = env
                 .get_template(name)
-                .and_then(|template| template.render(context! { sigil => &sigils }))
+                .and_then(|template| template.render(context! { sigil => &sigils, agent_files => asks.agent_files, kept_entries => asks.kept_entries }))
                 .map_err(invalid(name))?;
             frames.insert(name, frame);
         }
@@ -224,7 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("learnings.md");
         std::fs::write(&path, "=== head\n### Lessons\n=== learning\n* {{ text }}\n").unwrap();
-        let templates = Templates::load(Some(folder.path())).unwrap();
+        let templates = Templates::load(Some(folder.path()), Asks::default()).unwrap();
         assert_eq!(templates.part("learnings/head", context! {}), "### Lessons");
         assert_eq!(
             templates.part("learnings/learning", context! { text => "x" }),
@@ -232,14 +251,14 @@ mod tests {
         );
 
         std::fs::write(&path, "=== head\n### Lessons\n").unwrap();
-        let error = Templates::load(Some(folder.path())).unwrap_err();
+        let error = Templates::load(Some(folder.path()), Asks::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the prompt template learnings has no part `learning`; add a line `=== learning` with its text below"
         );
         std::fs::write(&path, "=== head\n{% if %}\n=== learning\n").unwrap();
         assert!(matches!(
-            Templates::load(Some(folder.path())),
+            Templates::load(Some(folder.path()), Asks::default()),
             Err(TemplateError::Invalid { name, .. }) if name == "learnings/head"
         ));
     }

@@ -115,7 +115,7 @@ async fn an_agent_in_a_loop_leaves_no_more_than_can_be_looked_through() {
     scene::submit(
         &world,
         "wheel",
-        "- {key: a, title: Look}\n- {key: b, title: See}\n",
+        "- {key: a, title: Look}\n- {key: b, title: See}\n- {key: c, title: Hear}\n",
     )
     .await;
     let same: String = (0..3_000)
@@ -131,8 +131,14 @@ async fn an_agent_in_a_loop_leaves_no_more_than_can_be_looked_through() {
         .map(|n| format!("<knowledge tags='a' title='Title {n}'>B.</knowledge><learning category='pitfall' tags='a'>L {n}.</learning>"))
         .collect();
     scene::does(&pool, &others).await;
-    assert_eq!(count(&world, "select count(*) from knowledge").await, 201);
-    assert_eq!(count(&world, "select count(*) from learnings").await, 200);
+    // Five an attempt, knowledge before learnings.
+    assert_eq!(count(&world, "select count(*) from knowledge").await, 6);
+    assert_eq!(count(&world, "select count(*) from learnings").await, 0);
+    let learnings: String = (0..1_000)
+        .map(|n| format!("<learning category='pitfall' tags='a'>L {n}.</learning>"))
+        .collect();
+    scene::does(&pool, &learnings).await;
+    assert_eq!(count(&world, "select count(*) from learnings").await, 5);
     world.stop().await;
 }
 

@@ -72,6 +72,18 @@ pub(super) const KEYS: &[Key] = &[
         "Decisions and unresolved errors of a feature that its sessions are told of",
     ),
     key(
+        "memory.kept_entries",
+        Toml("5"),
+        Coordinator,
+        "Learnings and knowledge entries that an attempt may leave, together",
+    ),
+    key(
+        "memory.agent_files",
+        Toml("false"),
+        Coordinator,
+        "Whether sessions are asked to keep CLAUDE.md, AGENTS.md and skills up to date",
+    ),
+    key(
         "memory.hold_out",
         Toml("0.05"),
         Coordinator,

@@ -295,8 +295,9 @@ impl Batch<'_> {
         let source = self.source(dispatch);
         if begins {
             if dispatch.kind != SessionKind::Distill {
+                let files = &session.snapshot.files_changed;
                 self.captured
-                    .learn(&source, &sigils, &session.snapshot.files_changed);
+                    .learn(&source, &sigils, files, self.settings.kept_entries);
             } else if judgement.outcome == Outcome::Done {
                 self.distilled.push(distill::MergedLearnings {
                     task: task.id,

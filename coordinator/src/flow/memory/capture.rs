@@ -18,8 +18,6 @@ use crate::store::memory::{Learned, NewNote, Released, Source};
 
 /// Most files per entry.
 const KEPT_PATHS: usize = 20;
-/// Most learnings, and most knowledge entries, per session: an agent in a loop writes more.
-const KEPT_ENTRIES: usize = 200;
 /// Longest free text of one sigil. Characters.
 pub const KEPT_CHARS: usize = 20_000;
 
@@ -42,16 +40,8 @@ impl Captured {
     }
 
     /// Takes the learnings of a work session's text, with the files that it changed.
-    pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String]) {
-        let learnings = sigils.learnings.iter().take(KEPT_ENTRIES);
-        self.learnings.extend(learnings.map(|learning| Learned {
-            id: Uuid::now_v7(),
-            source: source.clone(),
-            head: learning.category.as_str().to_owned(),
-            tags: learning.tags.clone(),
-            paths: paths(&learning.tags, files_changed),
-            body: bounded(&learning.body),
-        }));
+    /// Of its entries at most `kept` stay, knowledge before learnings: an agent in a loop writes more.
+    pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String], kept: usize) {
         // Of entries with one title the last one replaces the others and takes over their tags, as it would
         // on release.
         let mut by_title: HashMap<String, usize> = HashMap::new();
@@ -72,10 +62,19 @@ impl Captured {
             };
             match knowledge.get_mut(at) {
                 Some(before) => *before = learned,
-                None if at < KEPT_ENTRIES => knowledge.push(learned),
+                None if at < kept => knowledge.push(learned),
                 None => {}
             }
         }
+        let learnings = sigils.learnings.iter().take(kept.saturating_sub(knowledge.len()));
+        self.learnings.extend(learnings.map(|learning| Learned {
+            id: Uuid::now_v7(),
+            source: source.clone(),
+            head: learning.category.as_str().to_owned(),
+            tags: learning.tags.clone(),
+            paths: paths(&learning.tags, files_changed),
+            body: bounded(&learning.body),
+        }));
         self.knowledge.extend(knowledge);
         self.notes.extend(sigils.notes.iter().map(|note| NewNote {
             source: source.clone(),
