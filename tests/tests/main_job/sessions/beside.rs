@@ -49,6 +49,7 @@ const FAULTS: &[Fault] = &[
         &["@run mkdir d; echo x > d/f; chmod 000 d/f d; chmod 555 .; umask 777"],
         "done",
     ),
+    // The filter that it names itself is refused.
     fault(
         "git",
         &[
@@ -56,7 +57,7 @@ const FAULTS: &[Fault] = &[
             "@run git config core.fsmonitor 'touch $MARK'; git config core.hooksPath .git/hooks; git config core.sshCommand 'touch $MARK'",
             r#"@run printf '* filter=mark\n' > .gitattributes; git config filter.mark.clean 'touch $MARK; cat'; git config filter.mark.smudge 'touch $MARK; cat'"#,
         ],
-        "done",
+        "error",
     ),
 ];
 
