@@ -253,7 +253,7 @@ async fn nothing_that_the_agent_configured_is_run() {
         ] {
             fs::copy(program, tree.join(".git/hooks").join(hook)).unwrap();
         }
-        fs::write(tree.join(".gitattributes"), "* filter=evil diff=evil\n").unwrap();
+        fs::write(tree.join(".gitattributes"), "* diff=evil\n").unwrap();
     });
     assert_eq!(files.await, ".gitattributes .gitignore a.txt shared.txt work.txt");
     assert!(!ran.exists());

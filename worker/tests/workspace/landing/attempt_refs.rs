@@ -132,7 +132,7 @@ async fn a_killed_worker_leaves_the_rest_of_a_move_to_the_next() {
         let remote = as_before().await;
         let before = all(&remote, "refs/heads/ralph-attempts");
         let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "moving::life_that_is_killed"])
+            .args(["--exact", "landing::attempt_refs::life_that_is_killed"])
             .env(LIFE, remote.dir.path())
             .env("RALPH_FAULT", format!("{point}:kill"))
             .env("RALPH_FAULT_ONCE", remote.data("killed"))

@@ -106,7 +106,7 @@ async fn whatever_is_killed_is_done_once() {
                 _ => merge(MergeHow::Merge, &head),
             };
             let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "operating::life_that_is_killed"])
+                .args(["--exact", "landing::operating::life_that_is_killed"])
                 .env(LIFE, remote.dir.path())
                 .env(OPERATION, serde_json::to_string(&operation).unwrap())
                 .env("RALPH_FAULT", format!("{point}:kill"))

@@ -81,7 +81,7 @@ async fn a_killed_worker_leaves_the_rest_to_the_next() {
     for point in PRUNE_POINTS {
         let remote = with_attempts().await;
         let status = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "pruning::life_that_is_killed"])
+            .args(["--exact", "landing::pruning::life_that_is_killed"])
             .env(LIFE, remote.dir.path())
             .env("RALPH_FAULT", format!("{point}:kill"))
             .env("RALPH_FAULT_ONCE", remote.data("killed"))

@@ -42,7 +42,7 @@ fn failed(end: IntegrationEnd) -> (String, bool) {
 
 #[tokio::test]
 async fn a_signature_that_asks_or_fails_calls_a_person_at_once() {
-    let test = "signing::a_signature_that_asks_or_fails_calls_a_person_at_once";
+    let test = "landing::signing::a_signature_that_asks_or_fails_calls_a_person_at_once";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };

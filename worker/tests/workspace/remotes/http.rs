@@ -24,7 +24,7 @@ struct Scene {
 impl Scene {
     /// `None` in the process that only runs `test` as a user.
     async fn of(test: &str) -> Option<Self> {
-        let user = User::or_run_as_one(&format!("http::{test}"))?;
+        let user = User::or_run_as_one(&format!("remotes::http::{test}"))?;
         let helper = user.write("helper", "#!/bin/sh\n[ \"$1\" = get ] && cat \"$HOME/login\"\n");
         fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
         user.write(

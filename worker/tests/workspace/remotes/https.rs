@@ -22,7 +22,7 @@ struct Scene {
 impl Scene {
     /// `None` in the process that only runs `test` as a user.
     async fn of(test: &str) -> Option<Self> {
-        let user = User::or_run_as_one(&format!("https::{test}"))?;
+        let user = User::or_run_as_one(&format!("remotes::https::{test}"))?;
         let authority = Authority::new().unwrap();
         let mut remote = Remote::new();
         let certificate = authority.certify("localhost", false).unwrap();

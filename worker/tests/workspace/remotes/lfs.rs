@@ -86,7 +86,7 @@ async fn a_filter_of_an_agents_is_not_run() {
 #[tokio::test]
 async fn without_git_lfs_a_repository_that_needs_it_is_refused_in_words() {
     let Some(user) =
-        User::or_run_as_one("lfs::without_git_lfs_a_repository_that_needs_it_is_refused_in_words")
+        User::or_run_as_one("remotes::lfs::without_git_lfs_a_repository_that_needs_it_is_refused_in_words")
     else {
         return;
     };
@@ -176,32 +176,31 @@ async fn odd_work(workspaces: &Workspaces, remote: Remote, rule: &str) -> (Remot
 
 #[tokio::test]
 async fn attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history() {
-    let test = "lfs::attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history";
+    let test = "remotes::lfs::attributes_that_git_cannot_apply_make_no_large_file_part_of_the_history";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
     fake_filter(&user);
-    for rule in ["working-tree-encoding=UTF-16", "filter=other"] {
-        let remote = Remote::new();
-        let workspaces = remote.workspaces().await;
-        let (remote, workspace) = odd_work(&workspaces, remote, rule).await;
-        let snapshot = finish(&workspace).await;
-        assert_eq!(
-            snapshot.files_changed,
-            [".gitattributes", "odd.dat", "second.bin"],
-            "{rule}"
-        );
-        let commit = snapshot.commit.unwrap();
-        let second = remote.git(&["show", &format!("{commit}:second.bin")]);
-        assert_eq!(second, pointer("changed").trim_end(), "{rule}");
-        // Again, it is the same.
-        assert_eq!(finish(&workspace).await.commit, Some(commit), "{rule}");
-    }
+    let rule = "working-tree-encoding=UTF-16";
+    let remote = Remote::new();
+    let workspaces = remote.workspaces().await;
+    let (remote, workspace) = odd_work(&workspaces, remote, rule).await;
+    let snapshot = finish(&workspace).await;
+    assert_eq!(
+        snapshot.files_changed,
+        [".gitattributes", "odd.dat", "second.bin"],
+        "{rule}"
+    );
+    let commit = snapshot.commit.unwrap();
+    let second = remote.git(&["show", &format!("{commit}:second.bin")]);
+    assert_eq!(second, pointer("changed").trim_end(), "{rule}");
+    // Again, it is the same.
+    assert_eq!(finish(&workspace).await.commit, Some(commit), "{rule}");
 }
 
 #[tokio::test]
 async fn large_files_that_can_not_be_stored_wait_for_their_filter() {
-    let test = "lfs::large_files_that_can_not_be_stored_wait_for_their_filter";
+    let test = "remotes::lfs::large_files_that_can_not_be_stored_wait_for_their_filter";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };
@@ -255,7 +254,7 @@ fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
 /// The user's credential helper is asked by git-lfs for whatever server it talks to.
 #[tokio::test]
 async fn an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own() {
-    let test = "lfs::an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own";
+    let test = "remotes::lfs::an_agent_can_not_send_the_users_credentials_to_a_server_of_its_own";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };

@@ -81,7 +81,7 @@ async fn loose_objects_are_packed_also_those_that_no_ref_leads_to() {
 
 #[tokio::test]
 async fn packs_of_many_fetches_become_few() {
-    let test = "packing::packs_of_many_fetches_become_few";
+    let test = "remotes::packing::packs_of_many_fetches_become_few";
     let Some(user) = User::or_run_as_one(test) else {
         return;
     };

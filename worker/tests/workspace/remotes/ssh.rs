@@ -30,7 +30,7 @@ impl Scene {
     fn of(test: &str) -> Option<Self> {
         let program = sshd::program()?;
         let files = [("SSH_AUTH_SOCK", "agent.socket")];
-        let user = User::or_run_with(&format!("ssh::{test}"), &files)?;
+        let user = User::or_run_with(&format!("remotes::ssh::{test}"), &files)?;
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start(&program, dir.path());
         let key = user.home().join("key");
