@@ -146,6 +146,12 @@ pub(in crate::workspace) async fn commit_tree(
     Ok(signed.map_err(|error| waits_for_person(error, bound))?.word())
 }
 
+/// The trailer that says which task a commit landed.
+pub const TASK_TRAILER: &str = "Ralph-Task";
+
+/// The trailer that says whose landing a commit takes back.
+pub const REVERT_TRAILER: &str = "Ralph-Reverts";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,9 +176,3 @@ mod tests {
         );
     }
 }
-
-/// The trailer that says which task a commit landed.
-pub const TASK_TRAILER: &str = "Ralph-Task";
-
-/// The trailer that says whose landing a commit takes back.
-pub const REVERT_TRAILER: &str = "Ralph-Reverts";
