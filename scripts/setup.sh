@@ -48,7 +48,7 @@ for tool in $missing; do
     # Tests look at the page with it. It brings the browser along, or the browser has it.
     chromedriver)
         packages "chromium chromium-driver" "chromium chromedriver" "chromium chromium-chromedriver" chromium ||
-            say "$tool could not be installed: tests of the page in a browser fail"
+            say "$tool could not be installed: the tests of the page in a browser are left out"
         ;;
     sshd) packages openssh-server openssh-server openssh-server openssh ;;
     postgresql)

@@ -26,6 +26,17 @@ pub struct Browser {
 }
 
 impl Browser {
+    /// Whether this machine has one; says what to do where it hasn't.
+    pub async fn is_installed() -> bool {
+        let version = Command::new("chromedriver").arg("--version").output().await;
+        if version.is_err() {
+            eprintln!(
+                "left out: no chromedriver here; `make test` installs it, or your system's packages chromium and chromium-driver"
+            );
+        }
+        version.is_ok()
+    }
+
     pub async fn open() -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -33,7 +44,7 @@ impl Browser {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|error| panic!("chromedriver can't be started ({error}): `make test` installs it, or your system's packages chromium and chromium-driver"));
+            .unwrap();
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = loop {
             let line = lines
