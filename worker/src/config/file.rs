@@ -66,6 +66,10 @@ pub struct WorkspaceTable {
     /// `[workspace.caches]`.
     #[serde(default)]
     pub caches: BTreeMap<String, CacheTable>,
+    /// Names of ignored folders whose content later checkouts start with.
+    pub warm: Option<Vec<String>>,
+    /// Size up to which these are kept, together. MiB.
+    pub warm_mb: Option<u64>,
     /// Size from which on a new file is told. MB; 0 is never.
     pub new_file_mb: Option<u64>,
     /// New files of an attempt from which on their number is told; 0 is never.

@@ -14,7 +14,7 @@ use super::{rules, stock};
 use crate::config::values::absolute;
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::AgentCommand;
-use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, is_author};
+use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, WarmRule, is_author};
 
 /// What this machine has for sessions.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub struct Machine {
     pub history: History,
     /// Folders that setup fills once.
     pub caches: Vec<CacheRule>,
+    /// Build output that later checkouts start with.
+    pub warm: WarmRule,
     /// Disk that the data folder may take. Bytes.
     pub disk_budget_bytes: Option<u64>,
     /// Days for which it is kept what a session without a repository leaves.
@@ -63,6 +65,7 @@ impl Machine {
         let resources = resources(&file.workspace)?;
         let history = stock::history(&file.workspace)?;
         let caches = stock::caches(&file.workspace)?;
+        let warm = stock::warm(&file.workspace)?;
         let disk_budget_bytes = stock::disk_budget_bytes(&file.workspace)?;
         let bulk = stock::bulk(&file.workspace)?;
         let keep_files_days = file.workspace.keep_files_days.unwrap_or(KEEP_FILES_DAYS);
@@ -130,6 +133,7 @@ impl Machine {
             sandbox,
             history,
             caches,
+            warm,
             disk_budget_bytes,
             keep_files_days,
             setup,

@@ -8,7 +8,7 @@ use ralph_shared::subjects::is_label;
 use super::file::{CacheTable, FilterTable, GitTable, WorkspaceTable};
 use super::machine::Machine;
 use crate::session::Redactor;
-use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, Settings};
+use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, Settings, WarmRule};
 
 /// How much of a repository is fetched.
 ///
@@ -70,6 +70,26 @@ pub(super) fn caches(table: &WorkspaceTable) -> anyhow::Result<Vec<CacheRule>> {
         })
     };
     table.caches.iter().map(rule).collect()
+}
+
+/// Which build output stays warm.
+///
+/// # Errors
+/// When a folder has no name alone.
+pub(super) fn warm(table: &WorkspaceTable) -> anyhow::Result<WarmRule> {
+    let default = WarmRule::default();
+    let folders = table.warm.clone().unwrap_or(default.folders);
+    if let Some(bad) = folders.iter().find(|name| name.is_empty() || name.contains('/')) {
+        bail!(
+            "`{bad}` can't be in `warm` of [workspace]: give names of folders without their path, such as `target`"
+        );
+    }
+    Ok(WarmRule {
+        folders,
+        most_bytes: table
+            .warm_mb
+            .map_or(default.most_bytes, |mib| mib.saturating_mul(1 << 20)),
+    })
 }
 
 /// The disk that the data folder may take. Bytes.
@@ -137,6 +157,7 @@ impl Machine {
         Settings {
             history: self.history.clone(),
             caches: self.caches.clone(),
+            warm: self.warm.clone(),
             disk_budget_bytes: self.disk_budget_bytes,
             keep_files_days: self.keep_files_days,
             setup: self.setup.clone(),

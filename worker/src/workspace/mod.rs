@@ -33,6 +33,7 @@ mod snapshot;
 mod workspaces;
 
 pub use crate::workspace::cache::unused::Forgotten;
+pub use crate::workspace::cache::warm::WarmRule;
 pub use crate::workspace::clone::filters::FilterRule;
 pub use crate::workspace::clone::pack::Untidy;
 pub use crate::workspace::git::trouble::Trouble;

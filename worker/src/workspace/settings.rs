@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::sandbox::Sandbox;
 use crate::session::Redactor;
+use crate::workspace::cache::warm::WarmRule;
 use crate::workspace::clone::filters::FilterRule;
 use crate::workspace::snapshot::bulk::BulkLimits;
 
@@ -21,6 +22,8 @@ pub struct Settings {
     pub history: History,
     /// Folders that setup fills once.
     pub caches: Vec<CacheRule>,
+    /// Folders of build output that later checkouts start with.
+    pub warm: WarmRule,
     /// How much disk the data folder may take before what can be had again is removed. Bytes; no bound when `None`.
     pub disk_budget_bytes: Option<u64>,
     /// For how many days it is kept what no branch holds: what a session without a repository leaves in its folder, and what a server
@@ -58,6 +61,7 @@ impl Default for Settings {
             signing_bound: Duration::from_secs(30),
             history: History::default(),
             caches: Vec::new(),
+            warm: WarmRule::default(),
             disk_budget_bytes: None,
             keep_files_days: KEEP_FILES_DAYS,
             setup: Vec::new(),

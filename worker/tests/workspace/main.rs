@@ -20,3 +20,4 @@ mod strays;
 mod survey;
 mod unused;
 mod user;
+mod warm;

@@ -254,6 +254,18 @@ pub(super) const KEYS: &[Key] = &[
         "What a worker's data folder may take before caches and unused mirrors go; unpushed work stays",
     ),
     key(
+        "workspace.warm",
+        Toml("['target', 'node_modules']"),
+        Worker,
+        "Names of ignored folders whose content, from the last gate that passed and landed, later checkouts start with; [] is none",
+    ),
+    key(
+        "workspace.warm_mb",
+        Toml("2048"),
+        Worker,
+        "Size of these folders, together, up to which a worker keeps them",
+    ),
+    key(
         "workspace.keep_files_days",
         Toml("7"),
         Worker,

@@ -14,6 +14,7 @@ pub(crate) mod budget;
 pub(crate) mod copy;
 pub(crate) mod disk_room;
 pub(crate) mod unused;
+pub(crate) mod warm;
 
 use std::fs::{self, File};
 use std::io::Read as _;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ralph_shared::wire::{GitOrder, IntegrationEnd};
 
-use crate::workspace::cache::{Origin, Shelf};
+use crate::workspace::cache::{Origin, Shelf, warm};
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
 use crate::workspace::clone::mirror::{FetchRequest, Fetched, Mirror};
 use crate::workspace::clone::{self, AgentClone};
@@ -90,7 +90,11 @@ impl<'a> Site<'a> {
     }
 
     /// Prepares a checkout of an agent's work, and runs the gate in it.
-    async fn run(&self, gate: &[String]) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
+    async fn run(
+        &self,
+        gate: &[String],
+        new: &str,
+    ) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
         let objects = self.git.dir().join("objects");
         let modules = submodules::of(self.folders)?.into_iter().map(|module| module.dir);
         let borrowers = [self.git.dir().to_owned()].into_iter().chain(modules);
@@ -106,11 +110,18 @@ impl<'a> Site<'a> {
             settings: self.settings,
         };
         let shelf = Shelf::new(self.folders.data(), self.git_order);
+        let git = self.git.clone().with_tree(self.folders.tree());
+        warm::bring(&git, &shelf, new, self.settings).await;
         if let Some(failure) = cache::set_up(room, &shelf, Origin::Attempt).await? {
             return Ok(Some(failure));
         }
         let purpose = commands::GATE;
-        commands::run(gate, commands::Room { purpose, ..room }).await
+        let failure = commands::run(gate, commands::Room { purpose, ..room }).await?;
+        if failure.is_none() {
+            let origin = Origin::of(&git, self.git_order, new).await?;
+            warm::keep(&git, &shelf, (origin, new), self.settings).await;
+        }
+        Ok(failure)
     }
 
     /// Runs the command gate on a checkout of `new`. `None` when it may become a head.
@@ -123,7 +134,7 @@ impl<'a> Site<'a> {
             return Ok(None);
         }
         self.check_out(new).await?;
-        let failure = self.run(gate).await?;
+        let failure = self.run(gate, new).await?;
         Ok(failure.map(|failure| IntegrationEnd::GateFailed {
             command: failure.command,
             output: failure.output,

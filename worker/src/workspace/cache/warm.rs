@@ -1,0 +1,295 @@
+//! Build output of what landed, for later checkouts: a compiler finds its `target` there and builds only what changed
+//! (`[workspace] warm`).
+//!
+//! ```text
+//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-COMMIT/{0,1,…}   the folders of the checkout in which the gate passed on COMMIT
+//!                                                    /index.json
+//! ```
+//!
+//! A checkout takes a copy, and only of a commit that is in its own history: what an attempt built that never landed reaches nobody.
+//! Compilers compare times, so files that are still the same get the times that they had when the output was made.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Origin, Shelf, budget, copy};
+use crate::disk::held_bytes;
+use crate::workspace::error::{GitError, WorkspaceError};
+use crate::workspace::git::Git;
+use crate::workspace::settings::Settings;
+use crate::workspace::snapshot::gitlinks::inside;
+use crate::workspace::{record, snapshot::modes};
+
+const PREFIX: &str = "warm-";
+const INDEX: &str = "index.json";
+/// Entries of one place that stay: a checkout of an older commit may still find its own.
+const ENTRIES: usize = 3;
+
+/// Which folders stay warm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarmRule {
+    /// Names of ignored folders, wherever they stand in a checkout.
+    pub folders: Vec<String>,
+    /// Size up to which they are kept. Bytes.
+    pub most_bytes: u64,
+}
+
+impl Default for WarmRule {
+    fn default() -> Self {
+        Self {
+            folders: ["target", "node_modules"].map(str::to_owned).to_vec(),
+            most_bytes: 2 << 30,
+        }
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Index {
+    /// Where the folders `0`, `1`, … stood in the checkout.
+    folders: Vec<PathBuf>,
+    files: Vec<TrackedFile>,
+}
+
+/// A file of the commit that the gate left as it was.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TrackedFile {
+    path: PathBuf,
+    /// Mode and object id, as the index of git has them.
+    blob: String,
+    modified_ns: u64,
+}
+
+/// Keeps the build output of the checkout in which the gate passed on `commit`: its folders are moved away.
+pub(in crate::workspace) async fn keep(
+    git: &Git,
+    shelf: &Shelf,
+    (origin, commit): (Origin, &str),
+    settings: &Settings,
+) {
+    let place = match origin {
+        Origin::Base => &shelf.base,
+        Origin::Branch | Origin::Attempt => &shelf.branch,
+    };
+    if let Err(error) = try_keep(git, place, commit, settings).await {
+        tracing::warn!(%error, "build output could not be kept for later checkouts");
+    }
+}
+
+async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) -> Result<(), WorkspaceError> {
+    let Some(tree) = git.tree().filter(|_| !settings.warm.folders.is_empty()) else {
+        return Ok(());
+    };
+    let kept_already = |name: &Path| settings.caches.iter().any(|rule| rule.path == name);
+    let names = |name: &OsStr| settings.warm.folders.iter().any(|folder| name == folder.as_str());
+    let folders: Vec<PathBuf> = ignored_folders(git)
+        .await?
+        .into_iter()
+        .filter(|path| {
+            path.file_name().is_some_and(names) && !kept_already(path) && inside(tree, path).is_some()
+        })
+        .collect();
+    let held: u64 = folders.iter().map(|folder| held_bytes(&tree.join(folder))).sum();
+    if folders.is_empty() || held > settings.warm.most_bytes {
+        return Ok(());
+    }
+    let changed = changed_files(git).await?;
+    let files = tracked(git).await?.into_iter();
+    let files = files.filter(|(path, _)| !changed.contains(path));
+    let files = files.filter_map(|(path, blob)| {
+        let metadata = fs::symlink_metadata(tree.join(&path))
+            .ok()
+            .filter(fs::Metadata::is_file)?;
+        let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(TrackedFile {
+            path,
+            blob,
+            modified_ns: u64::try_from(since.as_nanos()).ok()?,
+        })
+    });
+    let index = Index {
+        folders,
+        files: files.collect(),
+    };
+    let place = shelf.join(format!("{PREFIX}{commit}"));
+    record::make_private(shelf)?;
+    move_into(tree, &index, &place).map_err(WorkspaceError::io("keep build output in", &place))?;
+    for old in entries(shelf).into_iter().skip(ENTRIES) {
+        budget::away(&old)?;
+    }
+    Ok(())
+}
+
+fn move_into(tree: &Path, index: &Index, place: &Path) -> io::Result<()> {
+    if place.is_dir() {
+        return Ok(());
+    }
+    let new = place.with_extension(uuid::Uuid::new_v4().simple().to_string());
+    let moved = fs::create_dir(&new).and_then(|()| {
+        for (number, folder) in index.folders.iter().enumerate() {
+            fs::rename(tree.join(folder), new.join(number.to_string()))?;
+        }
+        fs::write(new.join(INDEX), serde_json::to_vec(index)?)?;
+        fs::rename(&new, place)
+    });
+    if moved.is_err() {
+        let _ = modes::remove_tree(&new);
+    }
+    match place.is_dir() {
+        // Another gate on the same commit was faster.
+        true => Ok(()),
+        false => moved,
+    }
+}
+
+/// Brings the latest build output of a commit in the history of `start` into its checkout, where there is any.
+pub(in crate::workspace) async fn bring(git: &Git, shelf: &Shelf, start: &str, settings: &Settings) {
+    match try_bring(git, shelf, start, settings).await {
+        Ok(None) => {}
+        Ok(Some(entry)) => tracing::debug!(entry = %entry.display(), "the checkout starts warm"),
+        Err(error) => tracing::warn!(%error, "the checkout starts cold: build output could not be copied"),
+    }
+}
+
+async fn try_bring(
+    git: &Git,
+    shelf: &Shelf,
+    start: &str,
+    settings: &Settings,
+) -> Result<Option<PathBuf>, WorkspaceError> {
+    let Some(tree) = git.tree().filter(|_| !settings.warm.folders.is_empty()) else {
+        return Ok(None);
+    };
+    let Some(entry) = find(git, shelf, start).await? else {
+        return Ok(None);
+    };
+    let failed = || WorkspaceError::io("read build output in", &entry);
+    let index = fs::read(entry.join(INDEX)).map_err(failed())?;
+    let index: Index = serde_json::from_slice(&index).map_err(|error| failed()(error.into()))?;
+    let ignored = still_ignored(git, &index.folders).await?;
+    let (from, to) = (entry.clone(), tree.to_owned());
+    let wanted = index.folders.iter().cloned().enumerate();
+    let wanted: Vec<(usize, PathBuf)> = wanted.filter(|(_, folder)| ignored.contains(folder)).collect();
+    let copied = tokio::task::spawn_blocking(move || copy_folders(&from, &to, &wanted)).await;
+    copied
+        .unwrap_or_else(|stopped| Err(stopped.into()))
+        .map_err(failed())?;
+    let now: BTreeMap<PathBuf, String> = tracked(git).await?.into_iter().collect();
+    for file in index
+        .files
+        .iter()
+        .filter(|file| now.get(&file.path) == Some(&file.blob))
+    {
+        settle_time(tree, file).map_err(WorkspaceError::io("set the time of", &file.path))?;
+    }
+    Ok(Some(entry))
+}
+
+/// The latest entry whose commit is in the history of `start`.
+async fn find(git: &Git, shelf: &Shelf, start: &str) -> Result<Option<PathBuf>, GitError> {
+    for entry in [&shelf.branch, &shelf.base]
+        .into_iter()
+        .flat_map(|place| entries(place))
+    {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        let commit = name.trim_start_matches(PREFIX);
+        // A commit that isn't there is in no history either.
+        let is_in = git.run("merge-base").args(["--is-ancestor", commit, start]);
+        if is_in.accept(&[0, 1, 128]).output().await?.code == 0 {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
+/// Whole entries of a place, the latest first.
+fn entries(place: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<(SystemTime, PathBuf)> = budget::folders_in(place)
+        .filter(|path| path.extension().is_none())
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
+        })
+        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+fn copy_folders(entry: &Path, tree: &Path, folders: &[(usize, PathBuf)]) -> io::Result<()> {
+    for (number, folder) in folders {
+        let Some(parent) = inside(tree, folder.parent().unwrap_or(Path::new(""))) else {
+            continue;
+        };
+        let to = parent.join(folder.file_name().unwrap_or_default());
+        if fs::symlink_metadata(&to).is_ok() {
+            continue;
+        }
+        if let Err(error) = copy::copy_tree(&entry.join(number.to_string()), &to) {
+            modes::remove_tree(&to)?;
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn settle_time(tree: &Path, file: &TrackedFile) -> io::Result<()> {
+    let path = tree.join(&file.path);
+    match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_file() => {
+            File::open(path)?.set_modified(UNIX_EPOCH + Duration::from_nanos(file.modified_ns))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ignored folders of the checkout, none inside another.
+async fn ignored_folders(git: &Git) -> Result<Vec<PathBuf>, GitError> {
+    let list = ["--others", "--ignored", "--exclude-standard", "--directory", "-z"];
+    let listed = git.run("ls-files").args(list).output().await?;
+    let folders = parts(&listed.stdout).filter_map(|path| path.strip_suffix(b"/"));
+    Ok(folders.map(path_of).collect())
+}
+
+/// Those of the folders that this checkout ignores too: others would be taken for work.
+async fn still_ignored(git: &Git, folders: &[PathBuf]) -> Result<Vec<PathBuf>, GitError> {
+    let asked: Vec<u8> = folders
+        .iter()
+        .flat_map(|folder| [folder.as_os_str().as_bytes(), b"/\0"].concat())
+        .collect();
+    let answer = git.run("check-ignore").args(["-z", "--stdin"]).input(asked);
+    let answer = answer.accept(&[0, 1]).output().await?;
+    let folders = parts(&answer.stdout).map(|path| path.strip_suffix(b"/").unwrap_or(path));
+    Ok(folders.map(path_of).collect())
+}
+
+/// Paths of the checkout with mode and object id.
+async fn tracked(git: &Git) -> Result<Vec<(PathBuf, String)>, GitError> {
+    let listed = git.run("ls-files").args(["--stage", "-z"]).output().await?;
+    let entry = |line: &[u8]| {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let blob = String::from_utf8_lossy(&line[..tab]).into_owned();
+        Some((path_of(&line[tab + 1..]), blob))
+    };
+    Ok(parts(&listed.stdout).filter_map(entry).collect())
+}
+
+async fn changed_files(git: &Git) -> Result<Vec<PathBuf>, GitError> {
+    let list = ["--modified", "--deleted", "-z"];
+    let listed = git.run("ls-files").args(list).output().await?;
+    Ok(parts(&listed.stdout).map(path_of).collect())
+}
+
+fn parts(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output.split(|byte| *byte == 0).filter(|part| !part.is_empty())
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
