@@ -21,8 +21,8 @@ pub async fn insert(
     sqlx::query!(
         "insert into runs
            (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-            backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect, only_task)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
+            backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect, only_task, iterations)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
         id.0,
         feature.0,
         settings.max_iterations,
@@ -42,6 +42,7 @@ pub async fn insert(
         settings.gate_may_fail,
         &settings.protect,
         only.map(|task| task.0),
+        settings.first_iteration - 1,
     )
     .execute(conn)
     .await?;
@@ -85,6 +86,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             only_task: row.only_task.map(TaskId),
             settings: RunSettings {
                 max_iterations: row.max_iterations,
+                first_iteration: 1,
                 max_time_ms: row.max_time_ms,
                 max_cost_usd: row.max_cost_usd,
                 max_tokens: row.max_tokens,

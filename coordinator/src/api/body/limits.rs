@@ -19,6 +19,10 @@ pub struct RunWish {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub iterations: Option<i64>,
+    /// Number of the first iteration; 1 when it isn't given. `iterations` is that of the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub first_iteration: Option<i32>,
     /// Wall time; 24 hours when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
@@ -115,6 +119,9 @@ pub enum BadWish {
     /// A limit below nothing.
     #[error("the limit `{0}` is negative; give a positive number, or 0 for no limit")]
     Negative(&'static str),
+    /// A first iteration that is none, or comes after the last.
+    #[error("the first iteration is {0}; it is at least 1, and at most the limit of iterations")]
+    FirstIteration(i32),
     /// A strategy that isn't one.
     #[error(
         "`{0}` is no model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute, adaptive"
@@ -184,6 +191,7 @@ impl RunWish {
                 .iterations
                 // `--once` was for once.
                 .or_else(|| count(last.max_iterations).filter(|n| !last.limit_grows && *n != 1)),
+            first_iteration: self.first_iteration,
             time_ms: self.time_ms.or(Some(last.max_time_ms.unwrap_or(0))),
             cost_usd: self.cost_usd.or(Some(last.max_cost_usd.unwrap_or(0.0))),
             tokens: self.tokens.or(Some(last.max_tokens.unwrap_or(0))),
@@ -224,6 +232,7 @@ impl RunWish {
             let given = draft.max_iterations.map_or(0, i64::from);
             self.iterations = self.iterations.or(Some(given));
         }
+        self.first_iteration = self.first_iteration.or(Some(draft.first_iteration));
         self.after(draft)
     }
 
@@ -258,6 +267,10 @@ impl RunWish {
         let iterations = tasks.saturating_mul(ITERATIONS_A_TASK).saturating_add(20);
         let default_iterations = i64::try_from(iterations).unwrap_or(i64::MAX);
         let iterations = limit("iterations", self.iterations, Some(default_iterations))?;
+        let first_iteration = self.first_iteration.unwrap_or(1);
+        if first_iteration < 1 || iterations.is_some_and(|last| i64::from(first_iteration) > last) {
+            return Err(BadWish::FirstIteration(first_iteration));
+        }
         let cost_usd = self.cost_usd.unwrap_or(DEFAULT_COST_USD);
         if cost_usd.is_nan() || cost_usd < 0.0 {
             return Err(BadWish::Negative("cost_usd"));
@@ -265,6 +278,7 @@ impl RunWish {
         let session = |name, asked, default| Ok(limit(name, asked, Some(default))?.unwrap_or(i64::MAX / 4));
         Ok(RunSettings {
             max_iterations: iterations.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
+            first_iteration,
             max_time_ms: limit("time_ms", self.time_ms, Some(DEFAULT_TIME_MS))?,
             max_cost_usd: (cost_usd > 0.0).then_some(cost_usd),
             max_tokens: limit("tokens", self.tokens, None)?,

@@ -119,6 +119,7 @@ impl RunChange {
     fn wish(self) -> RunWish {
         RunWish {
             iterations: self.limit,
+            first_iteration: None,
             time_ms: self.max_time.map(Span::ms),
             cost_usd: self.max_cost,
             tokens: self.max_tokens,

@@ -15,9 +15,15 @@ use crate::domain::routing::strategy::Strategy;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Limits and choices of the run; 0 is no limit")]
 pub struct RunFlags {
-    /// Iterations [default: 20, and 5 for each task]
+    /// Iterations [default: $RALPH_TOTAL, else 20, and 5 for each task]
     #[arg(long, env = "RALPH_LIMIT", value_name = "N")]
     pub limit: Option<i64>,
+    /// Number of the first iteration, for a script that counts on; `--limit` is that of the last [default: 1]
+    #[arg(long, env = "RALPH_ITERATION", value_name = "N")]
+    pub iteration: Option<i32>,
+    /// How many iterations the script that calls this counts in all
+    #[arg(long, env = "RALPH_TOTAL", hide = true)]
+    pub total: Option<i64>,
     /// Stop after one iteration
     #[arg(long, conflicts_with = "limit")]
     pub once: bool,
@@ -144,10 +150,11 @@ impl RunFlags {
             }
             (flag, file) => flag.or(file),
         };
-        let once = self.once.then_some(1);
+        let once = self.once.then(|| self.iteration.map_or(1, i64::from));
         let output_mb = count(None, file.session_output_mb, "session_output_mb")?;
         Ok(RunWish {
-            iterations: count(once.or(self.limit), file.iterations, "iterations")?,
+            iterations: count(once.or(self.limit).or(self.total), file.iterations, "iterations")?,
+            first_iteration: self.iteration,
             time_ms: span(self.max_time, &file.max_time, "max_time")?,
             cost_usd,
             tokens: count(self.max_tokens, file.max_tokens, "max_tokens")?,

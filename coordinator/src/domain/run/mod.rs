@@ -15,7 +15,11 @@ use crate::domain::routing::strategy::Strategy;
 /// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSettings {
+    /// Number of the run's last iteration.
     pub max_iterations: Option<i32>,
+    /// Number of its first one, from 1: whoever continues a count of their own begins later.
+    #[serde(default = "one")]
+    pub first_iteration: i32,
     pub max_time_ms: Option<i64>,
     pub max_cost_usd: Option<f64>,
     pub max_tokens: Option<i64>,
@@ -42,6 +46,10 @@ pub struct RunSettings {
     pub review: bool,
 }
 
+fn one() -> i32 {
+    1
+}
+
 /// Defaults (SPEC 3.4): wall time of a session.
 pub const SESSION_MS: i64 = 60 * 60 * 1_000;
 /// Silence of an agent.
@@ -56,6 +64,7 @@ impl Default for RunSettings {
     fn default() -> Self {
         Self {
             max_iterations: None,
+            first_iteration: 1,
             max_time_ms: None,
             max_cost_usd: None,
             max_tokens: None,

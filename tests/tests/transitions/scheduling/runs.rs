@@ -21,6 +21,7 @@ use crate::invariants;
 fn settings() -> RunSettings {
     RunSettings {
         max_iterations: Some(11),
+        first_iteration: 1,
         max_time_ms: Some(12_000),
         max_cost_usd: Some(1.5),
         max_tokens: Some(14),
