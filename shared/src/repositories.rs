@@ -2,7 +2,9 @@
 //! worker's own machine or of its network's services only where that is wanted. Git follows an address with the worker's rights.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use url::Host;
 
 use crate::address::public;
@@ -66,11 +68,13 @@ impl Repositories {
         if address.starts_with('~') {
             return Err(Refused::Unusable(shown()));
         }
-        let (scheme, host) = match Form::of(address) {
-            Form::Helper(name) => (format!("{name}::"), None),
-            Form::Url { scheme, host } => (scheme.to_ascii_lowercase(), Some(host)),
-            Form::Scp { host } => ("ssh".to_owned(), Some(host)),
-            Form::Path => ("file".to_owned(), None),
+        let form = Form::of(address);
+        let host = form.host();
+        let scheme = match form {
+            Form::Helper(name) => format!("{name}::"),
+            Form::Url { scheme, .. } => scheme.to_ascii_lowercase(),
+            Form::Scp { .. } => "ssh".to_owned(),
+            Form::Path => "file".to_owned(),
         };
         let scheme = match scheme.as_str() {
             "git+ssh" | "ssh+git" => "ssh".to_owned(),
@@ -97,6 +101,46 @@ impl Repositories {
             false => Ok(()),
         }
     }
+
+    /// Whether the name of the address's host leads elsewhere than to the machine itself or its link. A name that this machine can't
+    /// look up passes: it may be known to the workers alone.
+    ///
+    /// # Errors
+    /// When it leads there.
+    pub async fn check_resolved(&self, address: &str) -> Result<(), Refused> {
+        let Some(host) = Form::of(address).host().filter(|_| !self.local) else {
+            return Ok(());
+        };
+        let host = host.trim_matches(['[', ']']);
+        let found = tokio::time::timeout(LOOKUP, tokio::net::lookup_host((host, 0))).await;
+        let Ok(Ok(mut addresses)) = found else {
+            return Ok(());
+        };
+        match addresses.any(|found| is_near_ip(found.ip())) {
+            true => Err(Refused::Local(public(address))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Time limit of a name server's answer.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// Patterns over `host/path`, as tokens are limited by: `*` stands for a part of a path, `**` for several parts.
+///
+/// # Errors
+/// When one is no pattern.
+pub fn patterns(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(
+            GlobBuilder::new(pattern)
+                .literal_separator(true)
+                .case_insensitive(true)
+                .build()?,
+        );
+    }
+    set.build()
 }
 
 /// How git reads an address.
@@ -115,6 +159,13 @@ enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
+    fn host(&self) -> Option<&'a str> {
+        match *self {
+            Self::Url { host, .. } | Self::Scp { host } => Some(host),
+            Self::Helper(_) | Self::Path => None,
+        }
+    }
+
     fn of(address: &'a str) -> Self {
         let is_name = |name: &str| {
             !name.is_empty()
@@ -152,7 +203,7 @@ fn host_of(place: &str) -> &str {
     }
 }
 
-/// Whether a host is surely the machine itself, or on its link, where clouds tell machines their credentials. Names are not looked up.
+/// Whether a host is surely the machine itself, or on its link, where clouds tell machines their credentials. It looks no name up.
 fn is_near(host: &str) -> bool {
     match Host::parse(host.trim_end_matches('.')) {
         Ok(Host::Domain(name)) => {
@@ -199,6 +250,38 @@ fn is_near_ip(ip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_takes_a_part_of_a_path_and_two_stars_take_several() {
+        let one = |pattern: &str| patterns(&[pattern.to_owned()]).unwrap();
+        assert!(one("github.com/acme/*").is_match("github.com/Acme/todo"));
+        assert!(!one("github.com/acme/*").is_match("github.com/acme/a/b"));
+        assert!(!one("github.com/acme/*").is_match("github.com/acme-evil/todo"));
+        assert!(!one("github.com/acme/*").is_match("evil.com/github.com/acme/todo"));
+        assert!(one("git.example.org/**").is_match("git.example.org/a/b/c"));
+        assert!(patterns(&["a[".to_owned()]).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_the_machine_itself_is_refused_and_an_unknown_one_passes() {
+        let far = Repositories {
+            local: false,
+            ..Repositories::default()
+        };
+        let near = "http://localhost:8080/a";
+        assert_eq!(
+            far.check_resolved(near).await,
+            Err(Refused::Local(near.to_owned()))
+        );
+        assert_eq!(Repositories::default().check_resolved(near).await, Ok(()));
+        for passes in [
+            "git@only-workers-know.invalid:a",
+            "ssh://no.invalid/a",
+            "codecommit::a",
+        ] {
+            assert_eq!(far.check_resolved(passes).await, Ok(()), "{passes}");
+        }
+    }
 
     #[test]
     fn what_runs_programs_or_leads_to_the_machine_itself_is_refused() {

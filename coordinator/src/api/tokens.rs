@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use ralph_shared::repositories;
 use ralph_shared::subjects::is_label;
 
 use super::body::{CreateToken, CreatedToken, Done};
@@ -20,6 +21,7 @@ use crate::store::view::Page;
 const TOKEN_BYTES: usize = 32;
 /// Latest expiry of a token: 10 × 365 × 24 × 60 × 60 × 1000.
 const LONGEST_MS: i64 = 315_360_000_000;
+const MOST_PATTERNS: usize = 100;
 
 /// Every token, without itself.
 #[utoipa::path(
@@ -61,11 +63,22 @@ pub async fn create(
             "`expires_in_ms` is 1 to 315360000000, which is ten years; leave it out for a token that never expires",
         ));
     }
+    check_patterns(&request.repositories)?;
     let random: [u8; TOKEN_BYTES] = rand::random();
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let hash = hash_token(&token);
     let (name, role, expires) = (&request.name, request.role, request.expires_in_ms);
-    let made = access::create(&mut *app.db().await?, new.id, name, &hash, role, expires).await?;
+    let repositories = &request.repositories;
+    let made = access::create(
+        &mut *app.db().await?,
+        new.id,
+        name,
+        &hash,
+        role,
+        expires,
+        repositories,
+    )
+    .await?;
     let Some(made) = made else {
         return Err(Problem::conflict(format!(
             "a token `{name}` stands already; revoke it first, or choose another name"
@@ -78,6 +91,17 @@ pub async fn create(
         token,
     };
     Ok((StatusCode::CREATED, Json(created)))
+}
+
+fn check_patterns(patterns: &[String]) -> Result<(), Problem> {
+    if patterns.len() > MOST_PATTERNS {
+        return Err(Problem::invalid(format!(
+            "`repositories` holds at most {MOST_PATTERNS} patterns"
+        )));
+    }
+    repositories::patterns(patterns)
+        .map(drop)
+        .map_err(|error| Problem::invalid(format!("`repositories`: {error}")))
 }
 
 /// Revokes a token; requests with it are refused from now on.

@@ -21,6 +21,7 @@ pub enum TokenCommand {
     #[command(after_help = "Examples:
   ralph-coordinator token create dashboard --role read
   ralph-coordinator token create ci --role submit --expires 30d
+  ralph-coordinator token create acme --repository 'github.com/acme/*'
   RALPH_TOKEN=$(ralph-coordinator token create ci --role submit)")]
     Create {
         /// What it is called
@@ -31,6 +32,10 @@ pub enum TokenCommand {
         /// After how long requests with it are refused, at most 3650d; never if not given
         #[arg(long, value_name = "TIME")]
         expires: Option<Span>,
+        /// A repository that it may submit work for, as `HOST/PATH`; `*` stands for a part of it, `**` for several. Repeatable; any
+        /// repository if not given
+        #[arg(long = "repository", value_name = "PATTERN")]
+        repositories: Vec<String>,
     },
     /// List tokens
     #[command(
@@ -83,11 +88,17 @@ pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<Exi
     let client = Client::find(globals)?;
     let is_json = globals.output == Format::Json;
     match command {
-        TokenCommand::Create { name, role, expires } => {
+        TokenCommand::Create {
+            name,
+            role,
+            expires,
+            repositories,
+        } => {
             let request = CreateToken {
                 name,
                 role: role.into(),
                 expires_in_ms: expires.map(Span::ms).filter(|ms| *ms > 0),
+                repositories,
             };
             let created: CreatedToken = client.post("/tokens", &request).await?;
             if is_json {
@@ -114,7 +125,16 @@ pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<Exi
 
 fn table(tokens: &[TokenView]) -> Table {
     let mut table = Table::new(
-        ["NAME", "ROLE", "STATUS", "MADE", "USED", "EXPIRES", "REVOKED"],
+        [
+            "NAME",
+            "ROLE",
+            "STATUS",
+            "REPOSITORIES",
+            "MADE",
+            "USED",
+            "EXPIRES",
+            "REVOKED",
+        ],
         "no tokens",
     );
     for token in tokens {
@@ -122,6 +142,10 @@ fn table(tokens: &[TokenView]) -> Table {
             token.name.clone(),
             RoleWord::as_str(token.role).to_owned(),
             status(token).to_owned(),
+            match token.repositories.is_empty() {
+                true => "any".to_owned(),
+                false => token.repositories.join(", "),
+            },
             ago(token.created_at),
             token.last_used_at.map(ago).unwrap_or_default(),
             token.expires_at.map(ago).unwrap_or_default(),

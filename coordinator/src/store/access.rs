@@ -54,6 +54,8 @@ pub enum TokenStatus {
         role: Role,
         /// Whether its use was recorded recently.
         is_noted: bool,
+        /// Patterns of the repositories that it may name; none for any.
+        repositories: Vec<String>,
     },
     /// Its time is over.
     Expired {
@@ -67,7 +69,7 @@ pub enum TokenStatus {
 /// A token's state, by the database's clock; `None` when it is unknown or revoked.
 pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<TokenStatus>> {
     let row = sqlx::query!(
-        r#"select name, role as "role: Role", case when expires_at <= now() then expires_at end as expired_at,
+        r#"select name, role as "role: Role", repositories, case when expires_at <= now() then expires_at end as expired_at,
                   coalesce(last_used_at > now() - make_interval(secs => $2), false) as "is_noted!"
            from api_tokens
            where sha256 = $1 and revoked_at is null"#,
@@ -82,6 +84,7 @@ pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<
             name: row.name,
             role: row.role,
             is_noted: row.is_noted,
+            repositories: row.repositories,
         },
     }))
 }
@@ -132,6 +135,8 @@ pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Rol
 pub struct TokenView {
     pub name: String,
     pub role: Role,
+    /// Patterns of the repositories that it may name; none for any.
+    pub repositories: Vec<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// From when on it is refused; `null` for never.
@@ -155,14 +160,15 @@ pub async fn create(
     sha256: &str,
     role: Role,
     expires_in_ms: Option<i64>,
+    repositories: &[String],
 ) -> sqlx::Result<Option<Created>> {
     sqlx::query_as!(
         Created,
-        "insert into api_tokens (id, name, sha256, role, expires_at)
-         values ($1, $2, $3, $4, now() + $5::bigint * interval '1 millisecond')
+        "insert into api_tokens (id, name, sha256, role, expires_at, repositories)
+         values ($1, $2, $3, $4, now() + $5::bigint * interval '1 millisecond', $6)
          on conflict (name) do update
          set id = $1, sha256 = $3, role = $4, expires_at = excluded.expires_at, revoked_at = null, created_at = now(),
-             last_used_at = null
+             last_used_at = null, repositories = $6
          where api_tokens.revoked_at is not null or api_tokens.expires_at <= now() or api_tokens.id = $1
          returning expires_at",
         id,
@@ -170,6 +176,7 @@ pub async fn create(
         sha256,
         role as Role,
         expires_in_ms,
+        repositories,
     )
     .fetch_optional(conn)
     .await
@@ -186,7 +193,7 @@ pub struct Created {
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     sqlx::query_as!(
         TokenView,
-        r#"select name, role as "role: Role", created_at, expires_at, coalesce(expires_at <= now(), false) as "expired!",
+        r#"select name, role as "role: Role", repositories, created_at, expires_at, coalesce(expires_at <= now(), false) as "expired!",
                   last_used_at, revoked_at
            from api_tokens
            order by name"#,

@@ -18,6 +18,10 @@ pub struct CreateToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 315_360_000_000_i64)]
     pub expires_in_ms: Option<i64>,
+    /// Repositories that it may submit work for, as patterns over host and path: `github.com/acme/*`; any when none is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 100)]
+    pub repositories: Vec<String>,
 }
 
 /// A token that was made.

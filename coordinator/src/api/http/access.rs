@@ -55,6 +55,8 @@ pub struct Holder {
     pub name: String,
     /// What it may do.
     pub role: Role,
+    /// Patterns of the repositories that it may name; none for any.
+    pub repositories: Vec<String>,
 }
 
 /// Lets requests pass that may look.
@@ -99,7 +101,9 @@ pub async fn may_administer(
 /// Serves a request of a role and attaches the caller.
 async fn called(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
     let holder = check(app, sender(&request), role).await?;
-    request.extensions_mut().insert(Caller::new(holder.name));
+    request
+        .extensions_mut()
+        .insert(Caller::new(holder.name, holder.repositories));
     Ok(next.run(request).await)
 }
 
@@ -126,13 +130,23 @@ async fn check(app: &App, hash: Option<String>, needed: Role) -> Result<Holder, 
 /// When it isn't one, is none any more, or asks too fast.
 pub async fn holder(app: &App, hash: String) -> Result<Holder, Problem> {
     let standing = brought(&mut *app.db().await?, &hash).await?;
-    let (name, role) = match standing {
+    let (name, role, repositories) = match standing {
         None => return Err(Problem::wrong_token()),
         Some(TokenStatus::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
-        Some(TokenStatus::Holds { name, role, .. }) => (name, role),
+        Some(TokenStatus::Holds {
+            name,
+            role,
+            repositories,
+            ..
+        }) => (name, role, repositories),
     };
     app.rates.take(&hash, Instant::now()).map_err(Problem::too_fast)?;
-    Ok(Holder { hash, name, role })
+    Ok(Holder {
+        hash,
+        name,
+        role,
+        repositories,
+    })
 }
 
 /// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.

@@ -1,33 +1,58 @@
-//! The token's name behind a request.
+//! The token behind a request: its name, and the repositories that it may name.
 
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use ralph_shared::repositories::patterns;
 
 use super::problem::Problem;
 use crate::api::http::idempotency::NewId;
 use crate::flow::control::By;
 
-/// The name of the request's token.
 #[derive(Debug, Clone)]
-pub struct Caller(Arc<str>);
+pub struct Caller {
+    name: Arc<str>,
+    repositories: Arc<[String]>,
+}
 
 impl Caller {
-    /// The caller of this name.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(name.into())
+    pub fn new(name: impl Into<Arc<str>>, repositories: impl Into<Arc<[String]>>) -> Self {
+        Self {
+            name: name.into(),
+            repositories: repositories.into(),
+        }
     }
 
     /// As it stands in logs.
     pub fn name(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// Whether its token may submit work for the repository `host/path`, or for a folder.
+    ///
+    /// # Errors
+    /// When the token is limited to repositories, and this is none of them.
+    pub fn may_name(&self, repository: Option<&str>) -> Result<(), Problem> {
+        if self.repositories.is_empty() {
+            return Ok(());
+        }
+        let patterns = patterns(&self.repositories).map_err(|error| Problem::refused(error.to_string()))?;
+        match repository {
+            Some(id) if patterns.is_match(id) => Ok(()),
+            other => Err(Problem::forbidden(format!(
+                "the token `{}` may submit work for {} only, not for {}",
+                self.name,
+                self.repositories.join(", "),
+                other.unwrap_or("a folder of a machine"),
+            ))),
+        }
     }
 
     /// The actor of a command, with its request.
     pub fn by(&self, new: NewId) -> By<'_> {
         By {
-            actor: &self.0,
+            actor: &self.name,
             request: Some(new.id),
             resumes: true,
         }

@@ -114,11 +114,16 @@ impl Problem {
 
     /// 403: the token's role is not sufficient.
     pub fn not_allowed(needed: &str) -> Self {
+        Self::forbidden(format!("this needs a token with the role `{needed}`"))
+    }
+
+    /// 403: the token may not do it, whatever its role.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
             "not-allowed",
             "The token may not do this",
-            format!("this needs a token with the role `{needed}`"),
+            detail,
         )
     }
 

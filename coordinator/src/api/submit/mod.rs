@@ -13,7 +13,7 @@ use futures::future::OptionFuture;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 
-use super::body::{Accepted, BudgetsWish, GraphText, RunWish, SubmitFeature, SubmitTask};
+use super::body::{Accepted, BudgetsWish, DirRef, GraphText, RepoRef, RunWish, SubmitFeature, SubmitTask};
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
@@ -26,6 +26,7 @@ use crate::api::submit::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
 use crate::api::submit::repository::Repository;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
+use crate::domain::names::repository::normalised;
 use crate::domain::run::RunSettings;
 use crate::domain::steps::{self, Provided};
 use crate::flow;
@@ -54,12 +55,18 @@ type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
     request_body = SubmitFeature,
     responses((status = 201, body = Accepted), (status = 409))
 )]
-pub async fn feature(State(app): State<App>, new: NewId, Body(request): Body<SubmitFeature>) -> Answer {
+pub async fn feature(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    Body(request): Body<SubmitFeature>,
+) -> Answer {
     let id = FeatureId(new.id);
     if let Some(accepted) = made_before(&app, new).await? {
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     check_name(&request.name)?;
+    may_name(&caller, request.repo.as_ref(), request.dir.as_ref())?;
     let approve = approved(&request.approve)?;
     let text = request.tasks.as_ref().map(|tasks| tasks.text.clone());
     let mut graph = match request.tasks {
@@ -178,7 +185,18 @@ pub async fn task(
 ) -> Answer {
     match &request.feature {
         Some(feature) => into_feature(&app, &caller, new, feature, &request).await,
-        None => alone(&app, new, request).await,
+        None => {
+            may_name(&caller, request.repo.as_ref(), request.dir.as_ref())?;
+            alone(&app, new, request).await
+        }
+    }
+}
+
+fn may_name(caller: &Caller, repo: Option<&RepoRef>, dir: Option<&DirRef>) -> Result<(), Problem> {
+    match (repo, dir) {
+        (Some(repo), _) => caller.may_name(Some(&normalised(&repo.address))),
+        (None, Some(_)) => caller.may_name(None),
+        (None, None) => Ok(()),
     }
 }
 
@@ -265,6 +283,10 @@ async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, req
     }
     let of_each = feature.0.to_string();
     let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
+    let repository = store::feature::repository(&mut conn, feature).await?.flatten();
+    if repository.is_some() || folder_pool.is_some() {
+        caller.may_name(repository.as_deref().map(normalised).as_deref())?;
+    }
     drop(conn);
     let limit = limits(app, &own, &of_each).await?.pop().map(|(_, limit)| limit);
     let addition = Addition {

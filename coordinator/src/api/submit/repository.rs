@@ -34,6 +34,10 @@ pub struct Repository {
 /// When git cannot use the address, its server does not answer, or it has no such base.
 pub async fn resolved(repo: RepoRef, allowed: &Repositories) -> Result<Repository, Problem> {
     check_repo(&repo, allowed)?;
+    allowed
+        .check_resolved(&repo.address)
+        .await
+        .map_err(|error| Problem::refused(format!("`repo.address`: {error}")))?;
     let id = repo.id.unwrap_or_else(|| normalised(&repo.address));
     memory::check_repo(&id)?;
     let (base_ref, base_commit) = match (repo.base_ref, repo.base_commit) {

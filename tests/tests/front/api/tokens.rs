@@ -153,3 +153,93 @@ async fn no_token_a_wrong_one_and_an_expired_one_are_told_apart() {
     api.stop().await;
     world.stop().await;
 }
+
+#[tokio::test]
+async fn a_token_limited_to_repositories_submits_work_for_no_other() {
+    let world = World::calm().await.unwrap();
+    let api = Api::start(&world).await;
+    let limited = json!({"name": "acme", "role": "submit", "repositories": ["github.com/acme/*"]});
+    let (status, made) = api.post("/tokens", &limited).await;
+    assert_eq!(status.as_u16(), 201, "{made}");
+    let token = made["token"].as_str().unwrap();
+    let post = async |token: &str, path: &str, body: Value| {
+        let response = api
+            .send(
+                Method::POST,
+                &format!("/api/v1{path}"),
+                Some(token),
+                Some(body.to_string()),
+            )
+            .await;
+        let status = response.status().as_u16();
+        (
+            status,
+            response.json::<Value>().await.unwrap()["detail"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    };
+    let at = |address: &str| json!({"address": address, "base_ref": "main", "base_commit": "a".repeat(40)});
+    let feature = |name: &str, address: &str| json!({"name": name, "repo": at(address), "draft": true, "description": "x"});
+
+    for (name, address) in [
+        ("one", "https://github.com/acme/todo.git"),
+        ("two", "git@github.com:acme/other"),
+    ] {
+        assert_eq!(
+            post(token, "/features", feature(name, address)).await,
+            (201, String::new())
+        );
+    }
+    assert_eq!(
+        post(
+            token,
+            "/features",
+            json!({"name": "none", "description": "x", "draft": true})
+        )
+        .await
+        .0,
+        201
+    );
+    for address in [
+        "https://github.com/acme-evil/todo",
+        "ssh://git@other.org/github.com/acme/todo",
+    ] {
+        let (status, detail) = post(token, "/features", feature("other", address)).await;
+        assert_eq!(status, 403, "{detail}");
+        assert!(
+            detail.contains("`acme` may submit work for github.com/acme/* only"),
+            "{detail}"
+        );
+        let task = json!({"title": "T", "repo": at(address)});
+        assert_eq!(post(token, "/tasks", task).await.0, 403);
+    }
+    let folder = json!({"name": "folder", "description": "x", "dir": {"path": "/srv/x", "pool": "dir-0123456789ab", "id": "x"}});
+    assert_eq!(post(token, "/features", folder).await.0, 403);
+
+    // Nor does it add to what another token submitted.
+    let (status, _) = post(ADMIN, "/features", feature("foreign", "https://other.org/x")).await;
+    assert_eq!(status, 201);
+    let into = |feature: &str| json!({"title": "T", "feature": feature});
+    assert_eq!(post(token, "/tasks", into("foreign")).await.0, 403);
+    assert_eq!(post(token, "/tasks", into("one")).await, (201, String::new()));
+
+    let (status, answer) = api
+        .post(
+            "/tokens",
+            &json!({"name": "bad", "role": "read", "repositories": ["a["]}),
+        )
+        .await;
+    assert_eq!(status.as_u16(), 400, "{answer}");
+    let (_, page) = api.get("/tokens").await;
+    assert!(
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|item| item["repositories"] == json!(["github.com/acme/*"]))
+    );
+    api.stop().await;
+    world.stop().await;
+}
