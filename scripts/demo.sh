@@ -59,7 +59,7 @@ end "servers, coordinator and workers"
 
 begin "submitting the feature and waiting for it"
 outcome=0
-"$ralph" submit feature "$feature" --data "$data" --tasks examples/todo/tasks.yaml --repo "$repository" --backoff 2s --wait || outcome=$?
+"$ralph" submit feature "$feature" --data "$data" --tasks examples/todo/tasks.yaml --repo "$repository" --backoff 2s --wait </dev/null || outcome=$?
 end "feature, from submit to Complete"
 if ((outcome != 0)); then
     "$ralph" status --data "$data" >&2 || true

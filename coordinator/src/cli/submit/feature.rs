@@ -10,7 +10,7 @@ use ralph_shared::wire::MergeHow;
 
 use super::checked::CheckedGraph;
 use super::repo::{self, RepoFlags};
-use super::{BudgetFlags, RunFlags, accepted, limits};
+use super::{BudgetFlags, RunFlags, accepted, gate, limits};
 use crate::api::DEFAULT_MAX_PARALLEL;
 use crate::api::body::{Accepted, GraphText, RunWish, SubmitFeature};
 use crate::cli::args::globals::Globals;
@@ -136,7 +136,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     }
     let file = Config::find()?;
     // Before anything is asked or read: what stands there doesn't become right by the rest.
-    let run = args.run.wish(&file)?;
+    let mut run = args.run.wish(&file)?;
     let max_parallel = match args.max_parallel {
         None => limits::max_parallel(&file.limits)?,
         given => given,
@@ -168,6 +168,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let repo = repo::resolve(&args.repo, &args.name, &client).await?;
     let dir = repo::dir(&args.repo).await?;
     let merge = args.merge.or(file.workspace.merge.filter(|_| repo.is_some()));
+    gate::offer(&args.repo, &mut run).await?;
     let warnings = [
         repo::uncommitted(&args.repo).await,
         repo::filters(&args.repo).await,

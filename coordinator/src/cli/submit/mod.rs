@@ -8,6 +8,7 @@ mod ask;
 mod checked;
 mod feature;
 mod filters;
+mod gate;
 mod limits;
 pub(crate) mod priority;
 mod repo;

@@ -1,6 +1,6 @@
 //! The repository of what is submitted: found, checked, and pinned to a commit before anything is sent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -136,15 +136,18 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
     }))
 }
 
+/// The top of the checkout on this machine that is submitted, if there is one.
+pub async fn local_top(flags: &RepoFlags) -> Option<PathBuf> {
+    let is_elsewhere = flags.repo.as_deref().is_some_and(is_address);
+    if flags.no_repo || flags.workspace != WorkspaceMode::Git || is_elsewhere {
+        return None;
+    }
+    top_level(flags.repo.as_deref()).await.ok()
+}
+
 /// What of a checkout on this machine no agent will see, since it isn't committed.
 pub async fn uncommitted(flags: &RepoFlags) -> Option<String> {
-    if flags.no_repo || flags.workspace != WorkspaceMode::Git || flags.base.is_some() {
-        return None;
-    }
-    if flags.repo.as_deref().is_some_and(is_address) {
-        return None;
-    }
-    let top = top_level(flags.repo.as_deref()).await.ok()?;
+    let top = local_top(flags).await.filter(|_| flags.base.is_none())?;
     let changed = git(Some(&top), &["status", "--porcelain", "--untracked-files=no"])
         .await
         .ok()?;
@@ -161,11 +164,7 @@ pub async fn uncommitted(flags: &RepoFlags) -> Option<String> {
 
 /// What to know of filters of a repository on this machine that workers' git may not know.
 pub async fn filters(flags: &RepoFlags) -> Option<String> {
-    if flags.no_repo || flags.workspace != WorkspaceMode::Git || flags.repo.as_deref().is_some_and(is_address)
-    {
-        return None;
-    }
-    super::filters::warning(&top_level(flags.repo.as_deref()).await.ok()?).await
+    super::filters::warning(&local_top(flags).await?).await
 }
 
 /// What becomes of a checkout on this machine when the feature is merged as `how` says, if there is one of its base.

@@ -8,7 +8,7 @@ use ralph_shared::file;
 
 use super::ask;
 use super::repo::{self, RepoFlags};
-use super::{BudgetFlags, RunFlags, accepted};
+use super::{BudgetFlags, RunFlags, accepted, gate};
 use crate::api::body::{Accepted, SubmitTask};
 use crate::cli::args::globals::Globals;
 use crate::cli::args::usage::Usage;
@@ -79,7 +79,8 @@ pub struct TaskArgs {
 }
 
 pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<ExitCode> {
-    if args.title.is_none() {
+    let in_conversation = args.title.is_none();
+    if in_conversation {
         ask::fill(&mut args)?;
     }
     let title = args.title.unwrap_or_default();
@@ -92,7 +93,7 @@ pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<Exi
     }
     let file = Config::find()?;
     // Before anything is asked: what stands there doesn't become right by the rest.
-    let run = args.run.wish(&file)?;
+    let mut run = args.run.wish(&file)?;
     let client = Client::find(globals)?;
     let repo = match &args.feature {
         Some(_) => None,
@@ -104,6 +105,9 @@ pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<Exi
         true => None,
         false => repo::dir(&args.repo).await?,
     };
+    if !in_feature && !in_conversation {
+        gate::offer(&args.repo, &mut run).await?;
+    }
     let request = SubmitTask {
         title,
         key: args.key,

@@ -315,6 +315,33 @@ fn a_merge_into_what_is_checked_out_here_is_warned_of() {
 }
 
 #[test]
+fn a_submission_without_a_gate_hints_at_the_repositorys_own_tests() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path();
+    git(at, &["init", "-q", "-b", "main"]);
+    git(at, &["commit", "-q", "--allow-empty", "-m", "Begin"]);
+    std::fs::write(at.join("tasks.yaml"), "- {key: a, title: First}\n").unwrap();
+    let told = |what: &[&str], more: &[&str]| {
+        let output = ralph(at, &[what, &NOBODY, more].concat());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let feature = ["submit", "feature", "x", "--tasks", "tasks.yaml"];
+    let task = ["submit", "task", "Do it"];
+    assert!(
+        !told(&feature, &[]).contains("hint: no command"),
+        "it has no tests"
+    );
+    std::fs::write(at.join("Makefile"), "test:\n\ttrue\n").unwrap();
+    for what in [&feature[..], &task] {
+        let said = told(what, &[]);
+        assert!(said.contains("give one, as --gate \"make test\""), "{said}");
+        for more in [&["--gate", "true"][..], &["--no-repo"]] {
+            assert!(!told(what, more).contains("hint: no command"), "{more:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_configured_is_told_with_where_it_comes_from() {
     let root = tempfile::tempdir().unwrap();
     configure(
