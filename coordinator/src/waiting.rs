@@ -139,7 +139,7 @@ impl Waiting {
     }
 
     /// News so far; to be read before the query for a claim.
-    pub fn told(&self) -> MissedTickets {
+    pub fn missed_tickets(&self) -> MissedTickets {
         self.held().told.clone()
     }
 
@@ -274,7 +274,7 @@ mod tests {
 
     /// Keeps claims without work, whatever the news.
     fn keep(waiting: &Waiting, asked: Vec<Asked>, left: Unserved) -> Vec<Asked> {
-        keep_since(waiting, asked, left, &waiting.told())
+        keep_since(waiting, asked, left, &waiting.missed_tickets())
     }
 
     fn keep_since(
@@ -306,7 +306,7 @@ mod tests {
     fn what_came_while_it_was_looked_is_not_missed() {
         let waiting = open();
         waiting.tell("a", 7);
-        let before = waiting.told();
+        let before = waiting.missed_tickets();
         waiting.tell("a", 1);
         let all = vec![asked(&["b"], 1_000), asked(&["a"], 1_000), asked(&["a"], 1_000)];
         let id = ids(&all);
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn who_found_no_room_looks_again_when_dispatches_end() {
         let waiting = open();
-        let before = waiting.told();
+        let before = waiting.missed_tickets();
         let all: Vec<_> = [(); 3].map(|()| asked(&["a"], 1_000)).into();
         let id = ids(&all);
         let nothing = asked(&["a"], 1_000);

@@ -27,7 +27,7 @@ pub fn on(kinds: &[SignalKind]) -> io::Result<watch::Receiver<Option<EndReason>>
 }
 
 /// Waits for the reason; for ever when there will be none.
-pub async fn told(mut end: watch::Receiver<Option<EndReason>>) {
+pub async fn wait_for_end(mut end: watch::Receiver<Option<EndReason>>) {
     if end.wait_for(Option::is_some).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -31,7 +31,7 @@ impl Provided {
 
 /// The missing steps in order: none once there are tasks, else from the first missing text. `None` without
 /// anything to start with (SPEC 2.1).
-pub fn left(given: Provided) -> Option<&'static [SessionKind]> {
+pub fn missing(given: Provided) -> Option<&'static [SessionKind]> {
     const ALL: [SessionKind; 3] = [SessionKind::Spec, SessionKind::Plan, SessionKind::Build];
     match given {
         Provided { tasks: true, .. } => Some(&[]),
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn steps_begin_with_the_first_text_that_is_missing() {
         let none = Provided::default();
-        let check = |given, expected: Option<&[SessionKind]>| assert_eq!(left(given), expected, "{given:?}");
+        let check = |given, expected: Option<&[SessionKind]>| assert_eq!(missing(given), expected, "{given:?}");
         check(none, None);
         let description = Provided {
             description: true,

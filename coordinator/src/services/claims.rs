@@ -114,7 +114,7 @@ async fn both(
 }
 
 async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
-    let before = deps.bus.waiting.told();
+    let before = deps.bus.waiting.missed_tickets();
     let claims: Vec<_> = batch.iter().map(|asked| asked.claim.clone()).collect();
     let (answers, unmet, sent) = match flow::claim::answer(
         &deps.reserved.claims,

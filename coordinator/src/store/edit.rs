@@ -288,7 +288,7 @@ pub async fn add_to_description(conn: &mut PgConnection, id: TaskId, words: &str
 }
 
 /// The editable values of a task.
-pub async fn stands(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskEdit>> {
+pub async fn values(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskEdit>> {
     let row = sqlx::query!(
         "select x.title, x.description, t.priority, x.pool, x.agent, x.model, t.max_retries, t.verify, x.paths
          from task_texts x

@@ -79,7 +79,7 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
     tokio::select! {
         () = table.serve() => {}
         // Nobody can interrupt a person who types.
-        () = signals::told(told) => {}
+        () = signals::wait_for_end(told) => {}
     }
     let end = session.await?;
     if let Some(file) = &args.text_out {

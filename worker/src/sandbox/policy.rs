@@ -153,8 +153,8 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     } else {
         read.push(wanted.cwd.to_owned());
     }
-    let write = kept(write, wanted.user_home);
-    let mut read = kept(read, wanted.user_home);
+    let write = usable_paths(write, wanted.user_home);
+    let mut read = usable_paths(read, wanted.user_home);
     // Whoever may write a folder may write what lies in it: a mount that is read-only would take that back.
     let writable: Vec<PathBuf> = write.iter().filter_map(|path| path.canonicalize().ok()).collect();
     read.retain(|path| {
@@ -179,7 +179,7 @@ fn is_system(path: &Path) -> bool {
 }
 
 /// Existing paths, once each; never the whole file system, nor the user's whole home or what is above it.
-fn kept(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<PathBuf> {
+fn usable_paths(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
     paths.retain(|path| {

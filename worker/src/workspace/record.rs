@@ -203,7 +203,7 @@ pub(super) fn caches(data: &Path) -> PathBuf {
 }
 
 /// What sessions left that had no repository.
-pub(super) fn kept(data: &Path) -> PathBuf {
+pub(super) fn leftovers(data: &Path) -> PathBuf {
     data.join("kept")
 }
 

@@ -180,7 +180,7 @@ impl HeldKey {
             return response;
         }
         if !response.status().is_success() {
-            self.told(self.free(app).await);
+            self.log_failure(self.free(app).await);
             return response;
         }
         let (parts, body) = response.into_parts();
@@ -188,7 +188,7 @@ impl HeldKey {
             return Problem::failed("an answer is too large to be kept").into_response();
         };
         faults::point("answer.before_keep");
-        self.told(self.keep(app, parts.status, &body).await);
+        self.log_failure(self.keep(app, parts.status, &body).await);
         Response::from_parts(parts, Body::from(body))
     }
 
@@ -197,7 +197,7 @@ impl HeldKey {
             let mut conn = app.deps.db.acquire().await?;
             idempotency::renew(&mut conn, self.holder, self.keyed(), time.as_secs_f64()).await
         };
-        self.told(renewed.await);
+        self.log_failure(renewed.await);
     }
 
     async fn free(&self, app: &App) -> sqlx::Result<()> {
@@ -220,7 +220,7 @@ impl HeldKey {
     }
 
     /// A claim that cannot be released lapses by itself.
-    fn told(&self, written: sqlx::Result<()>) {
+    fn log_failure(&self, written: sqlx::Result<()>) {
         if let Err(error) = written {
             tracing::warn!(%error, "the claim of an idempotency key could not be written");
         }

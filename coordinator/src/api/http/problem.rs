@@ -42,7 +42,7 @@ impl Problem {
     }
 
     /// What it says, for a page.
-    pub fn told(self) -> (StatusCode, ProblemBody) {
+    pub fn into_parts(self) -> (StatusCode, ProblemBody) {
         (self.status, self.body())
     }
 

@@ -43,7 +43,7 @@ pub async fn restore(
             let why: Vec<String> = stay
                 .iter()
                 .take(SHOWN)
-                .map(|(entry, stays)| told(entry, *stays))
+                .map(|(entry, stays)| refusal(entry, *stays))
                 .collect();
             Err(Problem::conflict(format!(
                 "nothing is restored: {}",
@@ -53,7 +53,7 @@ pub async fn restore(
     }
 }
 
-fn told(entry: &WantedBack, stays: Stays) -> String {
+fn refusal(entry: &WantedBack, stays: Stays) -> String {
     let id = view::memory_id(entry.kind, entry.id);
     match stays {
         Stays::Revoked => format!(

@@ -79,7 +79,7 @@ pub async fn feature(
         request.plan.as_deref(),
         graph.nodes.len(),
     );
-    let Some(steps) = steps::left(texts_given).or(request.draft.then_some(&[])) else {
+    let Some(steps) = steps::missing(texts_given).or(request.draft.then_some(&[])) else {
         return Err(Problem::refused(steps::NOTHING_TO_START_WITH));
     };
     let review_rounds = match request.review_rounds {

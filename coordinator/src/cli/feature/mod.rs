@@ -312,12 +312,12 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         FeatureCommand::Review { run, .. } => {
             return start(&client, format, run, "review", "is reviewed").await;
         }
-        FeatureCommand::Pause(named) => steer(&client, format, &named, "pause", "is paused").await?,
-        FeatureCommand::Resume(named) => steer(&client, format, &named, "resume", "goes on").await?,
-        FeatureCommand::Stop(named) => steer(&client, format, &named, "stop", "is stopped").await?,
+        FeatureCommand::Pause(named) => post_command(&client, format, &named, "pause", "is paused").await?,
+        FeatureCommand::Resume(named) => post_command(&client, format, &named, "resume", "goes on").await?,
+        FeatureCommand::Stop(named) => post_command(&client, format, &named, "stop", "is stopped").await?,
         FeatureCommand::Cancel { named, yes } => {
             confirm(&format!("Cancel the feature `{}`?", named.feature), yes)?;
-            steer(&client, format, &named, "cancel", "is cancelled").await?;
+            post_command(&client, format, &named, "cancel", "is cancelled").await?;
         }
         FeatureCommand::Update { named, wait } => {
             let path = format!("/features/{}/update", escape(&named.feature));
@@ -462,7 +462,7 @@ async fn start(
     if let Some(interrupts) = waits {
         return wait::wait(client, &started.feature, format, interrupts).await;
     }
-    told(format, &started, &feature.name, now)?;
+    print_started(format, &started, &feature.name, now)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -482,10 +482,10 @@ fn more_work(feature: &str) -> String {
     )
 }
 
-async fn steer(client: &Client, format: Format, named: &Named, verb: &str, now: &str) -> anyhow::Result<()> {
+async fn post_command(client: &Client, format: Format, named: &Named, verb: &str, now: &str) -> anyhow::Result<()> {
     let path = format!("/features/{}/{verb}", escape(&named.feature));
     let started: Started = client.post(&path, &Steer::default()).await?;
-    told(format, &started, &name_of(client, named).await, now)
+    print_started(format, &started, &name_of(client, named).await, now)
 }
 
 /// The name of a feature that may have been named by its id; as it was given, where nobody tells any more.
@@ -496,7 +496,7 @@ async fn name_of(client: &Client, named: &Named) -> String {
 }
 
 /// Says what runs now.
-pub(super) fn told(format: Format, started: &Started, feature: &str, now: &str) -> anyhow::Result<()> {
+pub(super) fn print_started(format: Format, started: &Started, feature: &str, now: &str) -> anyhow::Result<()> {
     match (format, &started.run) {
         (Format::Json, _) => output::json(started),
         (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),

@@ -48,14 +48,14 @@ fn one(examined: &Examined, paint: Paint) -> String {
         lines.push(format!("  reason    {}", indented(reason)));
     }
     if let Some(work) = &examined.work {
-        lines.push(said("work", work, paint));
+        lines.push(verdict_line("work", work, paint));
         if let Some(journal) = work.journal.as_ref().filter(|text| !text.trim().is_empty()) {
             lines.push(format!("  journal   {}", indented(journal)));
         }
         lines.extend(changed(examined, work));
     }
     for verdict in &examined.verdicts {
-        lines.push(said(verdict.kind.as_str(), verdict, paint));
+        lines.push(verdict_line(verdict.kind.as_str(), verdict, paint));
     }
     for test in examined.work.iter().flat_map(|work| &work.test_changes) {
         let line = format!("  look at   {}", weakened(test));
@@ -78,7 +78,7 @@ fn one(examined: &Examined, paint: Paint) -> String {
     text
 }
 
-fn said(what: &str, dispatch: &DispatchView, paint: Paint) -> String {
+fn verdict_line(what: &str, dispatch: &DispatchView, paint: Paint) -> String {
     let outcome = dispatch
         .outcome
         .map_or(dispatch.status.as_str(), |outcome| outcome.as_str());

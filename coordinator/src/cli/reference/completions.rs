@@ -64,7 +64,7 @@ fn named(arg: Arg) -> Arg {
 
 fn features(begun: &OsStr) -> Vec<CompletionCandidate> {
     let named = |feature: FeatureView| (feature.name, feature.status.as_str().to_owned());
-    offered(begun, asked("/features".to_owned(), named))
+    offered(begun, items_of("/features".to_owned(), named))
 }
 
 /// `FEATURE/KEY`, of all features or of the one that stands before the slash.
@@ -74,12 +74,12 @@ fn tasks(begun: &OsStr) -> Vec<CompletionCandidate> {
         None => "/tasks".to_owned(),
     };
     let named = |task: TaskView| (task.handle(), task.title);
-    offered(begun, asked(path, named))
+    offered(begun, items_of(path, named))
 }
 
 fn workers(begun: &OsStr) -> Vec<CompletionCandidate> {
     let named = |worker: WorkerView| (worker.name, worker.status.as_str().to_owned());
-    offered(begun, asked("/workers".to_owned(), named))
+    offered(begun, items_of("/workers".to_owned(), named))
 }
 
 fn offered(begun: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandidate> {
@@ -90,7 +90,7 @@ fn offered(begun: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandida
 }
 
 /// What a list of the coordinator holds; nothing where it doesn't answer.
-fn asked<T: DeserializeOwned>(path: String, named: impl Fn(T) -> (String, String)) -> Vec<(String, String)> {
+fn items_of<T: DeserializeOwned>(path: String, named: impl Fn(T) -> (String, String)) -> Vec<(String, String)> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };

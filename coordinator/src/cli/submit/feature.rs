@@ -161,7 +161,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         plan.as_deref(),
         usize::from(tasks.is_some()),
     );
-    if steps::left(given).is_none() && !args.draft {
+    if steps::missing(given).is_none() && !args.draft {
         return Err(Usage(steps::NOTHING_TO_START_WITH.to_owned()).into());
     }
     let client = Client::find(globals)?;

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::api::body::Started;
 use crate::cli::client::{Client, escape};
-use crate::cli::feature::told;
+use crate::cli::feature::print_started;
 use crate::cli::submit::RunFlags;
 use crate::cli::submit::agents;
 use crate::cli::terminal::output::Format;
@@ -34,6 +34,6 @@ pub async fn run(client: &Client, format: Format, args: RunArgs) -> anyhow::Resu
     if let Some(interrupts) = waits {
         return wait::wait(client, &started.feature, format, interrupts).await;
     }
-    told(format, &started, &args.task, "runs")?;
+    print_started(format, &started, &args.task, "runs")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -52,7 +52,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             format::of_run(run),
             duration::show_ms(run.elapsed_ms),
         );
-        text.push_str(&asked(progress, paint));
+        text.push_str(&requests(progress, paint));
         if outcome == RunOutcome::LimitReached {
             let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
             if left > 0 {
@@ -73,7 +73,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
 }
 
 /// What is asked of a person, and how they answer.
-fn asked(progress: &Progress, paint: Paint) -> String {
+fn requests(progress: &Progress, paint: Paint) -> String {
     let mut text = String::new();
     for task in &progress.attention {
         let (name, why) = (task.name.as_ref().unwrap_or(&task.id), task.reason.as_deref());
@@ -90,7 +90,7 @@ fn asked(progress: &Progress, paint: Paint) -> String {
 /// What is said where a command waits on through what is asked.
 pub fn asks(progress: &Progress) -> String {
     let is = condition::words(&progress.feature.condition);
-    let asked = asked(progress, Paint::stderr());
+    let asked = requests(progress, Paint::stderr());
     format!(
         "{} is {is}; it goes on once that is decided\n{}",
         progress.feature.name,

@@ -264,7 +264,7 @@ pub fn rank(
     let foldered = raw(&|doc| files.shared_folders(&doc.words));
     let titled = titles_said(query, docs);
     let kin = kin(docs, &words, best);
-    let told = told(query, docs);
+    let told = words_on_best_file(query, docs);
     let relative = |values: &[f64], at: usize| {
         let most = values.iter().copied().fold(0.0, f64::max);
         if most > 0.0 { values[at] / most } else { 0.0 }
@@ -363,7 +363,7 @@ struct FileEvidence {
 
 /// The question's words in all candidates' texts on an entry's best file: together they describe the file,
 /// even if each says little.
-fn told(query: &Query, docs: &[&Doc]) -> Vec<f64> {
+fn words_on_best_file(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let alike = query.weights.keys().map(|word| (*word, 1.0)).collect();
     let terms = Terms::new(&query.weights, &alike);
     let none = FileEvidence {

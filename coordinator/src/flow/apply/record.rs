@@ -15,7 +15,7 @@ pub(super) fn used(dispatch: &Dispatch, session: &SessionReport) -> Usage {
 }
 
 /// The stored part of a change: its diff for a verification only.
-fn kept(change: Change, step: Step) -> Option<Change> {
+fn stored_change(change: Change, step: Step) -> Option<Change> {
     match step {
         Step::Verify => Some(change),
         _ if change.tests.is_empty() => None,
@@ -96,7 +96,7 @@ pub(super) fn end(
                 .snapshot
                 .change
                 .clone()
-                .and_then(|change| kept(change, judgement.step));
+                .and_then(|change| stored_change(change, judgement.step));
             end.stop_reason = match &session.ended {
                 Ended::Turn { stop_reason } => Some(stop_reason.clone()),
                 _ => None,

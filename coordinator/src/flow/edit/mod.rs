@@ -54,7 +54,7 @@ pub async fn task(
     if let Some(why) = refused {
         return Ok((CommandOutcome::Refused(why), signals));
     }
-    let stands = store::edit::stands(&mut tx, id).await?.unwrap_or_default();
+    let stands = store::edit::values(&mut tx, id).await?.unwrap_or_default();
     if let Some(before) = before
         && stands.description.as_deref() != Some(before)
     {

@@ -39,7 +39,7 @@ pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
         levels.set.insert(key.clone(), limit);
         levels.used.insert(key, used);
     }
-    for told in levels.told() {
+    for told in levels.notices() {
         if store::budget::tell(&mut tx, &told).await? {
             tracing::info!(%told, "a part of a limit is used");
         }

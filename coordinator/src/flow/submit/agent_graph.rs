@@ -221,7 +221,7 @@ pub async fn split(
         task.start_commit = parent.start_commit.clone();
         task.start_ref = parent.start_ref.clone();
     }
-    let whole = store::edit::stands(conn, parent.id).await?.unwrap_or_default();
+    let whole = store::edit::values(conn, parent.id).await?.unwrap_or_default();
     let key = store::queue::concurrency_keys::of_task(conn, parent.id).await?;
     for task in &mut tasks {
         task.concurrency = key.clone();

@@ -116,7 +116,7 @@ pub(super) async fn within(
         texts.plan.as_deref(),
         tasks.len() + usize::from(waiting.graph.is_some()),
     );
-    let steps = steps::left(given).unwrap_or_default();
+    let steps = steps::missing(given).unwrap_or_default();
     chain(
         steps,
         &submission.feature.description,
@@ -412,7 +412,7 @@ async fn add_steps(conn: &mut PgConnection, held: &mut store::feature::Locked) -
         0,
     );
     let (mut tasks, mut edges) = (Vec::new(), Vec::new());
-    let steps = steps::left(given).unwrap_or_default();
+    let steps = steps::missing(given).unwrap_or_default();
     let (_, defaults) = store::feature::draft(conn, held.id).await?;
     let defaults: Option<TaskDefaults> = defaults.and_then(|defaults| serde_json::from_value(defaults).ok());
     let defaults = defaults.unwrap_or_default();

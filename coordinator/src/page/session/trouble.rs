@@ -93,7 +93,7 @@ impl Trouble {
 
 impl From<Problem> for Trouble {
     fn from(problem: Problem) -> Self {
-        let (status, body) = problem.told();
+        let (status, body) = problem.into_parts();
         Self::Told(status, Box::new(body))
     }
 }

@@ -89,12 +89,12 @@ impl std::fmt::Display for DoorView {
             (true, width) => format!("it answers again, and {width} sessions may use it so far"),
             (false, _) => format!("tried again at {}", clock(*until)),
         };
-        write!(f, " (failed {n}{times}), {next}: {}", said(&self.reason))
+        write!(f, " (failed {n}{times}), {next}: {}", on_one_line(&self.reason))
     }
 }
 
 /// On one line.
-fn said(reason: &str) -> String {
+fn on_one_line(reason: &str) -> String {
     reason.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -135,7 +135,7 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
         }
     }
     spare.extend(caches(data).filter_map(|path| of(Kind::Cache, path)));
-    spare.extend(folders_in(&record::kept(data)).filter_map(|path| of(Kind::Kept, path)));
+    spare.extend(folders_in(&record::leftovers(data)).filter_map(|path| of(Kind::Kept, path)));
     for path in folders_in(&record::mirrors(data)) {
         let name = name_of(&path);
         let mirror = of(Kind::Mirror, path).filter(has_rested);

@@ -23,7 +23,7 @@ const LISTED: usize = 10_000;
 impl Workspaces {
     /// Removes what sessions left longer ago than it is kept, or of too many.
     pub async fn forget_left(&self) {
-        let (kept, days) = (record::kept(self.data()), self.settings().keep_files_days);
+        let (kept, days) = (record::leftovers(self.data()), self.settings().keep_files_days);
         let forgotten =
             tokio::task::spawn_blocking(move || forget(&kept, days, MOST_SESSIONS, SystemTime::now()));
         let _ = forgotten.await;
@@ -44,7 +44,7 @@ pub(in crate::workspace) fn keep(
     tree: &Path,
     days: u32,
 ) -> Option<LeftoverFiles> {
-    let place = record::kept(data).join(dispatch);
+    let place = record::leftovers(data).join(dispatch);
     let was_kept = place.is_dir();
     let folder: &Path = if was_kept { &place } else { tree };
     // What its agent closed would be nobody's to read.
@@ -145,14 +145,14 @@ mod tests {
 
         let day = Duration::from_secs(24 * 60 * 60);
         forget(
-            &record::kept(data.path()),
+            &record::leftovers(data.path()),
             7,
             MOST_SESSIONS,
             SystemTime::now() + 6 * day,
         );
         assert!(place.exists());
         forget(
-            &record::kept(data.path()),
+            &record::leftovers(data.path()),
             7,
             MOST_SESSIONS,
             SystemTime::now() + 7 * day,

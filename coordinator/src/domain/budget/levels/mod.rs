@@ -384,7 +384,7 @@ impl Levels {
     }
 
     /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`TOLD_AT`].
-    pub fn told(&self) -> Vec<Notice> {
+    pub fn notices(&self) -> Vec<Notice> {
         let mut told = Vec::new();
         for (key, used) in &self.used {
             let limit = self.limit(key.0, &key.1);

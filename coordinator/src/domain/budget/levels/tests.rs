@@ -103,7 +103,7 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
         assert_eq!(!levels.holds().is_empty(), holds, "{used:?}");
         assert_eq!(!levels.passed().is_empty(), passed, "{used:?}");
         assert_eq!(
-            levels.told().first().map(|told| told.percent),
+            levels.notices().first().map(|told| told.percent),
             percent,
             "{used:?}"
         );
@@ -129,7 +129,7 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
         "the limit of the day is used up: 10.50 USD of 10.00; `ralph-coordinator budget set day --max-cost USD` changes it"
     );
     assert_eq!(
-        levels.told()[0].to_string(),
+        levels.notices()[0].to_string(),
         "100 % of the limit of the day is used: 10.50 USD of 10.00"
     );
 }
