@@ -23,6 +23,8 @@ pub const DEFAULT_SPECULATION: i32 = 8;
 /// How the attempts of a feature land.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
+// A landing of a feature has that name already.
+#[schema(as = LandingMode)]
 pub enum Landing {
     /// The gate runs on every commit that lands; those that wait are checked ahead of their turn.
     #[default]

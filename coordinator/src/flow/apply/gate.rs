@@ -122,7 +122,10 @@ impl Batch<'_> {
             gate,
             tree: gated.tree.clone(),
             covered,
-            passed: !matches!(integration.end, IntegrationEnd::GateFailed { .. }),
+            failed: match &integration.end {
+                IntegrationEnd::GateFailed { command, output } => Some((command.clone(), output.clone())),
+                _ => None,
+            },
             failures: i32::try_from(gated.failures).unwrap_or(i32::MAX),
             worker: report.worker.clone(),
             duration_ms: i64::try_from(report.duration_ms).unwrap_or(i64::MAX),

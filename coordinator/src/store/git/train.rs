@@ -347,7 +347,8 @@ pub struct Ran {
     pub tree: String,
     /// Trees before it that count with it: those of a batch.
     pub covered: Vec<String>,
-    pub passed: bool,
+    /// The command that failed, and the end of its output; `None` after a pass.
+    pub failed: Option<(String, String)>,
     /// How often it failed.
     pub failures: i32,
     pub worker: String,
@@ -356,14 +357,21 @@ pub struct Ran {
 
 /// Records them. A tree on which the gate passed once stays one on which it passed.
 pub async fn keep(conn: &mut PgConnection, ran: &Ran) -> sqlx::Result<()> {
-    if !ran.passed {
+    if let Some((command, output)) = &ran.failed {
         sqlx::query!(
-            "update gate_checks set failures = failures + $4
-             where repo_id = $1 and base_commit = $2 and gate_hash = md5(array_to_json($3::text[])::text)",
+            "insert into gate_checks as known
+               (repo_id, base_commit, gate_hash, passed, command, output, worker, duration_ms, failures)
+             values ($1, $2, md5(array_to_json($3::text[])::text), false, $5, $6, $7, $8, $4)
+             on conflict (repo_id, base_commit, gate_hash) do update
+             set failures = known.failures + excluded.failures",
             ran.repo_id,
             ran.tree,
             &ran.gate,
             ran.failures,
+            command,
+            output,
+            ran.worker,
+            ran.duration_ms,
         )
         .execute(conn)
         .await?;

@@ -434,3 +434,26 @@ async fn a_train_of_two_hundred_checks_no_more_than_it_may() {
     }
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_passes_and_fails_on_one_tree_is_told_as_flaky() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let (_, checks) = given(&scene).await;
+    fails(&scene, &checks[0], tree(2)).await;
+    let flaky = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        let feature = ralph_coordinator::store::view::features(&mut conn, &[scene.feature.0])
+            .await
+            .unwrap();
+        let gate = feature[0].gate.clone().unwrap();
+        (gate.flaky_trees, gate.to_string())
+    };
+    assert_eq!(flaky().await.0, 0, "so far it only failed");
+    let (_, again) = given(&scene).await;
+    passes(&scene, &again[0], tree(2), vec![]).await;
+    let (trees, words) = flaky().await;
+    assert_eq!(trees, 1);
+    assert!(words.starts_with("flaky: it passed and failed on 1 tree"), "{words}");
+    world.stop().await;
+}
