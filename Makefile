@@ -1,7 +1,7 @@
 # What people and CI run. `make` alone lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-peers bench-memory bench-strategy fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories measure release
+.PHONY: help setup build install uninstall demo test test-agents fuzz-api bench bench-landing bench-peers bench-memory bench-strategy fuzz soak compose-test check-deploy lint fmt sqlx sqlx-check advisories measure release
 
 # The queries are checked against the cache in .sqlx, not against whatever DATABASE_URL happens to name.
 export SQLX_OFFLINE := true
@@ -37,6 +37,10 @@ test-agents: setup ## Run the tests with real agents, which are installed from n
 bench: setup ## Measure against the targets; RUNS=5 takes turns five times (default 1)
 	@cargo build --release --bins -p ralph-bench -p ralph-coordinator -p ralph-worker -p ralph-tests
 	@target/release/ralph-bench all --runs $(or $(RUNS),1)
+
+bench-landing: setup ## Measure landings with a gate of 10 s (GATE_S=…) on 8 slots and on one, against their targets
+	@cargo build --release --bins -p ralph-bench -p ralph-coordinator -p ralph-worker -p ralph-tests
+	@target/release/ralph-bench only landing --gate-s $(or $(GATE_S),10)
 
 bench-peers: setup ## Measure beside other task queues, as one more system of a harness (DIR=…; RUNS, ONLY and PEERS_DIR are its own)
 	@cargo build --release --bins -p ralph-bench -p ralph-coordinator

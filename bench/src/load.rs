@@ -92,6 +92,26 @@ pub async fn submit_on(
     text: &str,
     repository: Option<(&str, &str)>,
 ) -> anyhow::Result<()> {
+    let run = RunSettings {
+        backoff_ms: 1_000,
+        ..RunSettings::default()
+    };
+    submit_as(db, bus, name, text, repository, run, 3).await
+}
+
+/// The same with these choices of the run, and so many retries of each task.
+///
+/// # Errors
+/// When it is refused.
+pub async fn submit_as(
+    db: &PgPool,
+    bus: &Bus,
+    name: &str,
+    text: &str,
+    repository: Option<(&str, &str)>,
+    run: RunSettings,
+    max_retries: i32,
+) -> anyhow::Result<()> {
     let graph = graph::load("tasks.json", text, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
     let submission = Submission {
         feature: NewFeature {
@@ -104,15 +124,12 @@ pub async fn submit_on(
         },
         graph,
         defaults: TaskDefaults {
-            max_retries: 3,
+            max_retries,
             verify: false,
             pool: "default".to_owned(),
         },
         limits: Vec::new(),
-        start: Start::Now(RunSettings {
-            backoff_ms: 1_000,
-            ..RunSettings::default()
-        }),
+        start: Start::Now(run),
     };
     let (submitted, signals) = submit::submit(db, &submission).await?;
     bus.emit(signals).await;

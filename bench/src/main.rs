@@ -41,6 +41,9 @@ struct Cli {
     /// How often everything is measured
     #[arg(long, global = true, default_value_t = 1, value_name = "N")]
     runs: usize,
+    /// How long the gate of `landing` takes. Seconds
+    #[arg(long, global = true, default_value_t = 10, value_name = "SECONDS")]
+    gate_s: u32,
     #[command(subcommand)]
     command: Command,
 }
@@ -105,6 +108,8 @@ enum Workload {
     Workspace,
     /// 32 attempts that finish together on 8 workers
     Turns,
+    /// 16 attempts with a gate that takes long, on 8 slots and on one
+    Landing,
 }
 
 const ALL: [Workload; 16] = [
@@ -147,7 +152,7 @@ async fn main() -> anyhow::Result<()> {
     for run in 1..=cli.runs {
         for &workload in &workloads {
             eprintln!("run {run} of {}: {workload:?}", cli.runs);
-            measure(workload, &servers, &mut figures).await?;
+            measure(workload, cli.gate_s, &servers, &mut figures).await?;
         }
     }
     let figures = figures.finish();
@@ -156,7 +161,12 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
+async fn measure(
+    workload: Workload,
+    gate_s: u32,
+    servers: &Servers,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
     match workload {
         Workload::Limits => workloads::limits(servers, figures).await,
         Workload::W1 => workloads::drain(servers, 20_000, figures).await,
@@ -177,5 +187,6 @@ async fn measure(workload: Workload, servers: &Servers, figures: &mut Figures) -
         Workload::Sessions => workloads::sessions(servers, 500, figures).await,
         Workload::Workspace => workloads::workspace(figures).await,
         Workload::Turns => workloads::turns(servers, figures).await,
+        Workload::Landing => workloads::landing(servers, gate_s, figures).await,
     }
 }

@@ -159,7 +159,7 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use ralph_shared::ids::Incarnation;
-    use ralph_shared::wire::{Finished, IntegrationEnd, IntegrationReport, WRITES};
+    use ralph_shared::wire::{Finished, IntegrationEnd, WRITES};
 
     use super::*;
 
@@ -172,9 +172,7 @@ mod tests {
             worker: "w".into(),
             incarnation: Incarnation::new(),
             duration_ms: 1,
-            finished: Finished::Integration(IntegrationReport {
-                end: IntegrationEnd::Void { reason: "x".into() },
-            }),
+            finished: Finished::Integration(IntegrationEnd::Void { reason: "x".into() }.into()),
         }
     }
 

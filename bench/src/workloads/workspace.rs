@@ -228,6 +228,10 @@ impl Origin {
             brings_ref: None,
             gate: Vec::new(),
             judged: false,
+            ahead: None,
+            passed: Vec::new(),
+            failed: None,
+            retries: 0,
             resume: None,
         };
         let dispatch = format!("{task}-i");
@@ -237,7 +241,7 @@ impl Origin {
         };
         let decide = |_: Decided| async { Decision::Push };
         let (_sender, end) = watch::channel(None);
-        match workspaces.integrate(&dispatch, &git, &order, decide, end).await {
+        match workspaces.integrate(&dispatch, &git, &order, decide, end).await.end {
             IntegrationEnd::Merged { .. } => Ok(()),
             other => bail!("{task} did not land: {other:?}"),
         }

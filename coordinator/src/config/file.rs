@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::domain::routing::strategy::{Tier, Tiers};
 use crate::domain::run::Ceilings;
+use crate::domain::train::Landing;
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
@@ -104,6 +105,12 @@ pub struct Verify {
     pub commands: Vec<String>,
     /// Patterns of paths whose change a person approves before it lands: `protect = ["migrations/**"]`.
     pub protect: Option<Vec<String>>,
+    /// How attempts land that passed; `each` when it isn't given.
+    pub landing: Option<Landing>,
+    /// Most checks of the gate ahead of their turn at once; 8 when it isn't given.
+    pub max_speculation: Option<i32>,
+    /// How often a gate that failed is tried again on the same commit; never when it isn't given.
+    pub retries: Option<i32>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -17,3 +17,4 @@ pub mod status;
 pub mod steps;
 pub mod text;
 pub mod trace;
+pub mod train;

@@ -16,7 +16,7 @@ use crate::domain::states::TaskState;
 use crate::page::graph::drawing::draw;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
-use crate::store::view::{self, FeatureView, LogEntry, Page, Progress, RunView, TaskView};
+use crate::store::view::{self, FeatureView, LogEntry, Page, Progress, RunView, TaskView, TrainView};
 
 /// Tasks of a graph that are looked at.
 const DRAWN: i64 = 20_000;
@@ -67,6 +67,7 @@ pub async fn page(
         (facts(&visitor, feature))
         (needs(&visitor, &progress))
         @if !progress.sessions.is_empty() { (sessions(&progress)) }
+        @if let Some(train) = &progress.train { (landing(train)) }
         @if feature.tasks.total > DRAWN { p.dim { "The graph shows the first " (DRAWN) " of " (feature.tasks.total) " tasks." } }
         @if !nodes.is_empty() { section #graph { h2 { "Graph" } (draw(&nodes, &edges, &feature.id)) } }
         @if !progress.failures.is_empty() { (failures(&progress)) }
@@ -224,6 +225,32 @@ fn sessions(progress: &Progress) -> Markup {
                         td.dim { (line(session.model.as_deref().unwrap_or_default())) }
                         td.dim { (line(&session.worker)) }
                         td.dim.num { (ago(session.started_at)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What waits to land, in its order.
+fn landing(train: &TrainView) -> Markup {
+    html! {
+        section #train {
+            h2 { "To land " span.count { (train.length) } }
+            p.dim {
+                (train.landing.as_str())
+                @if let Some(ms) = train.gate_ms { ", the gate takes " (show_ms(ms)) }
+                @if let Some(ms) = train.expected_ms { ", about " (show_ms(ms)) " if nothing fails" }
+                @if train.wasted > 0 { ", " (train.wasted) " of " (train.checks) " checks for nothing" }
+            }
+            table.list {
+                @for (n, car) in (1..).zip(&train.cars) {
+                    tr data-row tabindex="-1" {
+                        td.dim.num { (n) }
+                        td { (state(car.status.as_str())) }
+                        td.main { a href={ "/tasks/" (car.task) } data-open { (line(&car.title)) } }
+                        td.dim { @if car.behind > 0 { "checked behind " (car.behind) } }
+                        td.dim.num { (ago(car.since)) }
                     }
                 }
             }

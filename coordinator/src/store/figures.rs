@@ -73,7 +73,8 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
              from with_room f
              join pairs p on p.feature_id = f.id
              cross join lateral (
-               select count(*) filter (where b.priority > -2147483647) as begins,
+               -- Nobody needs a slot for a check ahead of its turn.
+               select count(*) filter (where b.priority between -2147483646 and 2147483646) as begins,
                       count(*) filter (where b.priority <= -2147483647) as follows,
                       extract(epoch from now() - min(b.not_before)) as waits
                from (
@@ -129,6 +130,36 @@ pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
            order by state"#
     )
     .fetch_all(conn)
+    .await
+}
+
+/// What waits to land, and how landings went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Trains {
+    pub waiting: i64,
+    /// The longest wait. Seconds.
+    pub oldest_s: f64,
+    pub checks: i64,
+    pub wasted: i64,
+    /// Landings, and their time from passed to landed in all. Seconds.
+    pub landings: i64,
+    pub landing_s: f64,
+}
+
+/// Reads it.
+pub async fn trains(conn: &mut PgConnection) -> sqlx::Result<Trains> {
+    sqlx::query_as!(
+        Trains,
+        r#"select count(*) filter (where state in ('waiting', 'turn', 'decided')) as "waiting!",
+                  coalesce(extract(epoch from now() - min(queued_at) filter (where state in ('waiting', 'turn', 'decided'))), 0)::float8
+                    as "oldest_s!",
+                  coalesce(sum(checks), 0)::bigint as "checks!", coalesce(sum(checks_wasted), 0)::bigint as "wasted!",
+                  count(*) filter (where state in ('merged', 'reverted')) as "landings!",
+                  coalesce(sum(extract(epoch from ended_at - queued_at)) filter (where state in ('merged', 'reverted')), 0)::float8
+                    as "landing_s!"
+           from integrations"#
+    )
+    .fetch_one(conn)
     .await
 }
 

@@ -228,8 +228,50 @@ pub struct IntegrateOrder {
     /// An agent judged `commit`: its verdict holds for the same patch only, wherever that begins (DESIGN 6).
     #[serde(default)]
     pub judged: bool,
+    /// Attempts that are to land before this one: then its tree behind them is made and the gate tried there, and nothing lands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<Vec<Ahead>>,
+    /// Trees on which the gate passed before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<PassedTree>,
+    /// A tree on which it failed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedTree>,
+    /// How often a gate that failed is tried again on the same commit.
+    #[serde(default)]
+    pub retries: u32,
     /// An integration that was decided by somebody who was lost: finish it, don't decide again.
     pub resume: Option<Decided>,
+}
+
+/// An attempt that is to land before another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ahead {
+    pub task: TaskId,
+    /// Its commit. Hex object id.
+    pub commit: String,
+    /// The ref (whole name) on which that stands.
+    pub commit_ref: String,
+}
+
+/// A tree on which a gate passed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedTree {
+    /// Hex object id.
+    pub tree: String,
+    /// The tree that the gate ran on, where it is another one: the last of a batch with this tree in it. Hex object id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tip: Option<String>,
+}
+
+/// A tree on which a gate failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedTree {
+    /// Hex object id.
+    pub tree: String,
+    pub command: String,
+    /// Its output, the end of it.
+    pub output: String,
 }
 
 /// A decided integration.

@@ -34,6 +34,7 @@ pub use crate::wire::repo_scan::{
     KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
 };
 pub use assignment::{
+    Ahead, FailedTree, PassedTree,
     Access, Assignment, CONTEXT_DIR, Decided, DirOrder, GitOrder, IntegrateOrder, Landed, ModelChoice,
     Repository, SessionLimits, SessionOrder, Work, WorkspaceOrder,
 };
@@ -48,6 +49,7 @@ pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
+    Gated,
     AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
     Snapshot,
 };

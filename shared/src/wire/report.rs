@@ -244,6 +244,28 @@ impl Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrationReport {
     pub end: IntegrationEnd,
+    /// What the gate said of which trees, if it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gated: Option<Gated>,
+}
+
+impl From<IntegrationEnd> for IntegrationReport {
+    fn from(end: IntegrationEnd) -> Self {
+        Self { end, gated: None }
+    }
+}
+
+/// A gate that ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gated {
+    /// The tree that it ran on. Hex object id.
+    pub tree: String,
+    /// The trees of the attempts ahead of it, in their order. Hex object ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ahead: Vec<String>,
+    /// How often it failed there before it passed, or before it was given up.
+    #[serde(default)]
+    pub failures: u32,
 }
 
 /// How an integration ended (DESIGN 6).

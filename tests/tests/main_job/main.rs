@@ -14,5 +14,6 @@ mod soak;
 mod tls;
 mod tls_servers;
 mod traces;
+mod trains;
 mod waiting_claims;
 mod way;

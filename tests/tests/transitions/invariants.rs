@@ -61,7 +61,8 @@ const RULES: &[(&str, &str)] = &[
          from ready_tasks q
          join tasks t on t.id = q.task_id
          join features f on f.id = t.feature_id
-         where f.state <> 'running' or t.children > 0 or t.next_kind <> q.kind
+         where f.state <> 'running' or t.children > 0
+            or (t.next_kind <> q.kind and not (q.kind = 'check' and t.next_kind = 'integrate'))
             or (q.kind not in ('verify', 'integrate') and (t.held or t.open_blockers > 0))
             or not (t.state = 'pending' or (t.state = 'in_progress' and t.next_kind in ('verify', 'integrate')))
             or exists (select 1 from dispatches d where d.id = t.dispatch_id and d.state = 'live')",
@@ -135,8 +136,9 @@ const RULES: &[(&str, &str)] = &[
          where f.state = 'running'
            and exists (select 1 from integrations i where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided'))
            and not exists (select 1 from integrations i where i.feature_id = f.id and i.dispatch_id is not null
-                                                           and i.state in ('turn', 'decided'))
-           and not exists (select 1 from ready_tasks q where q.feature_id = f.id and q.kind = 'integrate')
+                                                           and i.state in ('waiting', 'turn', 'decided'))
+           and not exists (select 1 from ready_tasks q join integrations i on i.task_id = q.task_id
+                           where q.feature_id = f.id and q.kind in ('integrate', 'check'))
            -- Or it is judged again within its turn.
            and not exists (select 1 from ready_tasks q join integrations i on i.task_id = q.task_id and i.state = 'turn'
                            where q.feature_id = f.id and q.kind = 'verify')
@@ -150,7 +152,7 @@ const RULES: &[(&str, &str)] = &[
          join integrations i on i.task_id = q.task_id and i.state in ('waiting', 'turn')
          join features f on f.id = q.feature_id
          join tasks c on c.id = f.check_task
-         where q.kind = 'integrate' and c.state not in ('done', 'skipped', 'cancelled')",
+         where q.kind in ('integrate', 'check') and c.state not in ('done', 'skipped', 'cancelled')",
     ),
     (
         "at most one integration of a feature is queued",

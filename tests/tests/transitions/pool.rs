@@ -9,7 +9,7 @@ use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     AgentRule, Assignment, ClaimAnswer, ClaimRequest, End, EndReason, Ended, Finished, Granted, Heartbeat,
-    HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, IntegrationReport, READS, Report, SessionReport,
+    HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, READS, Report, SessionReport,
     Snapshot, Text, Usage, Used, WRITES, Work, WorkspaceOrder,
 };
 use ralph_tests::harness::World;
@@ -271,7 +271,7 @@ impl<'a> Pool<'a> {
     }
 
     pub fn integration(&self, to: &Assignment, end: IntegrationEnd) -> Incoming {
-        let finished = Finished::Integration(IntegrationReport { end });
+        let finished = Finished::Integration(end.into());
         Incoming::new(self.report_of(to, finished), String::new())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{
     Assignment, DecideAnswer, DecideRequest, Decided, EndReason, Finished, GitOperationOrder, GitOrder,
-    IntegrateOrder, IntegrationEnd, IntegrationReport, WorkspaceOrder,
+    IntegrateOrder, IntegrationEnd, WorkspaceOrder,
 };
 use tokio::sync::watch;
 
@@ -31,11 +31,11 @@ pub(in crate::dispatch) async fn integrate(
         return without_repository();
     };
     let dispatch = assignment.dispatch;
-    let end = instance
+    let report = instance
         .workspaces
         .integrate(&folder(dispatch), git, order, asking(instance, dispatch), end)
         .await;
-    Finished::Integration(IntegrationReport { end })
+    Finished::Integration(report)
 }
 
 pub(in crate::dispatch) async fn operate(
@@ -52,7 +52,7 @@ pub(in crate::dispatch) async fn operate(
         .workspaces
         .operate(&folder(dispatch), git, order, asking(instance, dispatch), end)
         .await;
-    Finished::Integration(IntegrationReport { end })
+    Finished::Integration(end.into())
 }
 
 fn repository(assignment: &Assignment) -> Option<&GitOrder> {
@@ -64,13 +64,12 @@ fn repository(assignment: &Assignment) -> Option<&GitOrder> {
 
 fn without_repository() -> Finished {
     let message = "changing a branch needs a repository".to_owned();
-    Finished::Integration(IntegrationReport {
-        end: IntegrationEnd::Failed {
-            message,
-            retry: false,
-            away: false,
-        },
-    })
+    let end = IntegrationEnd::Failed {
+        message,
+        retry: false,
+        away: false,
+    };
+    Finished::Integration(end.into())
 }
 
 /// Asks the coordinator about each push of a dispatch.

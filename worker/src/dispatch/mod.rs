@@ -25,7 +25,7 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
     Access, Assignment, CheckAnswer, CheckRequest, EndReason, Ended, Finished, IntegrationEnd,
-    IntegrationReport, Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, Unavailable,
+    Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, Unavailable,
     WRITES, Work,
 };
 use tokio::sync::watch;
@@ -175,13 +175,14 @@ fn unnoted(assignment: &Assignment, error: &anyhow::Error) -> Finished {
 fn failed(work: &Work, message: String, away: bool) -> Finished {
     match work {
         Work::Session(_) => unstarted(Ended::Workspace { message, away }, Snapshot::default()),
-        Work::Integrate(_) | Work::Git(_) => Finished::Integration(IntegrationReport {
-            end: IntegrationEnd::Failed {
+        Work::Integrate(_) | Work::Git(_) => Finished::Integration(
+            IntegrationEnd::Failed {
                 message,
                 retry: true,
                 away,
-            },
-        }),
+            }
+            .into(),
+        ),
     }
 }
 
@@ -265,7 +266,7 @@ async fn session(
         Err(WorkspaceError::Landed { commit, empty }) => {
             tracing::info!(dispatch = %assignment.dispatch, commit, "its task landed before; nothing is left to do");
             let end = IntegrationEnd::Merged { commit, empty };
-            return (Finished::Integration(IntegrationReport { end }), None);
+            return (Finished::Integration(end.into()), None);
         }
         Err(error) => {
             return (

@@ -233,7 +233,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ralph_shared::wire::{IntegrationEnd, IntegrationReport, TestChange, TestChangeKind};
+    use ralph_shared::wire::{IntegrationEnd, TestChange, TestChangeKind};
 
     #[test]
     fn what_an_earlier_life_left_is_told_by_this_one() {
@@ -305,7 +305,7 @@ mod tests {
             command: "make test".to_owned(),
             output: "PASSWORD=hunter2-hunter2\nfailed".to_owned(),
         };
-        let finished = Finished::Integration(IntegrationReport { end });
+        let finished = Finished::Integration(end.into());
         let Finished::Integration(told) = redacted(&redactor, finished) else {
             panic!("another kind of end");
         };

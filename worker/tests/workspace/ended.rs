@@ -139,7 +139,7 @@ async fn integration_that_others_decided_is_left_to_others_while_it_is_fetched()
     let git = remote.integration_order("t-1", "i-2");
     let (ended, _) = tokio::join!(other.integrate("i-2", &git, &resume, never, end), told);
     let reason = EndReason::Drain;
-    assert_eq!(ended, IntegrationEnd::Told { reason });
+    assert_eq!(ended.end, IntegrationEnd::Told { reason });
     assert_eq!(remote.head(FEATURE), None);
     held.go_on();
     let ended = remote.integrate(&other, "t-1", "i-3", &resume).await;

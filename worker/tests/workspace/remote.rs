@@ -7,7 +7,8 @@ use std::process::Command;
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{
-    Decided, GitOrder, IntegrateOrder, IntegrationEnd, Landed, Repository, Snapshot, WorkspaceOrder,
+    Decided, GitOrder, IntegrateOrder, IntegrationEnd, IntegrationReport, Landed, Repository, Snapshot,
+    WorkspaceOrder,
 };
 use ralph_worker::workspace::{CommitMessage, Decision, Settings, TASK_TRAILER, Workspace, Workspaces};
 use tempfile::TempDir;
@@ -192,7 +193,23 @@ impl Remote {
         let decide = |_: Decided| async { Decision::Push };
         let (_sender, end) = watch::channel(None);
         let dispatch = self.dispatch(dispatch);
-        workspaces.integrate(&dispatch, git, order, decide, end).await
+        let report = workspaces.integrate(&dispatch, git, order, decide, end).await;
+        report.end
+    }
+
+    /// Tries the gate on an attempt ahead of its turn.
+    pub async fn check_ahead(
+        &self,
+        workspaces: &Workspaces,
+        task: &str,
+        dispatch: &str,
+        order: &IntegrateOrder,
+    ) -> IntegrationReport {
+        let git = self.integration_order(task, dispatch);
+        let decide = |_: Decided| async { panic!("a check lands nothing") };
+        let (_sender, end) = watch::channel(None);
+        let dispatch = self.dispatch(dispatch);
+        workspaces.integrate(&dispatch, &git, order, decide, end).await
     }
 
     /// A dispatch that is no other test's. Whoever runs commands ends all that carries its dispatch's mark, on the whole machine.
@@ -228,6 +245,10 @@ pub fn integrate_order(task: &str, commit: &str) -> IntegrateOrder {
         brings_ref: None,
         gate: Vec::new(),
         judged: false,
+        ahead: None,
+        passed: Vec::new(),
+        failed: None,
+        retries: 0,
         resume: None,
     }
 }

@@ -6,10 +6,13 @@ use utoipa::openapi::schema::{Array, Object, Type};
 use crate::domain::graph::is_name;
 use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{self, Ceilings, RunSettings};
+use crate::domain::train::{DEFAULT_SPECULATION, Landing};
 use crate::flow::submit::agent_graph::ITERATIONS_A_TASK;
 
 const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * 1_000;
 const DEFAULT_COST_USD: f64 = 20.0;
+/// Most further tries of a gate on one commit.
+const MAX_GATE_RETRIES: i32 = 10;
 
 /// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -73,6 +76,18 @@ pub struct RunWish {
     /// over folders. CI workflows and git hooks when it isn't given; an empty list protects nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protect: Option<Vec<String>>,
+    /// How attempts land that passed: `each` has its own run of the gate, ahead of its turn where slots are free; `batch` runs the gate
+    /// on the last of several; `serial` runs it on one after the other. `each` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landing: Option<Landing>,
+    /// Most checks of the gate ahead of their turn at once; 8 when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub max_speculation: Option<i32>,
+    /// How often a gate that failed is tried again on the same commit, at most 10; never when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 10)]
+    pub gate_retries: Option<i32>,
     /// Whether a task that used up its retries, or that only a person can move on for another reason, waits for one
     /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,6 +160,9 @@ pub enum BadWish {
     /// A command of the gate that is none.
     #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
     EmptyCommand,
+    /// A gate that would be tried too often, or less than never.
+    #[error("a gate is tried again 0 to {MAX_GATE_RETRIES} times, not {0}")]
+    Retries(i32),
     /// A protected path that is none.
     #[error(
         "`{0}` is no pattern of paths: give it from the repository's root, without `..`, such as `migrations/**` or `Makefile`"
@@ -221,6 +239,9 @@ impl RunWish {
                 self.gate
             },
             protect: self.protect.or_else(|| Some(last.protect.clone())),
+            landing: self.landing.or(Some(last.landing)),
+            max_speculation: self.max_speculation.or(Some(last.max_speculation)),
+            gate_retries: self.gate_retries.or(Some(last.gate_retries)),
             review: self.review.or(Some(last.review)),
         }
     }
@@ -247,6 +268,12 @@ impl RunWish {
         let protect = self.protect.clone().unwrap_or_else(protected_by_default);
         if let Some(pattern) = protect.iter().find(|pattern| !is_path_pattern(pattern)) {
             return Err(BadWish::Pattern(pattern.clone()));
+        }
+        if self.max_speculation.is_some_and(|n| n < 0) {
+            return Err(BadWish::Negative("max_speculation"));
+        }
+        if let Some(n) = self.gate_retries.filter(|n| !(0..=MAX_GATE_RETRIES).contains(n)) {
+            return Err(BadWish::Retries(n));
         }
         for (field, name) in [("agent", &self.agent), ("model", &self.model)] {
             if name.as_ref().is_some_and(|name| !is_name(name)) {
@@ -292,6 +319,9 @@ impl RunWish {
             gate: self.gate.clone(),
             gate_may_fail: self.gate_may_fail_on_base.unwrap_or(false),
             protect,
+            landing: self.landing.unwrap_or_default(),
+            max_speculation: self.max_speculation.unwrap_or(DEFAULT_SPECULATION),
+            gate_retries: self.gate_retries.unwrap_or(0),
             limit_grows: self.iterations.is_none(),
             review: self.review.unwrap_or(true),
         })

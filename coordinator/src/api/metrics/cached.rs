@@ -32,6 +32,7 @@ impl Counted {
             ended: figures::ended(&mut conn).await?,
             spending: store::costs::spending(&mut conn).await?,
             drifted: i64::try_from(figures::drifted(&mut conn).await?.len()).unwrap_or(i64::MAX),
+            trains: figures::trains(&mut conn).await?,
         };
         *last = Some((Instant::now(), fates.clone(), counts.clone()));
         Ok((fates, counts))

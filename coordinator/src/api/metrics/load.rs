@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 
 use crate::domain::states::FeatureState;
 use crate::store::costs::Spending;
-use crate::store::figures::{Ended, Features, Load, Totals};
+use crate::store::figures::{Ended, Features, Load, Totals, Trains};
 use crate::store::view::WaitingView;
 
 /// Figures that each request reads anew.
@@ -28,6 +28,7 @@ pub struct Counts {
     pub ended: Vec<Ended>,
     pub spending: Vec<Spending>,
     pub drifted: i64,
+    pub trains: Trains,
 }
 
 /// Figures that only this coordinator knows.
@@ -58,6 +59,7 @@ pub fn render(now: &Now, counts: &Counts, own: &Own) -> String {
     pools(&mut text, now);
     work(&mut text, now);
     outcomes(&mut text, counts);
+    landings(&mut text, counts.trains);
     health(&mut text, now, counts, own);
     text
 }
@@ -244,6 +246,43 @@ fn outcomes(text: &mut String, counts: &Counts) {
     );
 }
 
+/// What waits to land, counted once a minute.
+fn landings(text: &mut String, trains: Trains) {
+    let mut one = |kind, name, help, value: f64| family(text, kind, name, help, [(String::new(), value)]);
+    let count = |n: i64| n as f64;
+    one(
+        "gauge",
+        "landing_queue",
+        "Attempts that passed and wait to land.",
+        count(trains.waiting),
+    );
+    one(
+        "gauge",
+        "landing_oldest_seconds",
+        "How long the one waits that waits longest.",
+        trains.oldest_s,
+    );
+    one(
+        "gauge",
+        "landing_checks",
+        "Checks of the gate ahead of their turn.",
+        count(trains.checks),
+    );
+    one(
+        "gauge",
+        "landing_checks_wasted",
+        "Those that were ended, since what was to land before became something else.",
+        count(trains.wasted),
+    );
+    one("gauge", "landings", "Attempts that landed.", count(trains.landings));
+    one(
+        "gauge",
+        "landing_seconds",
+        "Their time from passed to landed, in all.",
+        trains.landing_s,
+    );
+}
+
 fn health(text: &mut String, now: &Now, counts: &Counts, own: &Own) {
     family(
         text,
@@ -397,6 +436,12 @@ mod tests {
                 output_tokens: 4,
             }],
             drifted: 0,
+            trains: Trains {
+                waiting: 3,
+                wasted: 1,
+                landing_s: 2.5,
+                ..Trains::default()
+            },
         };
         let own = Own {
             version: "1.2.3",
@@ -427,6 +472,9 @@ mod tests {
             "ralph_broker_connected 1",
             "ralph_database_connections{state=\"busy\"} 5",
             "ralph_build_info{version=\"1.2.3\"} 1",
+            "ralph_landing_queue 3",
+            "ralph_landing_checks_wasted 1",
+            "ralph_landing_seconds 2.5",
         ] {
             assert!(text.lines().any(|has| has == line), "{line} in {text}");
         }

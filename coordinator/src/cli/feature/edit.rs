@@ -13,6 +13,7 @@ use crate::cli::task::replace::{ReplaceFlags, Replacing};
 use crate::cli::terminal::duration::Span;
 use crate::cli::terminal::editor;
 use crate::domain::routing::strategy::Strategy;
+use crate::domain::train::Landing;
 
 /// Change a feature; flags that are left out change nothing
 ///
@@ -102,6 +103,9 @@ struct RunChange {
     /// Paths whose change a person approves before it lands, instead of those that there are; may be repeated, and '' is none
     #[arg(long, value_name = "PATTERN")]
     protect: Vec<String>,
+    /// How attempts land that passed: each, batch, serial
+    #[arg(long, value_name = "HOW")]
+    landing: Option<Landing>,
     /// Let no task wait for a person when its retries are used up, or no further one helps
     #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           value_parser = BoolishValueParser::new())]
@@ -133,6 +137,9 @@ impl RunChange {
             gate: self.gate,
             gate_may_fail_on_base: self.gate_may_fail_on_base,
             protect: protect(&self.protect),
+            landing: self.landing,
+            max_speculation: None,
+            gate_retries: None,
             review: self.no_review.map(|off| !off),
         }
     }

@@ -9,7 +9,7 @@ use crate::cli::terminal::local_time::when;
 use crate::cli::terminal::plural::{counted, taken_out};
 use crate::cli::terminal::table::Table;
 use crate::domain::states::FeatureState;
-use crate::store::view::{FeatureView, NeedsPerson, Progress, SystemView, cost_of};
+use crate::store::view::{FeatureView, NeedsPerson, Progress, SystemView, TrainView, cost_of};
 
 /// Less than this is not shown. US dollars.
 const CENT: f64 = 0.01;
@@ -276,6 +276,9 @@ pub fn page(progress: &Progress) -> String {
             show_ms(session.elapsed_ms)
         ));
     }
+    if let Some(train) = &progress.train {
+        lines.extend(train_lines(train));
+    }
     for task in &progress.attention {
         let status = paint.apply(tone_of(task.status.as_str()), task.status.as_str());
         let why = indented(task.reason.as_deref().unwrap_or("no reason given"));
@@ -290,6 +293,39 @@ pub fn page(progress: &Progress) -> String {
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// What waits to land, a line each.
+fn train_lines(train: &TrainView) -> Vec<String> {
+    let expected = train.expected_ms.map_or_else(String::new, |ms| {
+        format!(", about {} if nothing fails", show_ms(ms))
+    });
+    let wasted = match train.wasted {
+        0 => String::new(),
+        n => format!(", {n} of {} checks for nothing", train.checks),
+    };
+    let mut lines = vec![format!(
+        "  train       {} to land ({}){expected}{wasted}",
+        counted(train.length, "attempt", "attempts"),
+        train.landing
+    )];
+    for (n, car) in (1..).zip(&train.cars) {
+        let behind = match car.behind {
+            0 => String::new(),
+            n => format!(", behind {n}"),
+        };
+        lines.push(format!(
+            "    {n:>3}       {} {} {}{behind}",
+            car.status.as_str(),
+            car.task,
+            tame(&car.title)
+        ));
+    }
+    let shown = i64::try_from(train.cars.len()).unwrap_or(i64::MAX);
+    if train.length > shown {
+        lines.push(format!("              and {} more", train.length - shown));
+    }
+    lines
 }
 
 #[cfg(test)]

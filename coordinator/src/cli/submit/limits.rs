@@ -10,6 +10,7 @@ use crate::cli::args::usage::Usage;
 use crate::cli::terminal::duration::Span;
 use crate::config::{Config, Limits};
 use crate::domain::routing::strategy::Strategy;
+use crate::domain::train::Landing;
 
 /// Limits and choices of a run
 #[derive(Debug, Clone, Default, Args)]
@@ -66,6 +67,9 @@ pub struct RunFlags {
     /// `[verify] protect`, else CI workflows and git hooks]
     #[arg(long, env = "RALPH_PROTECT", value_name = "PATTERN")]
     pub protect: Vec<String>,
+    /// How attempts land that passed: each, batch, serial [default: `[verify] landing`, else each with its own run of the gate]
+    #[arg(long, env = "RALPH_LANDING", value_name = "HOW")]
+    pub landing: Option<Landing>,
     /// Let no task wait for a person when its retries are used up, or no further one helps: it fails for good, and
     /// `--on-failure` says what follows. What `--approve` names waits all the same
     #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
@@ -120,6 +124,9 @@ impl RunFlags {
             wish.gate.clone_from(&file.verify.commands);
         }
         wish.protect = wish.protect.or_else(|| file.verify.protect.clone());
+        wish.landing = wish.landing.or(file.verify.landing);
+        wish.max_speculation = file.verify.max_speculation;
+        wish.gate_retries = file.verify.retries;
         Ok(wish)
     }
 
@@ -168,6 +175,9 @@ impl RunFlags {
             gate: self.gate.clone(),
             gate_may_fail_on_base: self.gate_may_fail_on_base,
             protect: protect(&self.protect),
+            landing: self.landing,
+            max_speculation: None,
+            gate_retries: None,
             review: self.no_review.map(|off| !off),
         })
     }

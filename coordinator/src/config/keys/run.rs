@@ -66,6 +66,26 @@ pub(super) const KEYS: &[Key] = &[
     .var("RALPH_PROTECT")
     .flag("protect"),
     key(
+        "verify.landing",
+        Toml("'each'"),
+        Run,
+        "How attempts land that passed: each, batch, serial",
+    )
+    .var("RALPH_LANDING")
+    .flag("landing"),
+    key(
+        "verify.max_speculation",
+        Toml("8"),
+        Run,
+        "Checks of the gate ahead of their turn at once; 0 is none",
+    ),
+    key(
+        "verify.retries",
+        Toml("0"),
+        Run,
+        "Further tries of a gate that failed, on the same commit",
+    ),
+    key(
         "limits.iterations",
         Words("20, and 5 for each task"),
         Run,

@@ -8,6 +8,7 @@ use ralph_shared::wire::{EndReason, Ended, IntegrationEnd, SessionLimit, Unavail
 
 use super::failure::Failure;
 use super::states::Outcome;
+use super::train::CheckResult;
 use crate::domain::failure::retry::MAX_VERIFY_TRIES;
 use crate::domain::failure::silence::{Meaning, OUTAGE_TASKS};
 
@@ -535,6 +536,34 @@ pub fn check(end: &IntegrationEnd) -> Judgement {
             "the check was ended from outside",
         ),
         _ => not_of_its_kind(),
+    }
+}
+
+/// Judges the report of a check ahead of its turn, and says what is known then: `None` when it is to be tried
+/// again. The attempt stands as it did, whatever it says.
+pub fn checked_ahead(end: &IntegrationEnd) -> (Judgement, Option<CheckResult>) {
+    let nothing = |reason: &str| Judgement::new(Outcome::Void, Step::Repeat, reason.to_owned());
+    match end {
+        IntegrationEnd::Checked => (
+            Judgement::new(Outcome::Passed, Step::Repeat, None),
+            Some(CheckResult::Passed),
+        ),
+        IntegrationEnd::GateFailed { command, output } => (
+            nothing(&format!("`{command}` failed behind what is to land before it:\n{output}")),
+            Some(CheckResult::Failed),
+        ),
+        IntegrationEnd::Conflict { paths, .. } => (
+            nothing(&format!(
+                "it conflicts with what is to land before it, in {}; it counts once that landed",
+                paths.join(", ")
+            )),
+            Some(CheckResult::Conflict),
+        ),
+        IntegrationEnd::Told { .. } => (nothing("the check was ended from outside"), None),
+        IntegrationEnd::Failed { message, .. } | IntegrationEnd::Void { reason: message } => {
+            (nothing(message), Some(CheckResult::Lost))
+        }
+        _ => (nothing("its turn tells more"), Some(CheckResult::Lost)),
     }
 }
 

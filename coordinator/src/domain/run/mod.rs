@@ -11,6 +11,7 @@ use time::OffsetDateTime;
 use super::budget::{Pot, Purse};
 use super::states::RunOutcome;
 use crate::domain::routing::strategy::Strategy;
+use crate::domain::train::{self, Landing};
 
 /// Limits and choices of a run, as submitted (SPEC 3.4, 7.1).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,15 @@ pub struct RunSettings {
     /// Patterns of paths whose change a person has to approve before it lands.
     #[serde(default)]
     pub protect: Vec<String>,
+    /// How attempts land that passed.
+    #[serde(default)]
+    pub landing: Landing,
+    /// Most checks of the gate ahead of their turn at once.
+    #[serde(default = "speculation")]
+    pub max_speculation: i32,
+    /// How often a gate that failed is tried again on the same commit.
+    #[serde(default)]
+    pub gate_retries: i32,
     /// Whether `max_iterations` grows with the tasks that agents add, since nobody chose it.
     pub limit_grows: bool,
     /// Whether a task that only a person can move on waits for one; else it fails for good (SPEC 6.7).
@@ -78,10 +88,18 @@ impl Default for RunSettings {
             gate: Vec::new(),
             gate_may_fail: false,
             protect: Vec::new(),
+            landing: Landing::default(),
+            max_speculation: train::DEFAULT_SPECULATION,
+            gate_retries: 0,
             limit_grows: false,
             review: true,
         }
     }
+}
+
+/// The meaning of rows from before the choice existed.
+fn speculation() -> i32 {
+    train::DEFAULT_SPECULATION
 }
 
 /// The meaning of rows from before the choice existed.

@@ -32,6 +32,7 @@ use crate::store::feature::Text;
 use crate::store::git::gate::Checked;
 use crate::store::git::integration::{Closed, Collision, Integration, IntegrationState};
 use crate::store::git::operation;
+use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::memory::Source;
 use crate::store::task::Task;
 
@@ -106,6 +107,10 @@ pub(super) struct Batch<'a> {
     pub histories: HashMap<TaskId, History>,
     /// Results of the gate on base commits.
     pub checks: Vec<(FeatureId, Checked)>,
+    /// Ends of checks ahead of their turn.
+    pub checked_ahead: Vec<CheckEnd>,
+    /// Trees on which the gate ran.
+    pub ran: Vec<Ran>,
     /// Features whose gate may fail because of its environment, and why.
     pub doubts: Vec<(FeatureId, String)>,
 }
@@ -163,6 +168,8 @@ impl<'a> Batch<'a> {
             turns: BTreeSet::new(),
             histories: HashMap::new(),
             checks: Vec::new(),
+            checked_ahead: Vec::new(),
+            ran: Vec::new(),
             doubts: Vec::new(),
         }
     }
@@ -213,11 +220,17 @@ impl Batch<'_> {
             Finished::Integration(report) if dispatch.kind == SessionKind::Git => {
                 self.operation(dispatch, task, &one.report, report);
             }
+            Finished::Integration(report)
+                if dispatch.kind == SessionKind::Check && task.role != SessionKind::Check =>
+            {
+                self.checked_ahead(dispatch, task, &one.report, report);
+            }
             Finished::Integration(report) if dispatch.kind == SessionKind::Check => {
                 self.checked(dispatch, task, &one.report, report);
             }
             Finished::Integration(IntegrationReport {
                 end: end @ IntegrationEnd::Merged { .. },
+                ..
             }) if has_agent => self.landed_before(dispatch, task, &one.report, end),
             Finished::Session(report) if has_agent => {
                 self.session(dispatch, task, one, report);
@@ -416,6 +429,7 @@ impl Batch<'_> {
             is_decided,
         };
         let judgement = outcome::integration(&integration.end, facts);
+        self.gate_ran(&task, report, integration, Vec::new());
         let (judgement, gate_signature) = self.refused_by_gate(&task, &integration.end, judgement);
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));

@@ -1,6 +1,6 @@
 //! Results of the gate: on the base commit, from a check, and on attempts that it refused.
 
-use ralph_shared::wire::{GitOperation, IntegrationEnd, IntegrationReport, Report};
+use ralph_shared::wire::{FailedTree, GitOperation, IntegrationEnd, IntegrationReport, Report};
 use sqlx::PgConnection;
 
 use super::super::Signals;
@@ -9,10 +9,13 @@ use super::record::end;
 use crate::domain::failure::Failure;
 use crate::domain::gate;
 use crate::domain::outcome::{self, Judgement, Step};
+use crate::domain::run::Run;
+use crate::domain::train::Landing;
 use crate::flow::integrate::base_gate::{Why, follow, forgive};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::git::gate::Checked;
+use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::task::Task;
 
 impl Batch<'_> {
@@ -63,6 +66,77 @@ impl Batch<'_> {
         }
     }
 
+    /// Collects the changes of a check of an attempt ahead of its turn. Whatever it says, only the turn lands or
+    /// refuses the attempt.
+    pub(super) fn checked_ahead(
+        &mut self,
+        dispatch: &Dispatch,
+        task: Task,
+        report: &Report,
+        integration: &IntegrationReport,
+    ) {
+        let (judgement, result) = outcome::checked_ahead(&integration.end);
+        self.ends
+            .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
+        self.turns.insert(task.feature);
+        let in_batches = self
+            .run_of(&task)
+            .is_some_and(|run| run.settings.landing == Landing::Batch);
+        let covered = integration.gated.as_ref().filter(|_| in_batches);
+        let covered = covered.map(|gated| gated.ahead.clone()).unwrap_or_default();
+        self.gate_ran(&task, report, integration, covered);
+        let failed = match (&integration.end, &integration.gated) {
+            (IntegrationEnd::GateFailed { command, output }, Some(gated)) => Some(FailedTree {
+                tree: gated.tree.clone(),
+                command: command.clone(),
+                output: output.clone(),
+            }),
+            _ => None,
+        };
+        self.checked_ahead.push(CheckEnd {
+            task: task.id,
+            dispatch: dispatch.id,
+            result,
+            failed,
+        });
+        self.tasks.insert(task.id, task);
+    }
+
+    /// Collects what a gate said of a tree.
+    pub(super) fn gate_ran(
+        &mut self,
+        task: &Task,
+        report: &Report,
+        integration: &IntegrationReport,
+        covered: Vec<String>,
+    ) {
+        let (Some(gated), Some(run)) = (&integration.gated, self.run_of(task)) else {
+            return;
+        };
+        let gate = run.settings.gate.clone();
+        let Some(feature) = self.features.get(&task.feature) else {
+            return;
+        };
+        self.ran.push(Ran {
+            repo_id: feature.repo_id.clone(),
+            gate,
+            tree: gated.tree.clone(),
+            covered,
+            failed: match &integration.end {
+                IntegrationEnd::GateFailed { command, output } => Some((command.clone(), output.clone())),
+                _ => None,
+            },
+            failures: i32::try_from(gated.failures).unwrap_or(i32::MAX),
+            worker: report.worker.clone(),
+            duration_ms: i64::try_from(report.duration_ms).unwrap_or(i64::MAX),
+        });
+    }
+
+    fn run_of(&self, task: &Task) -> Option<&Run> {
+        let run = self.features.get(&task.feature)?.current_run?;
+        self.runs.get(&run)
+    }
+
     /// The consequence of an attempt that the gate refused: a failure, or nothing while the gate is not known
     /// to pass on the base. Returns the signature to keep, too.
     pub(super) fn refused_by_gate(
@@ -108,6 +182,12 @@ impl Batch<'_> {
         conn: &mut PgConnection,
         signals: &mut Signals,
     ) -> sqlx::Result<()> {
+        for end in &self.checked_ahead {
+            store::git::train::end(conn, end).await?;
+        }
+        for ran in &self.ran {
+            store::git::train::keep(conn, ran).await?;
+        }
         for (feature, checked) in std::mem::take(&mut self.checks) {
             if checked.failed.is_some() {
                 forgive(conn, &mut self.features, feature).await?;

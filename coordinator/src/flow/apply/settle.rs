@@ -276,13 +276,14 @@ pub async fn end_as_error(
 /// The replacement for an unusable report.
 pub(super) fn broken(dispatch: &Dispatch, message: String) -> Incoming {
     let finished = match dispatch.kind {
-        kind if !kind.has_agent() => Finished::Integration(IntegrationReport {
-            end: IntegrationEnd::Failed {
+        kind if !kind.has_agent() => Finished::Integration(
+            IntegrationEnd::Failed {
                 message,
                 retry: true,
                 away: false,
-            },
-        }),
+            }
+            .into(),
+        ),
         _ => Finished::Session(Box::new(SessionReport::new(Ended::Protocol { message }))),
     };
     let report = Report {
@@ -348,7 +349,12 @@ async fn within(
     let mut dispatches: HashMap<DispatchId, Dispatch> = dispatches.into_iter().map(|d| (d.id, d)).collect();
     let integrating: Vec<Uuid> = named
         .iter()
-        .filter(|d| matches!(d.kind, SessionKind::Integrate | SessionKind::Verify))
+        .filter(|d| {
+            matches!(
+                d.kind,
+                SessionKind::Integrate | SessionKind::Verify | SessionKind::Check
+            )
+        })
         .map(|d| d.task.0)
         .collect();
     let integrations = if integrating.is_empty() {
@@ -370,6 +376,7 @@ async fn within(
     for one in incoming {
         if let Finished::Integration(IntegrationReport {
             end: IntegrationEnd::GateFailed { .. },
+            ..
         }) = &one.report.finished
             && let Some(of) = dispatches.get(&one.report.dispatch)
             && of.kind == SessionKind::Integrate

@@ -10,7 +10,8 @@ use ralph_shared::kind::SessionKind;
 /// Joins dispatches to attempts (SPEC 1): the work with its verification and integration. Oldest first.
 pub(in crate::flow) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
     let mut by_number: BTreeMap<i32, Vec<&Earlier>> = BTreeMap::new();
-    for one in earlier {
+    // Checks ahead of their turn are no part of an attempt's story: its turn tells the same.
+    for one in earlier.iter().filter(|one| one.kind != SessionKind::Check) {
         by_number.entry(one.attempt).or_default().push(one);
     }
     let mut told: Vec<prompt::Attempt> = Vec::new();

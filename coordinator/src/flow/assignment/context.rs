@@ -28,6 +28,7 @@ use crate::prompt;
 use crate::store;
 use crate::store::dispatch::context::{ConflictFacts, Prerequisite, TaskFacts};
 use crate::store::git::integration::Integration;
+use crate::store::git::train::Known;
 
 /// Longer texts travel in parts (DESIGN 3), so that a prompt and its references fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
@@ -54,6 +55,8 @@ pub(in crate::flow) struct Facts {
     /// Survey orders for sessions that start from the head of their feature's branch, by feature.
     pub(in crate::flow) surveys: HashMap<Uuid, SurveyOrder>,
     pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
+    /// What is known of trees that may land, by the task that lands.
+    known: HashMap<TaskId, Known>,
     pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
     gate_fails: HashSet<FeatureId>,
@@ -84,17 +87,19 @@ pub async fn build(
         let Some(run) = facts.runs.get(&dispatch.run.0) else {
             continue;
         };
-        let work = if matches!(dispatch.kind, SessionKind::Git | SessionKind::Check) {
+        let is_car = lands(task, dispatch.kind);
+        let work = if matches!(dispatch.kind, SessionKind::Git | SessionKind::Check) && !is_car {
             let Some(operation) = facts.operations.get(&dispatch.task) else {
                 continue;
             };
             Work::Git(operation_order(&facts, task, run, operation))
-        } else if dispatch.kind == SessionKind::Integrate {
+        } else if is_car {
             let Some(integration) = facts.integrations.get(&dispatch.task) else {
                 continue;
             };
             let operation = facts.operations.get(&dispatch.task);
-            Work::Integrate(integrate_order(task, run, dispatch, integration, operation))
+            let known = facts.known.get(&dispatch.task).cloned().unwrap_or_default();
+            Work::Integrate(integrate_order(task, run, dispatch, integration, operation, known))
         } else {
             let (rendered, laid) = render(&facts, task, run, dispatch, settings);
             if let Some(laid) = laid {
@@ -148,6 +153,11 @@ pub async fn build(
     }
     sent.frames = frames.into_iter().map(|(frame, hash)| (hash, frame)).collect();
     Ok((assignments, sent))
+}
+
+/// Whether a dispatch lands an attempt, or tries the gate on it ahead of its turn.
+fn lands(task: &TaskFacts, kind: SessionKind) -> bool {
+    kind == SessionKind::Integrate || (kind == SessionKind::Check && task.role != SessionKind::Check)
 }
 
 /// The account of a prompt's sections, for storage.
@@ -242,7 +252,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     };
     let integrating: Vec<Uuid> = opened
         .iter()
-        .filter(|d| d.kind == SessionKind::Integrate)
+        .filter(|d| matches!(d.kind, SessionKind::Integrate | SessionKind::Check))
         .map(|d| d.task.0)
         .collect();
     let integrations = if integrating.is_empty() {
@@ -260,6 +270,17 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         let above = store::dispatch::context::conflicted_above(conn, &parts).await?;
         for task in &mut tasks {
             task.conflicted |= above.contains(&task.task);
+        }
+    }
+    let mut known = HashMap::new();
+    for integration in &integrations {
+        let task = tasks.iter().find(|task| task.task == integration.task);
+        let run = opened.iter().find(|d| d.task == integration.task).map(|d| d.run);
+        let run = runs.iter().find(|one| Some(one.id) == run);
+        if let (Some(task), Some(run)) = (task, run) {
+            let gate = &run.settings.gate;
+            let of_car = store::git::train::known(conn, integration.id, &task.repo_id, gate).await?;
+            known.insert(integration.task, of_car);
         }
     }
     let merging = distill::merging(conn, opened).await?;
@@ -311,6 +332,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         _ => store::git::gate::fails(conn, &of_gated).await?,
     };
     Ok(Facts {
+        known,
         operations,
         gate_fails,
         dir_changed,

@@ -17,6 +17,7 @@ use crate::flow::{Settings, memory::repo_scan};
 use crate::prompt;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::git::integration::{Integration, RefNames};
+use crate::store::git::train::Known;
 
 pub(in crate::flow) fn session_order(
     facts: &Facts,
@@ -87,7 +88,9 @@ pub(in crate::flow) fn integrate_order(
     dispatch: &Opened,
     integration: &Integration,
     operation: Option<&GitOperation>,
+    known: Known,
 ) -> IntegrateOrder {
+    let is_ahead = dispatch.kind == SessionKind::Check;
     let resume = match (&integration.old, &integration.new, &integration.new_ref) {
         (Some(old), Some(new), Some(new_ref)) => Some(Decided {
             old: old.clone(),
@@ -115,6 +118,10 @@ pub(in crate::flow) fn integrate_order(
             false => run.settings.protect.clone(),
         },
         judged: integration.judged,
+        ahead: is_ahead.then_some(known.ahead),
+        passed: known.passed,
+        failed: known.failed.filter(|_| !is_ahead),
+        retries: u32::try_from(run.settings.gate_retries).unwrap_or(0),
         resume,
     }
 }

@@ -201,6 +201,7 @@ async fn open(
     let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
     let mut opened = Vec::with_capacity(new.len());
     let mut turns = (Vec::new(), Vec::new());
+    let mut checks = (Vec::new(), Vec::new());
     for (dealt, new) in dealt.iter().zip(&new) {
         // Its task may be gone.
         let Some(&attempt) = attempts.get(&new.id) else {
@@ -210,6 +211,10 @@ async fn open(
         if matches!(new.kind, SessionKind::Integrate | SessionKind::Verify) {
             turns.0.push(new.task.0);
             turns.1.push(new.id.0);
+        }
+        if new.kind == SessionKind::Check {
+            checks.0.push(new.task.0);
+            checks.1.push(new.id.0);
         }
         let one = Opened {
             dispatch: new.id,
@@ -226,6 +231,9 @@ async fn open(
     }
     if !turns.0.is_empty() {
         store::git::integration::give_turn(conn, &turns.0, &turns.1).await?;
+    }
+    if !checks.0.is_empty() {
+        store::git::train::begin(conn, &checks.0, &checks.1).await?;
     }
     Ok(opened)
 }

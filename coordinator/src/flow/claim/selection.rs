@@ -1,5 +1,5 @@
 //! Chooses ready tasks for free slots: verifications and integrations first, the rest divided fairly between
-//! features (SPEC 2.3).
+//! features (SPEC 2.3), and checks ahead of their turn for slots that nobody needs.
 //!
 //! It does not count a feature's ready tasks. Slots that a feature cannot use are divided again between the
 //! others.
@@ -19,7 +19,7 @@ use crate::domain::scheduling::fairness::{Share, Turns, Unserved, divide};
 use crate::flow::claim::path_holds;
 use crate::store;
 use crate::store::queue::features::Claimable;
-use crate::store::queue::ready::Dequeued;
+use crate::store::queue::ready::{Dequeued, Look};
 
 /// What a look took.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub(in crate::flow) async fn take(
     }
     let mut taken = Vec::new();
     if !shares.is_empty() {
-        taken = store::queue::ready::take(conn, offer, &shares, true).await?;
+        taken = store::queue::ready::take(conn, offer, &shares, Look::FollowUps).await?;
         left = left.saturating_sub(u32::try_from(taken.len()).unwrap_or(u32::MAX));
         count(&mut features, &taken);
     }
@@ -105,6 +105,20 @@ pub(in crate::flow) async fn take(
         taken.extend(got);
     }
     turns().note(&shares);
+    // Slots that nobody else needs.
+    let speculation: Vec<Share> = features
+        .values()
+        .map(|f| Share {
+            feature: f.feature,
+            running: 0,
+            room: u32::try_from(f.speculation).unwrap_or(0),
+            ..share(f)
+        })
+        .collect();
+    let shares = divide(left, &speculation);
+    if !shares.is_empty() {
+        taken.extend(store::queue::ready::take(conn, offer, &shares, Look::Speculation).await?);
+    }
     // A task that waits for a concurrency key may start when a session ends, like one that waits for room.
     let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
     let left = match features.values().all(is_over) {
@@ -125,6 +139,7 @@ pub(in crate::flow) fn keep_within(features: &mut BTreeMap<FeatureId, Claimable>
     // and again.
     for feature in features.values_mut().filter(|feature| feature.over_limit) {
         feature.follow_ups = 0;
+        feature.speculation = 0;
     }
     one_a_folder(features);
 }
@@ -183,7 +198,7 @@ async fn take_shares(
         .partition(|(feature, _)| features.get(feature).is_some_and(|f| f.avoid_conflicts));
     let mut got = Vec::new();
     if !shares.is_empty() {
-        got = store::queue::ready::take(conn, offer, &shares, false).await?;
+        got = store::queue::ready::take(conn, offer, &shares, Look::Work).await?;
     }
     for (feature, n) in apart {
         let took: Vec<Uuid> = before
@@ -259,6 +274,7 @@ mod tests {
                 running,
                 working: running,
                 follow_ups,
+                speculation: 0,
                 iterations_left: None,
                 over_limit: false,
                 purse: Purse::default(),

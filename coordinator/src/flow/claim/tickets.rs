@@ -98,7 +98,9 @@ async fn startable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<
         .values()
         .map(|feature| {
             let follow_ups = u32::try_from(feature.follow_ups).unwrap_or(0);
+            let speculation = u32::try_from(feature.speculation).unwrap_or(0);
             let room = selection::share(feature).room.saturating_add(follow_ups);
+            let room = room.saturating_add(speculation);
             (feature.feature, room.min(window))
         })
         .filter(|(_, room)| *room > 0)

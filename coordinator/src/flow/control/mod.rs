@@ -28,4 +28,4 @@ pub(super) use crate::flow::control::subtasks::refer;
 pub use command::{By, CommandOutcome, TaskCommand};
 pub use feature::{FeatureCommand, feature, feature_by};
 pub use task::task;
-pub(super) use task::{fence_off, task_in};
+pub(super) use task::{fence_off, fence_off_because, task_in};

@@ -258,9 +258,19 @@ pub(in crate::flow) async fn fence_off(
     task: &mut Task,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
+    fence_off_because(conn, task, "a person took the task from it", signals).await
+}
+
+/// The same, for this reason.
+pub(in crate::flow) async fn fence_off_because(
+    conn: &mut PgConnection,
+    task: &mut Task,
+    why: &str,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
     let live = store::dispatch::live_of_tasks(conn, &[task.id.0]).await?;
     let ids: Vec<Uuid> = live.iter().map(|(dispatch, _)| dispatch.0).collect();
-    store::dispatch::lease::supersede(conn, &ids, "a person took the task from it").await?;
+    store::dispatch::lease::supersede(conn, &ids, why).await?;
     store::git::integration::release_turn(conn, &ids).await?;
     for (dispatch, worker) in live {
         signals.order(

@@ -27,7 +27,7 @@ use crate::store::task::{NewTask, Task};
 const BY_GATE: &str = "the gate";
 /// Before and behind all work of a feature in the queue.
 const FIRST: i32 = i32::MIN + 1;
-const LAST: i32 = i32::MAX;
+const LAST: i32 = i32::MAX - 1;
 
 /// Why the gate may need a try.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod base_gate;
 pub mod operations;
+mod train;
 
 use std::collections::BTreeSet;
 
@@ -17,8 +18,8 @@ use crate::domain::states::FeatureState;
 use crate::faults;
 use crate::store;
 
-/// Queues the next integration of each feature without a turn holder, and before it a waiting task that
-/// conflicted twice in a row.
+/// Queues the next integration of each feature without a turn holder, before it a waiting task that conflicted
+/// twice in a row, and behind it checks of the gate for those that wait.
 pub async fn promote(
     conn: &mut PgConnection,
     features: &BTreeSet<FeatureId>,
@@ -29,6 +30,7 @@ pub async fn promote(
     }
     let ids: Vec<Uuid> = features.iter().map(|feature| feature.0).collect();
     signals.got_work(store::queue::collisions::enqueue_colliding(conn, &ids).await?);
+    let checks = train::prepare(conn, &ids, signals).await?;
     let next: Vec<Uuid> = store::git::integration::next_turns(conn, &ids)
         .await?
         .into_iter()
@@ -37,20 +39,25 @@ pub async fn promote(
     if next.len() < ids.len() {
         store::git::gate::hurry(conn, &ids).await?;
     }
-    if next.is_empty() {
-        return Ok(());
+    if !next.is_empty() {
+        give_turns(conn, &next, signals).await?;
     }
-    let open = store::git::integration::open_of_tasks(conn, &next).await?;
+    train::queue(conn, checks, signals).await
+}
+
+/// Queues the integrations of these tasks.
+async fn give_turns(conn: &mut PgConnection, next: &[Uuid], signals: &mut Signals) -> sqlx::Result<()> {
+    let open = store::git::integration::open_of_tasks(conn, next).await?;
     let pause = |task: &Uuid| {
         let open = open.iter().find(|i| i.task.0 == *task);
         let tries = open.map_or(0, |i| i.tries + i.away);
         i64::try_from(retry::pause(tries).as_millis()).unwrap_or(0)
     };
     let delays: Vec<i64> = next.iter().map(pause).collect();
-    let pools = store::queue::ready::enqueue(conn, &next, &delays).await?;
+    let pools = store::queue::ready::enqueue(conn, next, &delays).await?;
     // Claims do not take the feature's lock. A claim that took the turn meanwhile has just made this
     // statement wait, and its task must not be claimed twice.
-    store::queue::ready::withdraw_held_turns(conn, &next).await?;
+    store::queue::ready::withdraw_held_turns(conn, next).await?;
     signals.got_work(pools);
     Ok(())
 }

@@ -403,7 +403,7 @@ impl Remembered {
         let blocked = earlier
             .iter()
             .rev()
-            .find(|e| e.kind.begins_attempt())
+            .find(|e| e.kind.begins_attempt() && e.kind != SessionKind::Check)
             .filter(|e| e.difficulty == Some(Difficulty::Blocked))
             .and_then(|e| e.report.as_ref())
             .map(|report| report.why_failed.clone());

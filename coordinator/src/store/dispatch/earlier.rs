@@ -58,7 +58,7 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
            cross join lateral (
              select count(distinct attempt) as attempts
              from dispatches
-             where task_id = q.id and outcome <> 'door' and kind not in ('verify', 'integrate')
+             where task_id = q.id and outcome <> 'door' and kind not in ('verify', 'integrate', 'check')
            ) a
            cross join lateral (
              select * from dispatches

@@ -63,7 +63,8 @@ pub async fn open(
            -- conflicts look each id up and confirm it: hardly any stands already.
            with moved as (
              update tasks t
-             set state = 'in_progress', dispatch_id = mine.id, attempt = t.attempt + mine.begins_attempt::int
+             set state = 'in_progress', dispatch_id = mine.id, -- The check of an attempt belongs to it.
+                 attempt = t.attempt + (mine.begins_attempt and (mine.kind <> 'check' or t.role = 'check'))::int
              from (
                select *
                from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::session_kind[], $6::bool[], $7::text[], $8::uuid[],
@@ -474,7 +475,7 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
          set feedback = right(concat_ws(E'\\n', feedback, $2::text), $3)
          where id = (
            select id from dispatches
-           where task_id = $1 and kind not in ('verify', 'integrate')
+           where task_id = $1 and kind not in ('verify', 'integrate', 'check')
            order by claimed_at desc, id desc
            limit 1
          )",
@@ -514,7 +515,7 @@ pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Resul
         r#"select d.task_id, d.feedback as "feedback!"
            from dispatches d
            join tasks t on t.id = d.task_id and t.attempt = d.attempt
-           where d.task_id = any($1) and d.kind not in ('verify', 'integrate') and d.feedback is not null"#,
+           where d.task_id = any($1) and d.kind not in ('verify', 'integrate', 'check') and d.feedback is not null"#,
         tasks,
     )
     .fetch_all(conn)
@@ -531,7 +532,7 @@ pub async fn doubts(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec
         r#"select d.task_id, d.reason as "reason!"
            from dispatches d
            join tasks t on t.id = d.task_id and t.attempt = d.attempt
-           where d.task_id = any($1) and d.kind not in ('verify', 'integrate') and d.outcome = 'done' and d.reason is not null"#,
+           where d.task_id = any($1) and d.kind not in ('verify', 'integrate', 'check') and d.outcome = 'done' and d.reason is not null"#,
         tasks,
     )
     .fetch_all(conn)

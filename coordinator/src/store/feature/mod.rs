@@ -94,8 +94,10 @@ pub async fn insert(
          ), run as (
            insert into runs
              (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
-              backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect, iterations)
-           select $19, id, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43
+              backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect,
+              landing, max_speculation, gate_retries, iterations)
+           select $19, id, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42,
+                  $43, $44, $45, $46
            from feature
            where $19::uuid is not null
          )
@@ -143,6 +145,9 @@ pub async fn insert(
         first.review,
         first.gate_may_fail,
         &first.protect,
+        first.landing.as_str(),
+        first.max_speculation,
+        first.gate_retries,
         first.first_iteration - 1,
     )
     .execute(conn)

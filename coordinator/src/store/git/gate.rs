@@ -247,12 +247,12 @@ pub async fn hurry(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Takes undecided integrations of a feature out of the queue: they wait for a check.
+/// Takes undecided integrations of a feature, and their own checks, out of the queue: they wait for the base's.
 pub async fn hold_back(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from ready_tasks q
          using integrations i
-         where q.feature_id = $1 and q.kind = 'integrate' and i.task_id = q.task_id and i.state in ('waiting', 'turn')",
+         where q.feature_id = $1 and q.kind in ('integrate', 'check') and i.task_id = q.task_id and i.state in ('waiting', 'turn')",
         feature.0,
     )
     .execute(conn)

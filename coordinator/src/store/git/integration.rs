@@ -5,6 +5,9 @@ use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+/// After so many checks one that is lost is not repeated.
+const LOST_CHECKS: i32 = 3;
+
 /// Where an integration stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "integration_state", rename_all = "snake_case")]
@@ -126,8 +129,8 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
 }
 
 /// For each feature, the task of the next claimable integration. A decided one or a turn without a holder
-/// goes first, else the oldest one that waits and is not held by a colliding task, unless somebody holds the
-/// turn.
+/// goes first, else the best and oldest one that waits and is not held by a colliding task, unless somebody
+/// holds the turn or checks it.
 pub async fn next_turns(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -153,17 +156,23 @@ pub async fn next_turns(
              ), false) as any
            ) checking
            cross join lateral (
-             select i.task_id, i.dispatch_id, i.state
+             select i.task_id, i.dispatch_id, i.state, i.cleared
              from integrations i
              join tasks t on t.id = i.task_id
              where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
                and not (checking.any and i.state <> 'decided')
                and not (colliding.any and i.state = 'waiting' and held_by_collision(i))
              -- What conflicted twice goes before what could make it conflict again.
-             order by i.state = 'waiting', t.conflicts < 2, i.queued_at, i.id
+             order by i.state = 'waiting', t.conflicts < 2, t.priority, i.queued_at, i.id
              limit 1
            ) next
            where next.dispatch_id is null
+             -- What lands in batches waits for the gate's word.
+             and (next.state <> 'waiting' or next.cleared or not coalesce((
+               select r.landing = 'batch' and r.gate <> '{}'
+               from features g join runs r on r.id = g.current_run
+               where g.id = f.id
+             ), false))
              -- One that is queued already keeps its place, whatever goes before it by now: two would claim one turn.
              and not exists (
                select 1 from integrations i join ready_tasks r on r.task_id = i.task_id and r.kind = 'integrate'
@@ -198,17 +207,20 @@ pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uu
 }
 
 /// Takes the turn from lost dispatches: an undecided integration waits again, a decided one stays decided.
-/// One that is verified within its turn keeps the turn for the next verifier.
+/// A lost check says nothing. One that is verified within its turn keeps the turn for the next verifier.
 pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
          set dispatch_id = null,
+             -- What its worker died of may have been the gate.
+             check_result = case when state = 'waiting' and checks >= $2 then 'lost' else check_result end,
              state = case
                when state = 'turn' and (select next_kind from tasks where id = task_id) <> 'verify' then 'waiting'
                else state
              end
-         where dispatch_id = any($1) and state in ('turn', 'decided')",
+         where dispatch_id = any($1) and state in ('waiting', 'turn', 'decided')",
         dispatches,
+        LOST_CHECKS,
     )
     .execute(conn)
     .await?;
@@ -302,7 +314,8 @@ pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()>
 pub async fn requeue(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
-         set state = 'waiting', dispatch_id = null, old = null, new = null, new_ref = null, decided_at = null
+         set state = 'waiting', dispatch_id = null, old = null, new = null, new_ref = null, decided_at = null,
+             ahead = null, check_result = null, checked_tree = null
          where task_id = $1 and state in ('turn', 'decided')",
         task.0,
     )

@@ -5,3 +5,4 @@ pub mod gate;
 pub mod integration;
 pub mod operation;
 pub mod retention;
+pub mod train;

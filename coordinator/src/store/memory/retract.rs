@@ -17,7 +17,7 @@ pub struct AttemptDispatches {
 /// The dispatches of the attempt with this one, locked: a report waits until the transaction ends.
 pub async fn of_attempt(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<AttemptDispatches> {
     let rows = sqlx::query!(
-        r#"select d.id, d.kind not in ('verify', 'integrate')
+        r#"select d.id, d.kind not in ('verify', 'integrate', 'check')
                     and (d.state = 'live' or d.state = 'lost' and coalesce(t.dispatch_id = d.id, false)) as "open!"
            from dispatches me
            join dispatches d on d.task_id = me.task_id and d.attempt = me.attempt

@@ -20,6 +20,8 @@ pub struct Claimable {
     pub working: i32,
     /// Waiting verifications and integrations: they finish earlier work and need no room.
     pub follow_ups: i32,
+    /// Waiting checks of attempts ahead of their turn: nobody needs them, and they need no room.
+    pub speculation: i32,
     pub iterations_left: Option<i32>,
     pub over_limit: bool,
     /// The rest of its cost and token limits, after the shares of live sessions.
@@ -71,6 +73,10 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Res
                    where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.priority <= -2147483647
                      and q.not_before <= now()
                      and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))) as "follow_ups!",
+                  (select count(*)::int from ready_tasks q
+                   where q.feature_id = f.id and q.pool = any($1) and q.agent = any($2) and q.kind = 'check'
+                     and q.priority = 2147483647 and q.not_before <= now()
+                     and (q.agent <> 'default' or q.pool || ' ' || q.kind::text <> all($3))) as "speculation!",
                   r.max_iterations - r.iterations as iterations_left,
                   r.max_cost_usd, r.max_tokens,
                   r.cost_usd + coalesce(live.held_usd, 0) as "held_usd!",
@@ -124,6 +130,7 @@ pub async fn claimable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Res
             running: row.running,
             working: row.working,
             follow_ups: row.follow_ups,
+            speculation: row.speculation,
             iterations_left: row.iterations_left,
             over_limit: row.over_limit,
             purse: Purse {

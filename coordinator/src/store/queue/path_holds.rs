@@ -120,7 +120,7 @@ pub async fn candidates(
              select task_id, priority, due, kind
              from ready_tasks
              where pool = p.pool and agent = a.agent and feature_id = $2 and key = k.key and not_before <= now()
-               and (agent <> 'default' or pool || ' ' || kind::text <> all($5))
+               and (agent <> 'default' or pool || ' ' || kind::text <> all($5)) and priority < 2147483647
              order by due, task_id
              limit $3
            ) best
@@ -153,11 +153,11 @@ pub async fn candidates(
 pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Dequeued>> {
     let rows = sqlx::query!(
         r#"with gone as (
-             delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, key, due, since
+             delete from ready_tasks where task_id = any($1) returning task_id, feature_id, kind, priority, key, due, since
            ), free as (
              delete from path_holds where task_id = any($1)
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", priority as "priority!", key as "key!",
                   extract(epoch from now() - since)::float8 as "waited_s!"
            from gone
            order by due, task_id"#,
@@ -171,6 +171,7 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<D
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             kind: row.kind,
+            priority: row.priority,
             waited_s: row.waited_s,
             key: Some(row.key).filter(|key| !key.is_empty()),
         })

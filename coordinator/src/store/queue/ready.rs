@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::scheduling::capability::Capability;
+use crate::store::git::train::SPECULATION;
 
 // Integrations go before everything else (priority -2^31), since dependents wait for them. Then come
 // verifications and branch operations (-2^31 + 1), and an early check of the gate. A task's own priority
@@ -175,22 +176,46 @@ pub struct Dequeued {
     pub task: TaskId,
     pub feature: FeatureId,
     pub kind: SessionKind,
+    /// Its place in the queue.
+    pub priority: i32,
     /// How long it was claimable; seconds.
     pub waited_s: f64,
     /// The key that its session has.
     pub key: Option<String>,
 }
 
-/// Takes up to `n` of the best ready tasks of each feature, best first; with `only_follow_ups`, only
-/// verifications and integrations.
+/// Which ready tasks a look takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Verifications and integrations.
+    FollowUps,
+    /// These and the rest, without what nobody waits for.
+    Work,
+    /// Checks ahead of their turn.
+    Speculation,
+}
+
+impl Look {
+    /// The first and the last priority.
+    fn priorities(self) -> (i32, i32) {
+        match self {
+            Self::FollowUps => (i32::MIN, i32::MIN + 1),
+            Self::Work => (i32::MIN, SPECULATION - 1),
+            Self::Speculation => (SPECULATION, SPECULATION),
+        }
+    }
+}
+
+/// Takes up to `n` of the best ready tasks of each feature, best first.
 pub async fn take(
     conn: &mut PgConnection,
     offer: &Capability,
     shares: &[(FeatureId, u32)],
-    only_follow_ups: bool,
+    look: Look,
 ) -> sqlx::Result<Vec<Dequeued>> {
     let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();
+    let (first, last) = look.priorities();
     let rows = sqlx::query!(
         r#"with chosen as (
              select q.task_id, q.feature_id
@@ -205,7 +230,7 @@ pub async fn take(
                  select task_id, feature_id, due
                  from ready_tasks
                  where pool = p.pool and agent = a.agent and feature_id = share.feature_id and key = k.key and not_before <= now()
-                   and (not $4 or priority <= -2147483647)
+                   and priority between $4 and $7
                    and (agent <> 'default' or pool || ' ' || kind::text <> all($6))
                  order by due, task_id
                  limit least(share.n, k.room)
@@ -218,18 +243,19 @@ pub async fn take(
              delete from ready_tasks r
              using chosen
              where r.task_id = chosen.task_id
-             returning r.task_id, r.feature_id, r.kind, r.key, r.due, r.since
+             returning r.task_id, r.feature_id, r.kind, r.priority, r.key, r.due, r.since
            )
-           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", key as "key!",
-                  extract(epoch from now() - since)::float8 as "waited_s!"
+           select task_id as "task_id!", feature_id as "feature_id!", kind as "kind!: SessionKind", priority as "priority!",
+                  key as "key!", extract(epoch from now() - since)::float8 as "waited_s!"
            from gone
            order by due, task_id"#,
         &features,
         &counts,
         &offer.pools,
-        only_follow_ups,
+        first,
         &offer.agents,
         &offer.shut_words(),
+        last,
     )
     .fetch_all(conn)
     .await?;
@@ -239,6 +265,7 @@ pub async fn take(
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
             kind: row.kind,
+            priority: row.priority,
             waited_s: row.waited_s,
             key: Some(row.key).filter(|key| !key.is_empty()),
         })
@@ -296,13 +323,17 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
              for no key update
            )
            insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
-           select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
-                  case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+           select t.id, t.feature_id, texts.pool, as_it_was.kind, agent_needed(as_it_was.kind, texts.agent, r.agent),
+                  case when as_it_was.kind = 'check' and t.next_kind = 'integrate' then back.priority
+                  else case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
+                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end end,
                   key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   now() + $2 * interval '1 millisecond', now() - back.waited_s * interval '1 second'
-           from unnest($1::uuid[], $3::float8[]) as back(id, waited_s)
+           from unnest($1::uuid[], $3::float8[], $4::session_kind[], $5::int[]) as back(id, waited_s, kind, priority)
            join tasks t on t.id = back.id
+           cross join lateral (
+             select case when back.kind = 'check' and t.next_kind = 'integrate' then back.kind else t.next_kind end as kind
+           ) as_it_was
            join task_texts texts on texts.task_id = t.id
            join features f on f.id = t.feature_id
            left join runs r on r.id = f.current_run
@@ -312,6 +343,8 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
         &tasks.iter().map(|one| one.task.0).collect::<Vec<_>>(),
         pause_ms as f64,
         &tasks.iter().map(|one| one.waited_s).collect::<Vec<_>>(),
+        &tasks.iter().map(|one| one.kind).collect::<Vec<_>>() as &[SessionKind],
+        &tasks.iter().map(|one| one.priority).collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;

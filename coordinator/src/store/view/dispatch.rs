@@ -242,7 +242,8 @@ pub async fn session_of_task(
     let id = sqlx::query_scalar!(
         "select id
          from dispatches
-         where task_id = $1 and kind <> 'integrate' and ($2::int is null or attempt = $2)
+         where task_id = $1 and kind <> 'integrate'
+           and (kind <> 'check' or (select role from tasks where id = $1) = 'check') and ($2::int is null or attempt = $2)
            and case when $3::session_kind is null then $2 is null or kind <> 'verify' else kind = $3 end
          order by claimed_at desc, id desc
          limit 1",
@@ -296,6 +297,7 @@ pub async fn dispatch_after(
         "select id
          from dispatches
          where task_id = $1 and kind <> 'integrate'
+           and (kind <> 'check' or (select role from tasks where id = $1) = 'check')
            and ($2::uuid is null or (claimed_at, id) > (select claimed_at, id from dispatches where id = $2))
          order by claimed_at, id
          limit 1",

@@ -39,6 +39,9 @@ pub struct GateView {
     /// The end of its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+    /// Trees on which it both passed and failed: such a gate says little.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flaky_trees: i64,
     /// Who tried it last, for how long, and when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
@@ -52,6 +55,10 @@ pub struct GateView {
     pub checked_at: Option<OffsetDateTime>,
 }
 
+fn is_zero(n: &i64) -> bool {
+    *n == 0
+}
+
 impl GateView {
     /// Whether a person has to decide about it.
     pub fn fails(&self) -> bool {
@@ -62,6 +69,10 @@ impl GateView {
 impl fmt::Display for GateView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let commit = gate::short(&self.base_commit);
+        if self.flaky_trees > 0 {
+            let trees = if self.flaky_trees == 1 { "tree" } else { "trees" };
+            write!(f, "flaky: it passed and failed on {} {trees}; ", self.flaky_trees)?;
+        }
         match self.state {
             GateState::Passed => write!(f, "the gate passes on the base commit {commit}"),
             GateState::Unknown => {
@@ -91,7 +102,10 @@ pub(super) async fn gates(
     let rows = sqlx::query!(
         r#"select f.id, f.base_commit as "base_commit!", r.gate as "gate!", r.gate_may_fail as "may_fail!",
                   c.id as "task?", c.is_over as "is_over?", g.passed as "passed?", g.command, g.output, g.worker as "worker?",
-                  g.duration_ms as "duration_ms?", g.checked_at as "checked_at?"
+                  g.duration_ms as "duration_ms?", g.checked_at as "checked_at?",
+                  (select count(*) from gate_checks k
+                   where k.repo_id = f.repo_id and k.gate_hash = md5(array_to_json(r.gate)::text) and k.passed and k.failures > 0)
+                    as "flaky!"
            from unnest($1::uuid[]) as wanted(id)
            cross join lateral (
              select id, repo_id, base_commit, current_run, check_task
@@ -139,6 +153,7 @@ pub(super) async fn gates(
             task: row.task.map(|id| ralph_shared::ids::TaskId(id).short()),
             failed_command: row.command,
             output: row.output,
+            flaky_trees: row.flaky,
             worker: row.worker,
             duration_ms: row.duration_ms,
             checked_at: row.checked_at,

@@ -295,7 +295,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
              and f.state not in ('done', 'cancelled') and d.feedback is null
              and not exists (
                select from dispatches o
-               where o.task_id = t.id and o.id > d.id and o.kind not in ('verify', 'integrate')
+               where o.task_id = t.id and o.id > d.id and o.kind not in ('verify', 'integrate', 'check')
              )
            order by d.id"#,
         NAMED,

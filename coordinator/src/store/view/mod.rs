@@ -23,6 +23,7 @@ mod progress;
 mod run;
 mod system;
 mod task;
+mod train;
 mod waiting;
 mod worker;
 
@@ -55,4 +56,5 @@ pub use task::{
     HeldBy, HeldTask, LogEntry, TaskDetail, TaskFilter, TaskRef, TaskView, detail, held_tasks, log_of_task,
     subtree, tasks, tasks_page,
 };
+pub use train::{CarStatus, CarView, TrainView};
 pub use worker::{WorkerStatus, WorkerView, workers};

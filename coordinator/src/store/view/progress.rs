@@ -10,6 +10,7 @@ use super::attention::{Asking, Which, asking};
 use super::dispatch::{SessionView, sessions};
 use super::feature::{FeatureView, features};
 use super::task::TaskRef;
+use super::train::{TrainView, train};
 use crate::domain::budget::levels::Hold;
 use crate::domain::budget::limit::{self, Reached};
 use crate::domain::states::{FeatureState, Outcome};
@@ -37,6 +38,9 @@ pub struct Progress {
     /// The last sessions of its run that came to nothing, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureView>,
+    /// What waits to land on its branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<TrainView>,
     /// What a person does next; none where it goes on by itself, or is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
@@ -96,6 +100,11 @@ pub async fn progress(
             Vec::new()
         },
         sessions: sessions(conn, Some(id), NAMED).await?,
+        train: if feature.tasks.pending > 0 {
+            train(conn, id).await?
+        } else {
+            None
+        },
         failures: match feature.run {
             Some(_) => failures(conn, id).await?,
             None => Vec::new(),

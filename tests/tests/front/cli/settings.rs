@@ -55,6 +55,7 @@ fn each_key_is_set_by_its_variable_and_by_its_flag() {
             "limits.max_time" | "limits.session_time" | "limits.idle_time" | "limits.backoff" => "7m",
             "workspace.merge" => "squash",
             "model_strategy" => "escalate",
+            "verify.landing" => "batch",
             "listen" | "health_listen" => "127.0.0.1:7",
             "url" => "http://127.0.0.1:7",
             "execution.verify" | "execution.review" | "execution.avoid_conflicts" => "yes",

@@ -4,7 +4,7 @@
 use nix::unistd::getpid;
 use ralph_coordinator::flow::control::{self, TaskCommand};
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Assignment, Finished, IntegrationEnd, IntegrationReport, Report, Settlement, Text};
+use ralph_shared::wire::{Assignment, Finished, IntegrationEnd, Report, Settlement, Text};
 use ralph_tests::harness::{FeatureOptions, Stub, World};
 
 use crate::scene::Scene;
@@ -278,7 +278,7 @@ async fn report_that_cannot_be_read_waits_or_ends_its_attempt_but_never_vanishes
             command: "make test".to_owned(),
             output: String::new(),
         };
-        let finished = Finished::Integration(IntegrationReport { end });
+        let finished = Finished::Integration(end.into());
         let report = Report {
             finished,
             ..stub.done(claimed)

@@ -6,3 +6,4 @@ pub(crate) mod landings;
 pub(crate) mod operations;
 pub(crate) mod requests;
 pub(crate) mod reviewed;
+pub(crate) mod trains;

@@ -121,6 +121,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         task: tasks[0],
         feature,
         kind: SessionKind::Work,
+        priority: 0,
         waited_s: 0.0,
         key: None,
     };

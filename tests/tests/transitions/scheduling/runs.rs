@@ -3,6 +3,7 @@
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::routing::strategy::Strategy;
 use ralph_coordinator::domain::run::{Run, RunSettings};
+use ralph_coordinator::domain::train::Landing;
 use ralph_coordinator::domain::states::FeatureState;
 use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand};
 use ralph_coordinator::flow::finish;
@@ -35,6 +36,9 @@ fn settings() -> RunSettings {
         gate: vec!["make test".to_owned()],
         gate_may_fail: true,
         protect: vec!["db/**".to_owned()],
+        landing: Landing::Batch,
+        max_speculation: 3,
+        gate_retries: 2,
         limit_grows: true,
         review: false,
     }

@@ -3,15 +3,21 @@
 //! ```text
 //! fetch ─► trailer there? ─► branch intact? ─► rebase ─► gate ─► push to the attempt ref ─► same patch? ─► decide ─► land
 //!              └► Merged         └► Failed       └► Conflict └► GateFailed                     └► Rewritten  └► Told
+//! ahead of its turn: the same to the gate, behind the attempts that are to land before it ─► Checked
 //! resume: fetch ─► new in the head? ─► Merged; head still old? ─► land; else Void
 //! ```
 //!
 //! Until the decision, an end from outside ends it, and so it does one that somebody else decided before that is fetched; afterwards
-//! the push is carried through.
+//! the push is carried through. A gate doesn't run again on a tree whose result the order names.
 
+use std::collections::BTreeMap;
 use std::future::pending;
+use std::sync::{Mutex, PoisonError};
 
-use ralph_shared::wire::{Decided, EndReason, GitOrder, IntegrateOrder, IntegrationEnd, WorkspaceOrder};
+use ralph_shared::wire::{
+    Ahead, Decided, EndReason, Gated, GitOrder, IntegrateOrder, IntegrationEnd, IntegrationReport,
+    WorkspaceOrder,
+};
 use tokio::sync::watch;
 
 use super::rebase::{self, Rebased};
@@ -26,6 +32,9 @@ use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
 use crate::workspace::workspaces::{self, Workspaces};
 use crate::workspace::{clone::prepare, git::address};
+
+/// The trailer of a landed commit that says on which tree behind it the gate ran that let it land.
+const GATE_TRAILER: &str = "Ralph-Gate-Tree";
 
 /// The coordinator's answer to a rebased commit, asked for again by the caller until there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +63,7 @@ impl Workspaces {
         order: &IntegrateOrder,
         decide: F,
         mut end: watch::Receiver<Option<EndReason>>,
-    ) -> IntegrationEnd
+    ) -> IntegrationReport
     where
         F: FnOnce(Decided) -> D + Send,
         D: Future<Output = Decision> + Send,
@@ -73,21 +82,28 @@ impl Workspaces {
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
         let held = match taken {
             Ok((held, _)) => held,
-            Err(error) => return failed(error),
+            Err(error) => return failed(error).into(),
         };
         let site = Site::new(self, held.folders(), git);
-        let integration = Integration { site, order };
-        let ended = integration.run(decide, &mut end).await.unwrap_or_else(failed);
+        let integration = Integration {
+            site,
+            order,
+            gated: Mutex::default(),
+        };
+        let end = integration.run(decide, &mut end).await.unwrap_or_else(failed);
+        let gated = integration.gated.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
-        ended
+        IntegrationReport { end, gated }
     }
 }
 
 struct Integration<'a> {
     site: Site<'a>,
     order: &'a IntegrateOrder,
+    /// What the gate said.
+    gated: Mutex<Option<Gated>>,
 }
 
 /// How far an integration is before the decision.
@@ -100,6 +116,16 @@ enum Step<T> {
 struct Candidate {
     decided: Decided,
     empty: bool,
+    tree: String,
+    /// The trees of the attempts ahead of it.
+    ahead: Vec<String>,
+}
+
+/// What an attempt is rebased onto.
+struct Onto {
+    commit: String,
+    /// The trees of the attempts that make it what it is.
+    trees: Vec<String>,
 }
 
 impl Integration<'_> {
@@ -123,7 +149,7 @@ impl Integration<'_> {
         };
         match step {
             Step::Ended(ended) => Ok(ended),
-            Step::Next(Candidate { decided, empty }) => {
+            Step::Next(Candidate { decided, empty, .. }) => {
                 faults::point("integrate.after_decide");
                 land::land(&self.site, &self.site.feature_ref, &decided, empty).await
             }
@@ -141,10 +167,13 @@ impl Integration<'_> {
         };
         faults::point("integrate.after_rebase");
         let Decided { new, new_ref, .. } = &candidate.decided;
-        if let Some(ended) = self.site.gate(&self.order.gate, new).await? {
+        if let Some(ended) = self.gate(&candidate).await? {
             return Ok(Step::Ended(ended));
         }
         faults::point("integrate.after_gate");
+        if self.order.ahead.is_some() {
+            return Ok(Step::Ended(IntegrationEnd::Checked));
+        }
         let protected = self.protected(new).await?;
         if !protected.is_empty() {
             return Ok(Step::Ended(IntegrationEnd::Protected { paths: protected }));
@@ -175,6 +204,34 @@ impl Integration<'_> {
                 })
             }
         })
+    }
+
+    /// Tries the gate on the candidate's tree, unless its result is known. `None` when it may land.
+    async fn gate(&self, candidate: &Candidate) -> Result<Option<IntegrationEnd>, WorkspaceError> {
+        let Candidate { tree, ahead, .. } = candidate;
+        if self.order.gate.is_empty() || self.order.passed.iter().any(|known| known.tree == *tree) {
+            return Ok(None);
+        }
+        if let Some(known) = self.order.failed.as_ref().filter(|known| known.tree == *tree) {
+            return Ok(Some(IntegrationEnd::GateFailed {
+                command: known.command.clone(),
+                output: known.output.clone(),
+            }));
+        }
+        let mut failures = 0;
+        let failed = loop {
+            let failed = self.site.gate(&self.order.gate, &candidate.decided.new).await?;
+            failures += u32::from(failed.is_some());
+            if failed.is_none() || failures > self.order.retries {
+                break failed;
+            }
+        };
+        *self.gated.lock().unwrap_or_else(PoisonError::into_inner) = Some(Gated {
+            tree: tree.clone(),
+            ahead: ahead.clone(),
+            failures,
+        });
+        Ok(failed)
     }
 
     /// The protected paths that a commit changes; of a merge those that neither parent has so.
@@ -224,6 +281,7 @@ impl Integration<'_> {
             .into_iter()
             .chain(self.site.git_order.start_ref.as_deref())
             .chain(self.order.brings_ref.as_deref())
+            .chain(self.order.ahead.iter().flatten().map(|ahead| ahead.commit_ref.as_str()))
             .collect();
         let wanted = FetchRequest {
             refs,
@@ -241,7 +299,7 @@ impl Integration<'_> {
     }
 
     async fn rebase_onto(&self, fetched: Fetched) -> Result<Step<Candidate>, WorkspaceError> {
-        let Self { site, order } = self;
+        let Self { site, order, .. } = self;
         let Site { git, git_order, .. } = site;
         let task = git_order.trailers.get(TASK_TRAILER);
         let task = task.ok_or_else(|| WorkspaceError::Order(format!("it has no trailer {TASK_TRAILER}")))?;
@@ -277,9 +335,13 @@ impl Integration<'_> {
                 role: "the base that it brings in",
             });
         }
-        let onto = match head.clone().or(fetched.base) {
+        let onto = match head.clone().or_else(|| fetched.base.clone()) {
             Some(onto) => onto,
             None => return Err(prepare::missing_base(git_order, &site.mirror).await),
+        };
+        let Onto { commit: onto, trees } = match self.behind(head.as_deref(), fetched.base.as_deref(), onto).await? {
+            Step::Next(onto) => onto,
+            Step::Ended(ended) => return Ok(Step::Ended(ended)),
         };
         let (tree, empty) = match rebase::rebase(git, &onto, &commit).await? {
             Rebased::Clean { tree, empty } => (tree, empty),
@@ -304,21 +366,70 @@ impl Integration<'_> {
             subject: order.subject.clone(),
             body: order.body.clone(),
         };
-        let message = message.render(&git_order.trailers);
+        let mut trailers = git_order.trailers.clone();
+        let known = order.passed.iter().find(|known| known.tree == tree);
+        if let Some(tip) = known.and_then(|known| known.tip.as_ref()) {
+            trailers.insert(GATE_TRAILER.to_owned(), tip.clone());
+        }
+        let message = message.render(&trailers);
         let author = commit::author(git);
         let parents: Vec<&str> = [onto.as_str()]
             .into_iter()
             .chain(order.brings.as_deref())
             .collect();
-        let new =
-            commit::commit_tree(git, &tree, &parents, &message, &author, Signature::AsConfigured).await?;
+        let signature = match order.ahead {
+            Some(_) => Signature::Never,
+            None => Signature::AsConfigured,
+        };
+        let new = commit::commit_tree(git, &tree, &parents, &message, &author, signature).await?;
         let old = head.unwrap_or_else(|| ObjectFormat::of(&onto).zeros());
         let decided = Decided {
             old,
             new,
             new_ref: git_order.attempt_ref.clone(),
         };
-        Ok(Step::Next(Candidate { decided, empty }))
+        Ok(Step::Next(Candidate {
+            decided,
+            empty,
+            tree,
+            ahead: trees,
+        }))
+    }
+
+    /// What the branch will come to once the attempts ahead landed on `onto`; those that did already are in it.
+    async fn behind(
+        &self,
+        head: Option<&str>,
+        base: Option<&str>,
+        onto: String,
+    ) -> Result<Step<Onto>, WorkspaceError> {
+        let git = &self.site.git;
+        let mut onto = Onto {
+            commit: onto,
+            trees: Vec::new(),
+        };
+        for Ahead { task, commit, .. } in self.order.ahead.iter().flatten() {
+            let task = task.to_string();
+            if let Some(head) = head
+                && rebase::find_landing(git, head, base, &task).await?.is_some()
+            {
+                continue;
+            }
+            let Rebased::Clean { tree, .. } = rebase::rebase(git, &onto.commit, commit).await? else {
+                let reason = format!("{commit} of {task}, which is to land before it, conflicts");
+                return Ok(Step::Ended(IntegrationEnd::Void { reason }));
+            };
+            let message = CommitMessage {
+                subject: format!("{task}, ahead of its turn"),
+                body: String::new(),
+            };
+            let trailers = BTreeMap::from([(TASK_TRAILER.to_owned(), task)]);
+            let (message, author) = (message.render(&trailers), commit::author(git));
+            onto.commit =
+                commit::commit_tree(git, &tree, &[&onto.commit], &message, &author, Signature::Never).await?;
+            onto.trees.push(tree);
+        }
+        Ok(Step::Next(onto))
     }
 
     /// Finishes what somebody else decided. Whoever is told to end while it is fetched leaves it to the next one.

@@ -19,7 +19,7 @@ async fn decided(remote: &Remote, workspaces: &Workspaces) -> IntegrateOrder {
     };
     let (_sender, end) = watch::channel(None);
     let git = remote.integration_order("t-1", "i-1");
-    let ended = workspaces.integrate("i-1", &git, &order, decide, end).await;
+    let ended = workspaces.integrate("i-1", &git, &order, decide, end).await.end;
     assert!(
         matches!(ended, IntegrationEnd::Failed { retry: true, .. }),
         "{ended:?}"
@@ -81,7 +81,8 @@ async fn a_branch_that_moves_between_decision_and_push_is_void() {
     let git = remote.integration_order("t-1", "i-1");
     let ended = workspaces
         .integrate("i-1", &git, &integrate_order("t-1", &commit), decide, end)
-        .await;
+        .await
+        .end;
     assert!(matches!(ended, IntegrationEnd::Void { .. }), "{ended:?}");
     assert_eq!(remote.landings("t-1"), 0);
 }

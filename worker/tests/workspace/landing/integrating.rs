@@ -23,7 +23,8 @@ async fn the_first_landing_makes_the_branch() {
     let git = remote.integration_order("t-1", "i-1");
     let ended = workspaces
         .integrate("i-1", &git, &integrate_order("t-1", &commit), decide, end)
-        .await;
+        .await
+        .end;
     let decided = asked.lock().unwrap().clone().unwrap();
     assert_eq!(
         ended,
@@ -412,7 +413,7 @@ async fn an_end_from_outside_stops_the_gate() {
         .unwrap();
     sender.send(Some(EndReason::Drain)).unwrap();
     assert_eq!(
-        waiting.await.unwrap(),
+        waiting.await.unwrap().end,
         IntegrationEnd::Told {
             reason: EndReason::Drain
         }
@@ -434,7 +435,8 @@ async fn what_is_refused_is_not_pushed() {
     let git = remote.integration_order("t-1", "i-1");
     let ended = workspaces
         .integrate("i-1", &git, &integrate_order("t-1", &commit), refuse, end)
-        .await;
+        .await
+        .end;
     assert_eq!(
         ended,
         IntegrationEnd::Told {

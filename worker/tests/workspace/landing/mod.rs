@@ -9,4 +9,5 @@ pub(crate) mod merging;
 pub(crate) mod operating;
 pub(crate) mod pruning;
 pub(crate) mod signing;
+pub(crate) mod trains;
 pub(crate) mod verdicts;

@@ -1,0 +1,156 @@
+//! The train of a feature: what waits to land, and what is known of it.
+
+use ralph_shared::ids::{FeatureId, TaskId};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use crate::domain::train::{CheckResult, Landing, MAX_BATCH};
+use crate::store::git::integration::IntegrationState;
+
+/// Cars that a train names at most; its length tells the rest.
+const NAMED: i64 = 20;
+
+/// Where a car stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CarStatus {
+    Waiting,
+    /// A worker has its check.
+    Checking,
+    /// Its check passed behind what is to land before it.
+    Passed,
+    /// Its check failed there: it leaves when its turn finds the same.
+    Failed,
+    /// It conflicts with what is to land before it, which counts once that landed.
+    Conflict,
+    /// It has its turn.
+    Landing,
+}
+
+impl CarStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Checking => "checking",
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Conflict => "conflict",
+            Self::Landing => "landing",
+        }
+    }
+}
+
+/// An attempt that waits to land.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CarView {
+    pub task: String,
+    pub title: String,
+    pub attempt: i32,
+    pub status: CarStatus,
+    /// How many it was checked behind.
+    pub behind: i64,
+    /// When it passed.
+    #[serde(with = "time::serde::rfc3339")]
+    pub since: OffsetDateTime,
+}
+
+/// What waits to land on a feature's branch, in its order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TrainView {
+    pub landing: Landing,
+    /// How many wait.
+    pub length: i64,
+    /// The first of them.
+    pub cars: Vec<CarView>,
+    /// How long the gate took last, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_ms: Option<i64>,
+    /// How long it takes from now, if nothing fails and slots are free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_ms: Option<i64>,
+    /// Checks of the feature so far, and how many of them were for nothing.
+    pub checks: i64,
+    pub wasted: i64,
+}
+
+/// Reads it; `None` while nothing waits.
+pub(super) async fn train(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<TrainView>> {
+    let rows = sqlx::query!(
+        r#"select i.task_id, x.title, i.attempt, i.state as "state: IntegrationState", i.queued_at,
+                  i.dispatch_id is not null as "runs!", i.check_result as "check_result: CheckResult",
+                  coalesce(cardinality(i.ahead), 0)::bigint as "behind!", count(*) over () as "length!",
+                  count(*) filter (where i.check_result = 'passed') over () as "passed!"
+           from integrations i
+           join tasks t on t.id = i.task_id
+           join task_texts x on x.task_id = i.task_id
+           where i.feature_id = $1 and i.state in ('waiting', 'turn', 'decided')
+           order by i.state = 'waiting', t.conflicts < 2, t.priority, i.queued_at, i.id
+           limit $2"#,
+        feature.0,
+        NAMED,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let (length, passed) = (first.length, first.passed);
+    let cars = rows.into_iter().map(|row| CarView {
+        task: TaskId(row.task_id).short(),
+        title: row.title,
+        attempt: row.attempt,
+        status: match (row.state, row.runs, row.check_result) {
+            (IntegrationState::Waiting, true, _) => CarStatus::Checking,
+            (IntegrationState::Waiting, _, Some(CheckResult::Passed)) => CarStatus::Passed,
+            (IntegrationState::Waiting, _, Some(CheckResult::Failed)) => CarStatus::Failed,
+            (IntegrationState::Waiting, _, Some(CheckResult::Conflict)) => CarStatus::Conflict,
+            (IntegrationState::Waiting, ..) => CarStatus::Waiting,
+            _ => CarStatus::Landing,
+        },
+        behind: row.behind,
+        since: row.queued_at,
+    });
+    let cars = cars.collect();
+    let facts = sqlx::query!(
+        r#"select r.landing, r.max_speculation, r.gate <> '{}' as "is_gated!",
+                  (select g.duration_ms from gate_checks g
+                   where g.repo_id = f.repo_id and g.gate_hash = md5(array_to_json(r.gate)::text) and g.passed
+                   order by g.checked_at desc limit 1) as gate_ms,
+                  (select coalesce(sum(i.checks), 0) from integrations i where i.feature_id = f.id) as "checks!",
+                  (select coalesce(sum(i.checks_wasted), 0) from integrations i where i.feature_id = f.id) as "wasted!"
+           from features f
+           cross join lateral (
+             select landing, max_speculation, gate
+             from runs
+             where feature_id = f.id
+             order by id is not distinct from f.current_run desc, started_at desc
+             limit 1
+           ) r
+           where f.id = $1"#,
+        feature.0,
+    )
+    .fetch_optional(conn)
+    .await?;
+    let Some(facts) = facts else {
+        return Ok(None);
+    };
+    let landing: Landing = facts.landing.parse().unwrap_or_default();
+    let gate_ms = facts.gate_ms.filter(|_| facts.is_gated);
+    let at_once = match landing {
+        Landing::Each => i64::from(facts.max_speculation) + 1,
+        Landing::Batch => i64::try_from(MAX_BATCH).unwrap_or(1),
+        Landing::Serial => 1,
+    };
+    let unchecked = (length - passed).max(0);
+    let rounds = (unchecked + at_once - 1) / at_once;
+    Ok(Some(TrainView {
+        landing,
+        length,
+        cars,
+        gate_ms,
+        expected_ms: gate_ms.map(|ms| ms.saturating_mul(rounds)),
+        checks: facts.checks,
+        wasted: facts.wasted,
+    }))
+}

@@ -1,0 +1,213 @@
+//! Several attempts on their way onto one branch, while workers and coordinators die, people push, and gates fail.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use futures::future::join_all;
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::domain::train::Landing;
+use ralph_tests::harness::{Fault, FeatureOptions, WorkerOptions, World};
+use ralph_worker::faults::POINTS;
+
+use super::scene::{Scene, folder, label};
+
+/// Independent tasks, each with a file of its own.
+fn tasks(n: usize) -> String {
+    let task = |n: usize| {
+        format!("- key: t{n}\n  title: Write {n}\n  description: |\n    @write f{n}.txt {n}\n    @effect t{n}\n    @done\n")
+    };
+    (0..n).map(task).collect()
+}
+
+fn gated(gate: &str, landing: Landing) -> FeatureOptions {
+    let options = FeatureOptions::default();
+    FeatureOptions {
+        max_parallel: 8,
+        run: RunSettings {
+            gate: vec![gate.to_owned()],
+            gate_may_fail: true,
+            landing,
+            ..options.run.clone()
+        },
+        ..options
+    }
+}
+
+async fn checks(scene: &Scene<'_>) -> i64 {
+    sqlx::query_scalar("select count(*) from dispatches where feature_id = $1 and kind = 'check'")
+        .bind(scene.feature.0)
+        .fetch_one(&scene.world.db)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_train_lands_with_its_checks_and_nothing_is_checked_twice() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    for landing in [Landing::Each, Landing::Batch] {
+        let name = landing.as_str().to_owned();
+        let options = WorkerOptions::named(&name).slots(6).pool(&name);
+        let _worker = world.worker(&options).unwrap();
+        let scene = Scene::submit_with(&world, &name, &tasks(6), gated("sleep 1", landing)).await;
+        scene.completes().await;
+        assert!(checks(&scene).await > 0, "{name}");
+    }
+    world.stop().await;
+}
+
+async fn killed_at(world: &World, point: &str, nth: u32) {
+    let name = format!("{}-{nth}", label(point));
+    let fault = Fault::new(&format!("{point}:kill:{nth}"), &folder(world, &name).join("once"));
+    let options = |n: u32| {
+        WorkerOptions::named(&format!("{name}-{n}"))
+            .slots(3)
+            .pool(&name)
+            .fault(&fault)
+    };
+    let other = world.worker(&options(1)).unwrap();
+    let one = world.worker(&options(2)).unwrap();
+    let scene = Scene::submit_with(world, &name, &tasks(3), gated("sleep 1", Landing::Each)).await;
+    let mut both = vec![one, other];
+    scene.any_is_killed(&mut both).await;
+    scene.completes().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_with_three_cars_under_way_loses_none() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    // The second passage is a check's as often as not.
+    let points = POINTS.iter().filter(|point| point.starts_with("integrate."));
+    for point in points {
+        let nth = if matches!(*point, "integrate.after_rebase" | "integrate.after_gate") { 2 } else { 1 };
+        killed_at(&world, point, nth).await;
+    }
+    world.check_processes().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
+    for point in ["report.before_commit", "report.after_commit", "decide.before_commit", "decide.after_commit"] {
+        let world = World::start().await.unwrap();
+        let name = label(point);
+        // Three works report before the first check does.
+        let nth = if point.starts_with("report") { 4 } else { 1 };
+        let fault = Fault::new(&format!("{point}:kill:{nth}"), &folder(&world, &name).join("once"));
+        let mut first = world.coordinator_process("c", Some(&fault)).unwrap();
+        let _worker = world
+            .worker(&WorkerOptions::named(&name).slots(3).pool(&name))
+            .unwrap();
+        let scene = Scene::submit_with(&world, &name, &tasks(3), gated("sleep 1", Landing::Each)).await;
+        scene.is_killed(&mut first).await;
+        let _second = world.coordinator_process("d", None).unwrap();
+        scene.completes().await;
+        world.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_pushes_in_between_is_built_on() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let name = "pushed";
+    let _worker = world
+        .worker(&WorkerOptions::named(name).slots(5).pool(name))
+        .unwrap();
+    let scene = Scene::submit_with(&world, name, &tasks(5), gated("sleep 1", Landing::Each)).await;
+    scene
+        .until("select count(*) > 0 from integrations where feature_id = $1 and state = 'merged'")
+        .await;
+    let repository = scene.repository.clone().unwrap();
+    // A landing may come between its look and its push.
+    let pushed = tokio::task::spawn_blocking(move || {
+        (0..50).find_map(|_| repository.commit("ralph/pushed", "person.txt", "p\n").ok())
+    });
+    let pushed = pushed.await.unwrap().expect("it was pushed");
+    scene.ends(RunOutcome::Complete).await;
+    let repository = scene.repository.as_ref().unwrap();
+    let landed = repository.landed("ralph/pushed").unwrap();
+    assert_eq!(landed.len(), 5, "{landed:?}");
+    repository
+        .git(&["merge-base", "--is-ancestor", &pushed, "refs/heads/ralph/pushed"])
+        .unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_pass_alone_and_fail_together_one_lands() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let name = "together";
+    let _worker = world
+        .worker(&WorkerOptions::named(name).slots(4).pool(name))
+        .unwrap();
+    let gate = "sleep 1; ! (test -f f0.txt && test -f f1.txt)";
+    let options = FeatureOptions {
+        max_retries: 0,
+        ..gated(gate, Landing::Each)
+    };
+    let scene = Scene::submit_with(&world, name, &tasks(4), options).await;
+    scene.ends(RunOutcome::Blocked).await;
+    let states: Vec<String> = sqlx::query_scalar("select state::text from tasks where feature_id = $1 order by state")
+        .bind(scene.feature.0)
+        .fetch_all(&world.db)
+        .await
+        .unwrap();
+    assert_eq!(states.iter().filter(|state| *state == "done").count(), 3, "{states:?}");
+    assert!(states.contains(&"needs_review".to_owned()), "{states:?}");
+    // The one that came first is the one that landed.
+    let (first, last): (uuid::Uuid, uuid::Uuid) = sqlx::query_as(
+        "select (array_agg(i.task_id order by i.queued_at) filter (where i.state = 'merged' and x.key in ('t0', 't1')))[1],
+                (array_agg(i.task_id order by i.queued_at) filter (where x.key in ('t0', 't1')))[1]
+         from integrations i join task_texts x on x.task_id = i.task_id where i.feature_id = $1",
+    )
+    .bind(scene.feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert_eq!(first, last);
+    world.stop().await;
+}
+
+/// Branch protection, or whatever else has a say there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_refuses_the_third_of_five_once_gets_them_all() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let name = "refused";
+    let scene = Scene::submit_with(&world, name, &tasks(5), gated("sleep 1", Landing::Each)).await;
+    let path = scene.repository.as_ref().unwrap().path().to_owned();
+    let hook = path.join("hooks/pre-receive");
+    let text = format!(
+        "#!/bin/sh\nwhile read old new ref; do\n  case $ref in refs/heads/ralph/*)\n    echo x >> {0}/pushes\n    \
+         if [ $(wc -l < {0}/pushes) = 3 ]; then echo 'protected branch' >&2; exit 1; fi;;\n  esac\ndone\n",
+        path.display()
+    );
+    std::fs::create_dir_all(path.join("hooks")).unwrap();
+    std::fs::write(&hook, text).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let _worker = world
+        .worker(&WorkerOptions::named(name).slots(5).pool(name))
+        .unwrap();
+    scene.completes().await;
+    let pushes = std::fs::read_to_string(path.join("pushes")).unwrap();
+    assert_eq!(pushes.lines().count(), 6);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn features_side_by_side_have_trains_of_their_own() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let run = async |name: &'static str, landing| {
+        let _worker = world
+            .worker(&WorkerOptions::named(name).slots(3).pool(name))
+            .unwrap();
+        let scene = Scene::submit_with(&world, name, &tasks(4), gated("sleep 1", landing)).await;
+        scene.completes().await;
+    };
+    join_all([run("one", Landing::Each), run("two", Landing::Batch), run("three", Landing::Serial)]).await;
+    world.stop().await;
+}

@@ -1,0 +1,459 @@
+//! Attempts that wait to land, and the checks of them ahead of their turn.
+
+use ralph_coordinator::domain::run::RunSettings;
+use ralph_coordinator::domain::states::{RunOutcome, TaskState};
+use ralph_coordinator::domain::train::Landing;
+use ralph_coordinator::flow::control::{CommandOutcome, FeatureCommand, TaskCommand};
+use ralph_coordinator::flow::workers::rescue;
+use ralph_shared::ids::TaskId;
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{
+    Assignment, DecideAnswer, DecideRequest, Finished, Gated, IntegrateOrder, IntegrationEnd, Work,
+};
+use ralph_tests::harness::{FeatureOptions, World};
+
+use crate::pool::Pool;
+use crate::scene::Scene;
+
+const GATE: &str = "make test";
+
+fn options(landing: Landing) -> FeatureOptions {
+    FeatureOptions {
+        max_parallel: 300,
+        run: RunSettings {
+            gate: vec![GATE.to_owned()],
+            gate_may_fail: true,
+            backoff_ms: 0,
+            landing,
+            ..FeatureOptions::default().run
+        },
+        ..FeatureOptions::default()
+    }
+}
+
+fn graph(n: usize) -> String {
+    let lines = (0..n).map(|n| format!("- {{key: t{n}, title: T{n}}}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A feature of `n` tasks that were worked on, in the order of their tasks.
+async fn worked<'a>(world: &'a World, n: usize, options: &FeatureOptions) -> Scene<'a> {
+    let scene = Scene::set(world, &graph(n), options).await;
+    let mut work = scene.pool.claim(n).await;
+    assert_eq!(work.len(), n);
+    work.sort_by_key(|of| scene.tasks.iter().position(|task| *task == of.task));
+    for of in &work {
+        scene.done(of).await;
+    }
+    scene
+}
+
+fn order(of: &Assignment) -> &IntegrateOrder {
+    match &of.work {
+        Work::Integrate(order) => order,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The tasks that are to land before a checked one.
+fn ahead(of: &Assignment) -> Vec<TaskId> {
+    let ahead = order(of).ahead.as_ref().expect("it is no check");
+    ahead.iter().map(|one| one.task).collect()
+}
+
+/// The turn, if somebody gets it, and the checks in the order of the train.
+async fn given(scene: &Scene<'_>) -> (Option<Assignment>, Vec<Assignment>) {
+    let (mut turns, mut checks): (Vec<_>, Vec<_>) = scene
+        .pool
+        .claim(300)
+        .await
+        .into_iter()
+        .partition(|of| of.kind == SessionKind::Integrate);
+    assert!(turns.len() <= 1 && checks.iter().all(Pool::is_check));
+    checks.sort_by_key(|of| ahead(of).len());
+    scene.holds().await;
+    (turns.pop(), checks)
+}
+
+fn tree(n: usize) -> String {
+    format!("{n:040x}")
+}
+
+async fn report(scene: &Scene<'_>, of: &Assignment, end: IntegrationEnd, gated: Option<Gated>) {
+    let mut incoming = scene.pool.integration(of, end);
+    if let Finished::Integration(report) = &mut incoming.report.finished {
+        report.gated = gated;
+    }
+    scene.pool.report(vec![incoming]).await;
+    scene.holds().await;
+}
+
+async fn passes(scene: &Scene<'_>, of: &Assignment, tree: String, before: Vec<String>) {
+    let gated = Gated {
+        tree,
+        ahead: before,
+        failures: 0,
+    };
+    report(scene, of, IntegrationEnd::Checked, Some(gated)).await;
+}
+
+async fn fails(scene: &Scene<'_>, of: &Assignment, tree: String) {
+    let end = IntegrationEnd::GateFailed {
+        command: GATE.to_owned(),
+        output: format!("{} broke it", of.task),
+    };
+    let gated = Gated {
+        tree,
+        ahead: Vec::new(),
+        failures: 1,
+    };
+    report(scene, of, end, Some(gated)).await;
+}
+
+/// It is decided and pushed, onto what landed last.
+async fn lands(scene: &Scene<'_>, of: &Assignment) {
+    let landed: Option<String> = sqlx::query_scalar(
+        "select landed_commit from integrations where feature_id = $1 and state = 'merged' order by ended_at desc limit 1",
+    )
+    .bind(scene.feature.0)
+    .fetch_optional(&scene.world.db)
+    .await
+    .unwrap()
+    .flatten();
+    lands_on(scene, of, landed.unwrap_or_else(|| "0".repeat(40))).await;
+}
+
+async fn lands_on(scene: &Scene<'_>, of: &Assignment, old: String) {
+    let request = DecideRequest {
+        dispatch: of.dispatch,
+        incarnation: scene.pool.incarnation,
+        old,
+        new: format!("{:040x}", of.dispatch.0.as_u128() >> 8),
+    };
+    let answer = ralph_coordinator::flow::integrate::decide(&scene.world.db, &request)
+        .await
+        .unwrap();
+    assert_eq!(answer, DecideAnswer::Decided);
+    scene.done(of).await;
+    scene.holds().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_checked_behind_what_is_to_land_before_it() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let [a, b, c] = scene.tasks[..] else { panic!() };
+    let (turn, checks) = given(&scene).await;
+    let turn = turn.unwrap();
+    assert_eq!((turn.task, order(&turn).ahead.is_none()), (a, true));
+    assert_eq!((checks[0].task, ahead(&checks[0])), (b, vec![a]));
+    assert_eq!((checks[1].task, ahead(&checks[1])), (c, vec![a, b]));
+    assert_eq!(checks[1].attempt, 1, "a check is no attempt");
+    // The last one is the fastest, and waits for the others all the same.
+    passes(&scene, &checks[1], tree(3), vec![]).await;
+    scene.nothing_is_ready().await;
+    passes(&scene, &checks[0], tree(2), vec![]).await;
+    scene.nothing_is_ready().await;
+    lands(&scene, &turn).await;
+    for task in [b, c] {
+        let (turn, checks) = given(&scene).await;
+        let turn = turn.unwrap();
+        assert_eq!((turn.task, checks.len()), (task, 0), "nothing is checked twice");
+        let known = order(&turn).passed.iter().map(|known| known.tree.clone());
+        let known: Vec<String> = known.collect();
+        assert!(known.contains(&tree(2)) && known.contains(&tree(3)), "{known:?}");
+        lands(&scene, &turn).await;
+    }
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 4, &options(Landing::Each)).await;
+    let [a, b, c, d] = scene.tasks[..] else { panic!() };
+    let (turn, checks) = given(&scene).await;
+    let turn = turn.unwrap();
+    fails(&scene, &checks[0], tree(2)).await;
+    // What runs behind it is ended: it would tell of what never comes to be.
+    let told = scene.pool.told(&checks[1]).await;
+    assert!(told.is_some(), "{told:?}");
+    let (none, again) = given(&scene).await;
+    assert!(none.is_none());
+    assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
+    assert_eq!((again[1].task, ahead(&again[1])), (d, vec![a, c]));
+    assert_eq!(scene.state(b).await, TaskState::InProgress, "it waits for its turn");
+    lands(&scene, &turn).await;
+    let (turn, none) = given(&scene).await;
+    let turn = turn.unwrap();
+    assert_eq!((turn.task, none.len()), (b, 0));
+    let failed = order(&turn).failed.as_ref().unwrap();
+    assert_eq!((failed.tree.clone(), failed.output.clone()), (tree(2), format!("{b} broke it")));
+    fails(&scene, &turn, tree(2)).await;
+    assert_eq!(scene.state(b).await, TaskState::Pending, "its next attempt");
+    // The others are as they were checked.
+    passes(&scene, &again[0], tree(3), vec![]).await;
+    passes(&scene, &again[1], tree(4), vec![]).await;
+    let next = scene.claim().await;
+    assert_eq!((next.task, next.kind), (c, SessionKind::Integrate));
+    lands(&scene, &next).await;
+    scene.holds().await;
+    world.stop().await;
+}
+
+/// Two that pass alone and fail together: the second one leaves, whichever is told first.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_fail_together_the_later_one_leaves() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let [a, b, c] = scene.tasks[..] else { panic!() };
+    let (turn, checks) = given(&scene).await;
+    let (turn, of_b, of_c) = (turn.unwrap(), &checks[0], &checks[1]);
+    assert_eq!((turn.task, of_b.task, of_c.task), (a, b, c));
+    fails(&scene, of_c, tree(3)).await;
+    passes(&scene, of_b, tree(2), vec![]).await;
+    lands(&scene, &turn).await;
+    let next = scene.claim().await;
+    assert_eq!(next.task, b);
+    lands(&scene, &next).await;
+    let last = scene.claim().await;
+    assert_eq!(last.task, c);
+    fails(&scene, &last, tree(3)).await;
+    assert_eq!(scene.state(b).await, TaskState::Done);
+    assert_eq!(scene.state(c).await, TaskState::Pending);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_conflicts_waits_for_the_end_of_those_before_it() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let [a, b, c] = scene.tasks[..] else { panic!() };
+    let (turn, checks) = given(&scene).await;
+    let turn = turn.unwrap();
+    let conflict = IntegrationEnd::Conflict {
+        paths: vec!["x".to_owned()],
+        hunks: String::new(),
+        head: tree(9),
+        others: Vec::new(),
+        source: None,
+        source_ref: None,
+    };
+    report(&scene, &checks[0], conflict, None).await;
+    assert_eq!(scene.state(b).await, TaskState::InProgress);
+    let (_, again) = given(&scene).await;
+    assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
+    // The one before it leaves: it lands as if nothing had been.
+    fails(&scene, &turn, tree(1)).await;
+    let (turn, checks) = given(&scene).await;
+    let work = checks.iter().find(|of| of.task == a);
+    assert!(work.is_none());
+    assert_eq!(turn.unwrap().task, b);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_who_pushes_in_between_has_those_behind_checked_again() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 4, &options(Landing::Each)).await;
+    let [_, b, c, d] = scene.tasks[..] else { panic!() };
+    let (turn, checks) = given(&scene).await;
+    for (n, check) in checks.iter().enumerate() {
+        passes(&scene, check, tree(n + 2), vec![]).await;
+    }
+    lands(&scene, &turn.unwrap()).await;
+    let (turn, none) = given(&scene).await;
+    assert_eq!(none.len(), 0);
+    let turn = turn.unwrap();
+    assert_eq!(turn.task, b);
+    lands_on(&scene, &turn, format!("{:040x}", 77)).await;
+    let (turn, checks) = given(&scene).await;
+    assert_eq!(turn.unwrap().task, c);
+    assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![c]));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cancelled_in_the_train_is_missed_by_nobody() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 4, &options(Landing::Each)).await;
+    let [a, b, c, d] = scene.tasks[..] else { panic!() };
+    let (turn, checks) = given(&scene).await;
+    assert_eq!(scene.steer(b, TaskCommand::Cancel).await, CommandOutcome::Done(1));
+    scene.holds().await;
+    // What it comes to is of no interest any more.
+    passes(&scene, &checks[0], tree(2), vec![]).await;
+    let (_, again) = given(&scene).await;
+    assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
+    assert_eq!((again[1].task, ahead(&again[1])), (d, vec![a, c]));
+    lands(&scene, &turn.unwrap()).await;
+    assert_eq!(scene.state(b).await, TaskState::Cancelled);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_whose_worker_dies_is_repeated_thrice_and_left_to_its_turn_then() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 2, &options(Landing::Each)).await;
+    let (turn, mut checks) = given(&scene).await;
+    for n in 1..=3 {
+        let check = checks.pop().unwrap();
+        sqlx::query("update dispatches set lease_until = now() - interval '1 hour' where id = $1")
+            .bind(check.dispatch.0)
+            .execute(&world.db)
+            .await
+            .unwrap();
+        let (lost, _) = rescue::rescue(&world.db, 1_000, false).await.unwrap();
+        assert_eq!(lost, 1);
+        scene.holds().await;
+        let (none, again) = given(&scene).await;
+        assert!(none.is_none());
+        assert_eq!(again.len(), usize::from(n < 3), "after {n} deaths");
+        checks = again;
+    }
+    lands(&scene, &turn.unwrap()).await;
+    let next = scene.claim().await;
+    assert_eq!((next.task, next.kind), (scene.tasks[1], SessionKind::Integrate));
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_feature_checks_nothing_and_goes_on_where_it_was() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let (turn, checks) = given(&scene).await;
+    scene.feature(FeatureCommand::Pause).await;
+    scene.holds().await;
+    for check in &checks {
+        let end = IntegrationEnd::Told {
+            reason: ralph_shared::wire::EndReason::Interrupted,
+        };
+        report(&scene, check, end, None).await;
+    }
+    scene.nothing_is_ready().await;
+    scene.feature(FeatureCommand::Resume).await;
+    let (_, again) = given(&scene).await;
+    assert_eq!(again.len(), 2);
+    lands(&scene, &turn.unwrap()).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_that_work_needs_check_nothing() {
+    let world = World::calm().await.unwrap();
+    let scene = Scene::set(&world, &graph(4), &options(Landing::Each)).await;
+    for of in scene.pool.claim(3).await {
+        scene.done(&of).await;
+    }
+    let kinds: Vec<SessionKind> = scene.pool.claim(3).await.iter().map(|of| of.kind).collect();
+    assert_eq!(kinds, [SessionKind::Integrate, SessionKind::Work, SessionKind::Check]);
+    scene.holds().await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_after_the_other_checks_nothing_ahead() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Serial)).await;
+    for task in scene.tasks.clone() {
+        let (turn, checks) = given(&scene).await;
+        let turn = turn.unwrap();
+        assert_eq!((turn.task, checks.len()), (task, 0));
+        lands(&scene, &turn).await;
+    }
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_lands_with_the_gate_of_its_last_one() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 4, &options(Landing::Batch)).await;
+    let (turn, checks) = given(&scene).await;
+    assert!(turn.is_none(), "nothing lands before the gate's word");
+    let [tip] = &checks[..] else { panic!("{checks:?}") };
+    assert_eq!((tip.task, ahead(tip).len()), (scene.tasks[3], 3));
+    passes(&scene, tip, tree(4), vec![tree(1), tree(2), tree(3)]).await;
+    for (n, task) in scene.tasks.clone().into_iter().enumerate() {
+        let (turn, checks) = given(&scene).await;
+        let turn = turn.unwrap();
+        assert_eq!((turn.task, checks.len()), (task, 0));
+        let known = order(&turn).passed.iter().find(|known| known.tree == tree(n + 1));
+        assert_eq!(known.unwrap().tip, (n < 3).then(|| tree(4)));
+        lands(&scene, &turn).await;
+    }
+    scene.ends(RunOutcome::Complete).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_fails_is_halved_until_one_is_to_blame() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 4, &options(Landing::Batch)).await;
+    let [a, b, c, d] = scene.tasks[..] else { panic!() };
+    let one = async || given(&scene).await.1.pop().unwrap();
+    let tip = one().await;
+    fails(&scene, &tip, tree(4)).await;
+    let half = one().await;
+    assert_eq!((half.task, ahead(&half)), (b, vec![a]));
+    fails(&scene, &half, tree(2)).await;
+    let first = one().await;
+    assert_eq!((first.task, ahead(&first)), (a, vec![]));
+    passes(&scene, &first, tree(1), vec![]).await;
+    // The second one is to blame: the first lands, and the others are tried without it.
+    let (turn, checks) = given(&scene).await;
+    assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![a, c]));
+    let turn = turn.unwrap();
+    assert_eq!(turn.task, a);
+    lands(&scene, &turn).await;
+    let (turn, _) = given(&scene).await;
+    let turn = turn.unwrap();
+    assert_eq!((turn.task, order(&turn).failed.is_some()), (b, true));
+    fails(&scene, &turn, tree(2)).await;
+    passes(&scene, &checks[0], tree(5), vec![tree(6)]).await;
+    for task in [c, d] {
+        let turn = scene.claim().await;
+        assert_eq!((turn.task, turn.kind), (task, SessionKind::Integrate));
+        lands(&scene, &turn).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_train_of_two_hundred_checks_no_more_than_it_may() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 200, &options(Landing::Each)).await;
+    for n in 0..20 {
+        let (turn, checks) = given(&scene).await;
+        assert_eq!(checks.len(), if n == 0 { 8 } else { 1 });
+        for check in checks {
+            passes(&scene, &check, tree(1_000 + ahead(&check).len() + n), vec![]).await;
+        }
+        lands(&scene, &turn.unwrap()).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_passes_and_fails_on_one_tree_is_told_as_flaky() {
+    let world = World::calm().await.unwrap();
+    let scene = worked(&world, 3, &options(Landing::Each)).await;
+    let (_, checks) = given(&scene).await;
+    fails(&scene, &checks[0], tree(2)).await;
+    let flaky = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        let feature = ralph_coordinator::store::view::features(&mut conn, &[scene.feature.0])
+            .await
+            .unwrap();
+        let gate = feature[0].gate.clone().unwrap();
+        (gate.flaky_trees, gate.to_string())
+    };
+    assert_eq!(flaky().await.0, 0, "so far it only failed");
+    let (_, again) = given(&scene).await;
+    passes(&scene, &again[0], tree(2), vec![]).await;
+    let (trees, words) = flaky().await;
+    assert_eq!(trees, 1);
+    assert!(words.starts_with("flaky: it passed and failed on 1 tree"), "{words}");
+    world.stop().await;
+}
