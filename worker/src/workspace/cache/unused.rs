@@ -9,13 +9,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ralph_shared::attempts::{BRANCHES, REFS};
 use ralph_shared::wire::WorkspaceOrder;
 
-use super::budget;
+use super::{budget, warm};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{clone::mirror, record};
 
 /// What wasn't used for so long is taken for what nobody needs.
 const REST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The same for build output, which is large, and made anew by the next gate.
+const WARM_REST: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// Caches that one look removes.
 const MOST_CACHES: usize = 100;
 /// Refs that one look deletes in a mirror.
@@ -100,7 +102,8 @@ fn rested_caches(data: &Path, now: SystemTime) -> Vec<PathBuf> {
         // A copy that is being made may have its source's times.
         let is_whole = path.extension().is_none();
         let used = fs::metadata(path).and_then(|found| found.modified());
-        is_whole && used.is_ok_and(|used| now.duration_since(used).is_ok_and(|rest| rest > REST))
+        let most = if warm::is_entry(path) { WARM_REST } else { REST };
+        is_whole && used.is_ok_and(|used| now.duration_since(used).is_ok_and(|rest| rest > most))
     };
     budget::caches(data)
         .filter(has_rested)

@@ -2,11 +2,11 @@
 //! (`[workspace] warm`).
 //!
 //! ```text
-//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-COMMIT/{0,1,…}   the folders of the checkout in which the gate passed on COMMIT
-//!                                                    /index.json
+//! caches/REPOSITORY/{base,FEATURE-BRANCH}/warm-TREE/{0,1,…}   the folders of the checkout in which the gate passed on TREE
+//!                                                  /index.json
 //! ```
 //!
-//! A checkout takes a copy, and only of a commit that is in its own history: what an attempt built that never landed reaches nobody.
+//! A checkout takes a copy, and only of the tree of a commit in its own history: what an attempt built that never landed reaches nobody.
 //! Compilers compare times, so files that are still the same get the times that they had when the output was made.
 
 use std::collections::BTreeMap;
@@ -29,8 +29,10 @@ use crate::workspace::{record, snapshot::modes};
 
 const PREFIX: &str = "warm-";
 const INDEX: &str = "index.json";
-/// Entries of one place that stay: a checkout of an older commit may still find its own.
+/// Entries of one place that stay: those of checks ahead of their turn may land later than others.
 const ENTRIES: usize = 3;
+/// Commits of a history that are looked at.
+const HISTORY: &str = "--max-count=200";
 
 /// Which folders stay warm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +119,9 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
         folders,
         files: files.collect(),
     };
-    let place = shelf.join(format!("{PREFIX}{commit}"));
+    let built = format!("{commit}^{{tree}}");
+    let built = git.run("rev-parse").args(["--verify", &built]).output().await?.word();
+    let place = shelf.join(format!("{PREFIX}{built}"));
     record::make_private(shelf)?;
     move_into(tree, &index, &place).map_err(WorkspaceError::io("keep build output in", &place))?;
     for old in entries(shelf).into_iter().skip(ENTRIES) {
@@ -142,13 +146,13 @@ fn move_into(tree: &Path, index: &Index, place: &Path) -> io::Result<()> {
         let _ = modes::remove_tree(&new);
     }
     match place.is_dir() {
-        // Another gate on the same commit was faster.
+        // Another gate on the same tree was faster.
         true => Ok(()),
         false => moved,
     }
 }
 
-/// Brings the latest build output of a commit in the history of `start` into its checkout, where there is any.
+/// Brings the build output of the latest commit in the history of `start` that has any into its checkout.
 pub(in crate::workspace) async fn bring(git: &Git, shelf: &Shelf, start: &str, settings: &Settings) {
     match try_bring(git, shelf, start, settings).await {
         Ok(None) => {}
@@ -191,21 +195,18 @@ async fn try_bring(
     Ok(Some(entry))
 }
 
-/// The latest entry whose commit is in the history of `start`.
+/// The entry of the latest tree in the history of `start`.
 async fn find(git: &Git, shelf: &Shelf, start: &str) -> Result<Option<PathBuf>, GitError> {
-    for entry in [&shelf.branch, &shelf.base]
-        .into_iter()
-        .flat_map(|place| entries(place))
-    {
-        let name = entry.file_name().unwrap_or_default().to_string_lossy();
-        let commit = name.trim_start_matches(PREFIX);
-        // A commit that isn't there is in no history either.
-        let is_in = git.run("merge-base").args(["--is-ancestor", commit, start]);
-        if is_in.accept(&[0, 1, 128]).output().await?.code == 0 {
-            return Ok(Some(entry));
-        }
+    let kept: Vec<PathBuf> = [&shelf.branch, &shelf.base].into_iter().flat_map(|place| entries(place)).collect();
+    if kept.is_empty() {
+        return Ok(None);
     }
-    Ok(None)
+    let listed = git.run("log").args(["--format=%T", HISTORY, start, "--"]).output().await?.text();
+    let is_of = |entry: &&PathBuf, tree: &str| {
+        let name = entry.file_name().and_then(OsStr::to_str);
+        name.and_then(|name| name.strip_prefix(PREFIX)) == Some(tree)
+    };
+    Ok(listed.lines().find_map(|tree| kept.iter().find(|entry| is_of(entry, tree)).cloned()))
 }
 
 /// Whole entries of a place, the latest first.
