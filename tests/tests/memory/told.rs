@@ -12,7 +12,7 @@ use super::scene;
 use super::trust::settings;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_suggestion_stays_whatever_became_of_later_attempts() {
+async fn a_suggestion_is_told_to_the_attempt_that_it_was_meant_for() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -22,9 +22,12 @@ async fn the_last_suggestion_stays_whatever_became_of_later_attempts() {
     )
     .await;
     scene::fails(&pool, "<retry-suggestion>Count in the ledger.</retry-suggestion>").await;
-    scene::fails(&pool, "It is held.").await;
+    let meant_for = scene::claims(&pool).await;
+    assert!(scene::prompt(&meant_for).contains("Count in the ledger."));
+    let text = format!("It is held.\n<task-failed>{}</task-failed>", meant_for.task);
+    scene::says(&pool, &meant_for, &text).await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    assert!(prompt.contains("Count in the ledger."), "{prompt}");
+    assert!(!prompt.contains("Count in the ledger."), "{prompt}");
     world.stop().await;
 }
 

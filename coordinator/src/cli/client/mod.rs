@@ -380,6 +380,14 @@ impl Client {
     }
 }
 
+/// Whether a request may succeed later: the coordinator is away, or failed at it.
+pub fn is_passing(error: &anyhow::Error) -> bool {
+    let failed = error
+        .downcast_ref::<ApiError>()
+        .is_some_and(|error| error.0.status >= 500);
+    failed || Lost::of(error).is_some()
+}
+
 /// How long a request that came too soon is to wait.
 fn pause_of(response: &Response) -> Duration {
     let (usual, longest) = PAUSES;
