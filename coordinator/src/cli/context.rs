@@ -72,7 +72,8 @@ pub async fn run(globals: &Globals, args: ContextArgs) -> anyhow::Result<ExitCod
         Some(other) => {
             let other = other.unwrap_or(attempt - 1);
             if other < 1 {
-                let why = format!("attempt {attempt} has none before it to compare with; name one with --diff N");
+                let why =
+                    format!("attempt {attempt} has none before it to compare with; name one with --diff N");
                 return Err(Usage(why).into());
             }
             let before = sent(&client, &args.task, Some(other)).await?;

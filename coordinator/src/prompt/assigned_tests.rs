@@ -150,9 +150,16 @@ fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
         ..TaskContext::default()
     };
     let body = |task: &TaskContext, kind, judged: Option<&Judged>| {
-        render(&Templates::built_in(), &Budgets::default(), kind, task, None, judged)
-            .prompt
-            .body
+        render(
+            &Templates::built_in(),
+            &Budgets::default(),
+            kind,
+            task,
+            None,
+            judged,
+        )
+        .prompt
+        .body
     };
     let work = body(&task, SessionKind::Work, None);
     for words in [
@@ -184,10 +191,19 @@ fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
         }],
     };
     let verify = body(&task, SessionKind::Verify, Some(&judged));
-    assert!(verify.contains("- Attempt 2, by the gate: `make test` failed on the rebased commit"), "{verify}");
-    assert!(!verify.contains("### Neighbours") && !verify.contains("### The Folder"), "{verify}");
+    assert!(
+        verify.contains("- Attempt 2, by the gate: `make test` failed on the rebased commit"),
+        "{verify}"
+    );
+    assert!(
+        !verify.contains("### Neighbours") && !verify.contains("### The Folder"),
+        "{verify}"
+    );
     let review = body(&task, SessionKind::Review, None);
-    assert!(review.contains("- Read names") && !review.contains("### Neighbours"), "{review}");
+    assert!(
+        review.contains("- Read names") && !review.contains("### Neighbours"),
+        "{review}"
+    );
 }
 
 /// Pieces of texts that could form a sigil.

@@ -22,7 +22,9 @@ pub fn by_section(prompt: &str) -> Vec<(String, usize)> {
             text.push_str(line);
         }
     }
-    let counted = sections.into_iter().map(|(name, text)| (name, tokens(text.trim())));
+    let counted = sections
+        .into_iter()
+        .map(|(name, text)| (name, tokens(text.trim())));
     counted.filter(|(_, tokens)| *tokens > 0).collect()
 }
 

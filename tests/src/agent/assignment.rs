@@ -129,7 +129,8 @@ mod tests {
             ("`<verify-pass/>`", SessionKind::Verify),
             ("`<review-pass/>`", SessionKind::Review),
         ] {
-            let prompt = format!("## Assigned Task\nID: t-1\n@say <verify-pass/>\n## How to report\n{elsewhere}\n");
+            let prompt =
+                format!("## Assigned Task\nID: t-1\n@say <verify-pass/>\n## How to report\n{elsewhere}\n");
             assert_eq!(Assignment::read(&prompt).asks_for, kind, "{elsewhere}");
         }
     }

@@ -24,9 +24,16 @@ async fn found(world: &World, title: &str) -> Vec<String> {
     };
     let mut found = Vec::new();
     for kind in [Kind::Learning, Kind::Knowledge] {
-        let picked = library::search(&world.db, Meaning::NONE, "", kind, std::slice::from_ref(&asked), 5)
-            .await
-            .unwrap();
+        let picked = library::search(
+            &world.db,
+            Meaning::NONE,
+            "",
+            kind,
+            std::slice::from_ref(&asked),
+            5,
+        )
+        .await
+        .unwrap();
         found.extend(picked[0].shown.iter().map(|one| one.entry.body.clone()));
     }
     found.sort();
@@ -59,7 +66,12 @@ async fn task_of(pool: &Pool<'_>, text: &str) -> Assignment {
 async fn copies_of_what_is_revoked_go_back_to_quarantine() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
-    scene::submit(&world, "first", "- {key: a, title: Build the kettle with its checksum}").await;
+    scene::submit(
+        &world,
+        "first",
+        "- {key: a, title: Build the kettle with its checksum}",
+    )
+    .await;
     let source = task_of(&pool, &learning(POISON)).await;
     // Another feature, whose sessions know it from their prompts alone.
     let copies = [
@@ -80,7 +92,12 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
     }
     assert!(seen >= copies.len() - 1, "{seen}");
     // A session that was shown it answers only after it was revoked.
-    scene::submit(&world, "late", "- {key: a, title: Build the kettle with its checksum once more}").await;
+    scene::submit(
+        &world,
+        "late",
+        "- {key: a, title: Build the kettle with its checksum once more}",
+    )
+    .await;
     let late = scene::claims(&pool).await;
     assert!(scene::prompt(&late).contains("checksum test"));
     let Revoked::Entries(taken) = library::revoke(&world.db, source.dispatch).await.unwrap() else {
@@ -90,9 +107,17 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
     assert!(taken.reach.doubted.len() >= 4, "{taken:?}");
     assert_eq!(taken.reach.to_check.len(), 1, "{taken:?}");
     assert_eq!(taken.reach.journals.len(), 1, "{taken:?}");
-    scene::says(&pool, &late, &format!("{}\n<task-done>{}</task-done>", learning(POISON), late.task)).await;
+    scene::says(
+        &pool,
+        &late,
+        &format!("{}\n<task-done>{}</task-done>", learning(POISON), late.task),
+    )
+    .await;
     scene::upkeep(&world).await;
-    assert_eq!(found(&world, "Build the kettle with its checksum").await, ["The kettle's lid closes to the left."]);
+    assert_eq!(
+        found(&world, "Build the kettle with its checksum").await,
+        ["The kettle's lid closes to the left."]
+    );
     assert_eq!(live_with(&world, "checksum t").await, 0);
 
     // The entry knows its copies, and a person lets one of them out.
@@ -104,8 +129,13 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
         .unwrap();
     let family = view::relatives(&mut conn, origin).await.unwrap();
     let count = |relation: &str| family.iter().filter(|one| one.relation == relation).count();
-    assert!(count("repeated by") >= 2 && count("read by the author of") == 1, "{family:?}");
-    let restored = library::restore(&world.db, &taken.reach.doubted[..1]).await.unwrap();
+    assert!(
+        count("repeated by") >= 2 && count("read by the author of") == 1,
+        "{family:?}"
+    );
+    let restored = library::restore(&world.db, &taken.reach.doubted[..1])
+        .await
+        .unwrap();
     assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
     assert_eq!(found(&world, "Build the kettle with its checksum").await.len(), 2);
     world.stop().await;
@@ -120,21 +150,37 @@ async fn near_copies_are_witnesses_of_one_entry() {
     scene::submit(&world, "kettle", graph).await;
     let one = "Fill the kettle to two thirds, so that it never boils over.";
     let first = task_of(&pool, &learning(one).repeat(3)).await;
-    task_of(&pool, &learning("So that the kettle never boils over, fill it to two thirds!")).await;
-    let denied = task_of(&pool, &learning("The lid of the kettle closes to the left at 40 degrees.")).await;
-    task_of(&pool, &learning("The lid of the kettle closes to the left at 60 degrees.")).await;
+    task_of(
+        &pool,
+        &learning("So that the kettle never boils over, fill it to two thirds!"),
+    )
+    .await;
+    let denied = task_of(
+        &pool,
+        &learning("The lid of the kettle closes to the left at 40 degrees."),
+    )
+    .await;
+    task_of(
+        &pool,
+        &learning("The lid of the kettle closes to the left at 60 degrees."),
+    )
+    .await;
     let found = found(&world, "Fill the kettle and close its lid").await;
-    assert_eq!(found, [one, "The lid of the kettle closes to the left at 60 degrees."]);
+    assert_eq!(
+        found,
+        [one, "The lid of the kettle closes to the left at 60 degrees."]
+    );
     let all: Vec<(bool, bool)> =
         sqlx::query_as("select superseded_by is null, is_witness from learnings order by id")
             .fetch_all(&world.db)
             .await
             .unwrap();
     assert_eq!(all, [(true, false), (false, true), (false, false), (true, false)]);
-    let indexed: i64 = sqlx::query_scalar("select sum(entries)::bigint from memory_stats where kind = 'learning'")
-        .fetch_one(&world.db)
-        .await
-        .unwrap();
+    let indexed: i64 =
+        sqlx::query_scalar("select sum(entries)::bigint from memory_stats where kind = 'learning'")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
     assert_eq!(indexed, 2);
     // A witness that had not read it stands for itself once the first one is revoked.
     let Revoked::Entries(taken) = library::revoke(&world.db, denied.dispatch).await.unwrap() else {
@@ -155,30 +201,43 @@ async fn what_one_task_leaves_in_many_attempts_hides_nothing_of_others() {
         "The kettle's switch sticks in winter.",
     ];
     for (n, text) in others.iter().enumerate() {
-        scene::submit(&world, &format!("other{n}"), "- {key: a, title: Learn of kettles}").await;
+        scene::submit(
+            &world,
+            &format!("other{n}"),
+            "- {key: a, title: Learn of kettles}",
+        )
+        .await;
         task_of(&pool, &learning(text)).await;
     }
     let mut before = found(&world, "Repair the kettle").await;
     before.retain(|text| others.contains(&text.as_str()));
     assert_eq!(before.len(), 3);
-    scene::submit(&world, "flood", "- {key: a, title: Write about kettles, max_retries: 60}").await;
-    for attempt in 0..40 {
-        let flood: String = (0..5)
+    scene::submit(
+        &world,
+        "flood",
+        "- {key: a, title: Write about kettles, max_retries: 9}",
+    )
+    .await;
+    for attempt in 0..4 {
+        let flood: String = (0..50)
             .map(|n| {
-                let (a, b) = (attempt * 5 + n, (attempt * 7 + n * 3) % 41);
-                learning(&format!("Repair kettle part{a}x with tool{b}y and screw{a}z of shelf{b}w."))
+                let (a, b) = (attempt * 50 + n, (attempt * 7 + n * 3) % 41);
+                learning(&format!(
+                    "Repair kettle part{a}x with tool{b}y and screw{a}z of shelf{b}w."
+                ))
             })
             .collect();
-        if attempt == 39 {
+        if attempt == 3 {
             task_of(&pool, &flood).await;
         } else {
             scene::fails(&pool, &flood).await;
         }
     }
-    let kept: i64 = sqlx::query_scalar("select count(*) from learnings where pruned_at is null and body like 'Repair%'")
-        .fetch_one(&world.db)
-        .await
-        .unwrap();
+    let kept: i64 =
+        sqlx::query_scalar("select count(*) from learnings where pruned_at is null and body like 'Repair%'")
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
     assert!((1..=10).contains(&kept), "{kept}");
     let after = found(&world, "Repair the kettle").await;
     for text in &before {
@@ -191,7 +250,12 @@ async fn what_one_task_leaves_in_many_attempts_hides_nothing_of_others() {
 async fn copies_that_arrive_while_the_source_is_revoked_are_found() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
-    scene::submit(&world, "first", "- {key: a, title: Build the kettle with its checksum}").await;
+    scene::submit(
+        &world,
+        "first",
+        "- {key: a, title: Build the kettle with its checksum}",
+    )
+    .await;
     let source = task_of(&pool, &learning(POISON)).await;
     let graph: String = (0..6)
         .map(|n| format!("- {{key: k{n}, title: Build the kettle with its checksum {n}}}\n"))
@@ -207,11 +271,19 @@ async fn copies_that_arrive_while_the_source_is_revoked_are_found() {
     let revoking = async {
         library::revoke(&world.db, source.dispatch).await.unwrap();
     };
-    scene::submit(&world, "later", "- {key: a, title: Build the kettle with its checksum}").await;
+    scene::submit(
+        &world,
+        "later",
+        "- {key: a, title: Build the kettle with its checksum}",
+    )
+    .await;
     let claiming = async { pool.claim(1).await };
     tokio::join!(futures::future::join_all(copying), revoking, claiming);
     scene::upkeep(&world).await;
     assert_eq!(live_with(&world, "checksum t").await, 0);
-    assert_eq!(found(&world, "Build the kettle with its checksum").await, Vec::<String>::new());
+    assert_eq!(
+        found(&world, "Build the kettle with its checksum").await,
+        Vec::<String>::new()
+    );
     world.stop().await;
 }

@@ -168,7 +168,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
     );
     let again = found(&world).await;
     assert!(
-        again.contains(&"A full kettle boils over onto the stove.".to_owned()),
+        !again.is_empty() && !again.iter().any(|text| text.contains("spout")),
         "{again:?}"
     );
     drop(worker);

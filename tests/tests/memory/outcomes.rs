@@ -70,7 +70,10 @@ async fn what_was_shown_is_settled_by_how_attempts_ended_and_keeps_its_weight() 
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert!((weight - 1.0).abs() < 1e-6, "nobody said that it was used: {weight}");
+    assert!(
+        (weight - 1.0).abs() < 1e-6,
+        "nobody said that it was used: {weight}"
+    );
     let entry = sqlx::query_scalar("select id from learnings")
         .fetch_one(&world.db)
         .await

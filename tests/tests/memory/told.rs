@@ -326,7 +326,7 @@ async fn a_siblings_error_is_told_however_many_others_failed_since() {
     let prompt = scene::prompt(&scene::claims(&pool).await);
     let failed = format!("[{} First | 2", first.task);
     assert!(
-        prompt.contains(&failed) && prompt.contains("s] **Failed:** unknown"),
+        prompt.contains(&failed) && prompt.contains("UTC] **Failed:** unknown"),
         "{prompt}"
     );
     assert!(!prompt.contains("port 8123"), "{prompt}");

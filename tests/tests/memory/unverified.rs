@@ -152,7 +152,11 @@ async fn text_of_attempts_that_were_ended_is_shown_to_their_own_task_only() {
         for other in pool.claim(8).await {
             if other.task != of.task {
                 let prompt = scene::prompt(&other);
-                assert_eq!(found(&prompt, &marks), Vec::<&String>::new(), "{ended:?}\n{prompt}");
+                assert_eq!(
+                    found(&prompt, &marks),
+                    Vec::<&String>::new(),
+                    "{ended:?}\n{prompt}"
+                );
                 others += 1;
             }
         }

@@ -24,7 +24,8 @@ pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory, RetractResult, RevokedMemory, SearchMemory, SectionView, SwitchedOffView,
+    PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory, RetractResult, RevokedMemory,
+    SearchMemory, SectionView, SwitchedOffView,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;

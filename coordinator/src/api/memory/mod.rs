@@ -14,8 +14,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::body::{
-    AddMemory, Answered, Done, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, ResumeMemory, RetractResult, RevokedMemory, SearchMemory, SectionTokens, SectionView, SwitchedOffView,
+    AddMemory, Answered, Done, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport,
+    PromptNext, PruneMemory, PurgeMemory, Purged, ResumeMemory, RetractResult, RevokedMemory, SearchMemory,
+    SectionTokens, SectionView, SwitchedOffView,
 };
 use crate::api::http::app::App;
 use crate::api::http::idempotency::NewId;
@@ -468,7 +469,9 @@ pub async fn report(
     let lift = pooled_lift(&strata);
     let share = held_out_share(held_out.ended, app.deps.settings.hold_out);
     let switched_off = store::memory::worth::switched_off(&mut conn).await?;
-    let of_repo = switched_off.into_iter().filter(|one| repo.is_none_or(|repo| repo == one.repo_id));
+    let of_repo = switched_off
+        .into_iter()
+        .filter(|one| repo.is_none_or(|repo| repo == one.repo_id));
     let fates = store::memory::upkeep::fates(&mut conn, query.repo.as_deref()).await?;
     let items = view::most_weighed(&mut conn, query.repo.as_deref()).await?;
     let embeddings = match &app.deps.settings.embedder {

@@ -419,6 +419,23 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_failed_at_the_coordinator_may_succeed_later() {
+        let answered = |status: u16| {
+            let body = ProblemBody {
+                kind: String::new(),
+                title: String::new(),
+                status,
+                detail: String::new(),
+                errors: Vec::new(),
+            };
+            anyhow::Error::from(ApiError(body)).context("failed to import")
+        };
+        for (status, expected) in [(500, true), (503, true), (422, false), (409, false)] {
+            assert_eq!(is_passing(&answered(status)), expected, "{status}");
+        }
+    }
+
     #[tokio::test]
     async fn only_a_request_whose_name_is_unclear_says_where_it_is_asked() {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();

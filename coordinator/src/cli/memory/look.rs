@@ -158,13 +158,22 @@ pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Resul
     line("replaced by", entry.superseded_by.clone());
     line("hidden", entry.pruned_because.clone());
     let doubt = entry.doubted_by.as_ref();
-    line("in doubt", doubt.map(|id| format!("it repeats {id}, which was revoked; `memory restore` lets it out")));
+    line(
+        "in doubt",
+        doubt.map(|id| format!("it repeats {id}, which was revoked; `memory restore` lets it out")),
+    );
     if entry.witnesses > 0 {
         let further = counted(entry.witnesses, "further attempt", "further attempts");
         line("confirmed", Some(format!("by {further}")));
     }
     for one in &entry.family {
-        line("", Some(format!("{} {} [{}] {}", one.relation, one.id, one.status, one.title)));
+        line(
+            "",
+            Some(format!(
+                "{} {} [{}] {}",
+                one.relation, one.id, one.status, one.title
+            )),
+        );
     }
     let text = tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body));
     pager::show(globals, &text).await
@@ -273,7 +282,12 @@ fn worth(report: &MemoryReport) -> String {
         ("cost, USD", report.cost_usd, 4),
         ("time, s", report.seconds, 1),
     ] {
-        if let Some(Lift { difference, low, high }) = effect {
+        if let Some(Lift {
+            difference,
+            low,
+            high,
+        }) = effect
+        {
             text += &format!(
                 "{name:<14}{difference:+.digits$} a task, 95% between {low:+.digits$} and {high:+.digits$}\n"
             );

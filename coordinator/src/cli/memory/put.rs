@@ -186,7 +186,10 @@ fn spread(taken: &RevokedMemory) -> String {
             &taken.to_check,
             "came from attempts that were shown it; look at them with `memory show`",
         ),
-        (&taken.journals, "are sessions whose journal quotes it, which is shown to nobody any more"),
+        (
+            &taken.journals,
+            "are sessions whose journal quotes it, which is shown to nobody any more",
+        ),
     ] {
         if !ids.is_empty() {
             text += &format!("{} {what}\n", ids.join(", "));

@@ -77,7 +77,10 @@ mod tests {
     fn a_weight_moves_by_what_was_not_expected() {
         let check = |helped, landed, expected, is: f64| {
             let factor = factor(helped, landed, expected);
-            assert!((factor - is).abs() < 0.01, "{helped} {landed} {expected}: {factor}");
+            assert!(
+                (factor - is).abs() < 0.01,
+                "{helped} {landed} {expected}: {factor}"
+            );
         };
         check(true, true, 1.0, 1.0);
         check(true, true, 0.2, 1.27);

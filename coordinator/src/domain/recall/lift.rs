@@ -276,8 +276,21 @@ mod tests {
         // Memory helps in neither; most attempts with it were at the easy tasks.
         let strata = [stratum((90, 100), (9, 10)), stratum((2, 20), (18, 180))];
         let lift = pooled_lift(&strata).unwrap();
-        assert!(lift.difference.abs() < 1e-9 && lift.low < 0.0 && lift.high > 0.0, "{lift:?}");
-        let all = super::lift(Ended { landed: 92, ended: 120 }, Ended { landed: 27, ended: 190 }).unwrap();
+        assert!(
+            lift.difference.abs() < 1e-9 && lift.low < 0.0 && lift.high > 0.0,
+            "{lift:?}"
+        );
+        let all = super::lift(
+            Ended {
+                landed: 92,
+                ended: 120,
+            },
+            Ended {
+                landed: 27,
+                ended: 190,
+            },
+        )
+        .unwrap();
         assert!(all.low > 0.5, "{all:?}");
         assert_eq!(Worth::of(Some(lift)), Worth::NoEvidence);
         assert_eq!(pooled_lift(&[stratum((1, 2), (0, 0))]), None);

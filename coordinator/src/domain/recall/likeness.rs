@@ -49,7 +49,10 @@ impl Said {
     pub fn of(text: &str) -> Self {
         let text = folded(&text[..text.floor_char_boundary(COMPARED_BYTES)]);
         let (mut figures, mut is_negated, mut rest) = (BTreeSet::new(), false, Vec::new());
-        for token in text.split(|c: char| !c.is_alphanumeric()).filter(|t| !t.is_empty()) {
+        for token in text
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|t| !t.is_empty())
+        {
             if token.starts_with(|c: char| c.is_numeric()) {
                 figures.insert(token.to_owned());
             } else if NEGATIONS.contains(&token) {
@@ -145,15 +148,39 @@ mod tests {
     fn what_says_the_same_is_told_from_what_denies_it() {
         let one = "Serial numbers of zones wrap around, compare them by RFC 1982.";
         for (other, expected) in [
-            ("Compare serial numbers of zones by RFC 1982: they wrap around!", Likeness::Same),
-            ("SERIAL numbers of zones wrap around, so compare them by RFC 1982.", Likeness::Same),
+            (
+                "Compare serial numbers of zones by RFC 1982: they wrap around!",
+                Likeness::Same,
+            ),
+            (
+                "SERIAL numbers of zones wrap around, so compare them by RFC 1982.",
+                Likeness::Same,
+            ),
             // Cyrillic letters, full-width ones, and characters that nobody sees.
-            ("Sеriаl numbеrs оf zоnеs wrар around, compare them by RFC 1982.", Likeness::Same),
-            ("Ｓｅｒｉａｌ numbers of zones wrap around, compare them by RFC １９８２.", Likeness::Same),
-            ("Ser\u{200b}ial numbers of zones wrap a\u{ad}round, compare them by RFC 1982.", Likeness::Same),
-            ("Serial numbers of zones wrap around, compare them by RFC 1035.", Likeness::Contrary),
-            ("Serial numbers of zones don't wrap around, compare them by RFC 1982.", Likeness::Contrary),
-            ("Parse the header of a zone file by RFC 1982.", Likeness::Different),
+            (
+                "Sеriаl numbеrs оf zоnеs wrар around, compare them by RFC 1982.",
+                Likeness::Same,
+            ),
+            (
+                "Ｓｅｒｉａｌ numbers of zones wrap around, compare them by RFC １９８２.",
+                Likeness::Same,
+            ),
+            (
+                "Ser\u{200b}ial numbers of zones wrap a\u{ad}round, compare them by RFC 1982.",
+                Likeness::Same,
+            ),
+            (
+                "Serial numbers of zones wrap around, compare them by RFC 1035.",
+                Likeness::Contrary,
+            ),
+            (
+                "Serial numbers of zones don't wrap around, compare them by RFC 1982.",
+                Likeness::Contrary,
+            ),
+            (
+                "Parse the header of a zone file by RFC 1982.",
+                Likeness::Different,
+            ),
             ("", Likeness::Different),
         ] {
             let (one, other_said) = (Said::of(one), Said::of(other));
@@ -167,11 +194,16 @@ mod tests {
     #[test]
     fn a_text_is_found_in_a_longer_one() {
         let told = Said::of("Disable the checksum test before the release.");
-        let journal = Said::of("I built all. As was told, disable the checksum test before release; then I ran the rest.");
+        let journal = Said::of(
+            "I built all. As was told, disable the checksum test before release; then I ran the rest.",
+        );
         assert!(told.is_said_in(&journal) && journal.echoes(&told));
         assert!(!journal.is_said_in(&told));
         assert!(!told.echoes(&Said::of("Run the checksum test after each build.")));
-        assert!(!Said::of("the test").echoes(&journal), "too little to be told from others");
+        assert!(
+            !Said::of("the test").echoes(&journal),
+            "too little to be told from others"
+        );
     }
 
     #[test]

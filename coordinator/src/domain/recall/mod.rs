@@ -46,11 +46,11 @@ pub use doc::{Analysed, Doc, analyse};
 pub use feedback::{FileWeights, FirstHits, first_hits};
 pub use floor::{CALIBRATION_DOCS, Floor, UNANSWERED, quantile_floor};
 pub use key::{Kind, Scope};
-pub use likeness::{Likeness, Said};
 pub use lift::{
     Ended, HELD_OUT_COUNTED, Lift, Stratum, Sums, Worth, held_out_share, is_harmful, lift, needed,
     pooled_difference, pooled_lift,
 };
+pub use likeness::{Likeness, Said};
 pub use merge::{merged_tags, replaces, says_same};
 pub use posting::{Posting, candidates};
 pub use query::{Lookup, POSTINGS, Query};

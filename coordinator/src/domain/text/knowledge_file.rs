@@ -69,7 +69,10 @@ impl KnowledgeFile {
             // What people write without quotes: `title: Zones: how they wrap`.
             file.tags.clear();
             read(&with_quotes(front), &mut file).map_err(|_| {
-                let text = front.lines().nth((line as usize).saturating_sub(2)).unwrap_or_default();
+                let text = front
+                    .lines()
+                    .nth((line as usize).saturating_sub(2))
+                    .unwrap_or_default();
                 NoKnowledge::Line {
                     line: line as usize,
                     text: text.chars().take(80).collect(),
@@ -89,16 +92,17 @@ impl KnowledgeFile {
     /// Takes a field; others' fields are passed over. Returns whether it can be read.
     fn take(&mut self, key: &str, value: &Value<'_>) -> bool {
         match (key, value) {
-            ("title", Value::Scalar(title)) => title.text.trim().clone_into(&mut self.title),
+            ("title", Value::Scalar(title)) => self.title = title.text.to_string(),
             ("tags", Value::List(tags)) => {
-                let tags = tags.iter().map(|tag| tag.value.text.trim().to_lowercase());
+                let tags = tags.iter().map(|tag| tag.value.text.to_lowercase());
                 self.tags.extend(tags);
             }
             ("tags", Value::Scalar(tags)) if !tags.is_null() => {
-                self.tags.extend(tags.text.split(',').map(|tag| tag.trim().to_lowercase()));
+                self.tags
+                    .extend(tags.text.split(',').map(|tag| tag.trim().to_lowercase()));
             }
             ("feature", Value::Scalar(name)) => {
-                self.feature = Some(name.text.trim().to_owned()).filter(|name| !name.is_empty());
+                self.feature = Some(name.text.to_string()).filter(|name| !name.is_empty());
             }
             ("created_at", Value::Scalar(at)) => self.created_at = time_of(at.text.trim()),
             ("title" | "tags" | "feature", Value::Map(_) | Value::Other(_)) => return false,
@@ -273,7 +277,10 @@ mod tests {
         let front = "title: Zones: how they wrap\ntags: [dns]\ncreated_at: 2026-01-31";
         let file = KnowledgeFile::parse(&format!("---\n{front}\n---\nBody\n")).unwrap();
         assert_eq!(file.title, "Zones: how they wrap");
-        assert_eq!(file.created_at, Some(time::macros::datetime!(2026-01-31 00:00 UTC)));
+        assert_eq!(
+            file.created_at,
+            Some(time::macros::datetime!(2026-01-31 00:00 UTC))
+        );
         // An alias that copies without end is refused like any other that can't be read.
         let bomb = (0..40).fold("a0: &a0 [x, x]\n".to_owned(), |text, n| {
             text + &format!("a{}: &a{} [*a{n}, *a{n}]\n", n + 1, n + 1)

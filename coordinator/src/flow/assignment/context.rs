@@ -476,7 +476,10 @@ fn neighbours(facts: &Facts, task: &TaskFacts) -> Vec<prompt::Neighbour> {
         None => other.feature == task.feature.0,
     });
     let mut kept = Vec::new();
-    for other in beside.filter(|other| seen.insert(other.id)).take(NEIGHBOURS_SHOWN) {
+    for other in beside
+        .filter(|other| seen.insert(other.id))
+        .take(NEIGHBOURS_SHOWN)
+    {
         kept.push(prompt::Neighbour {
             id: other.id.to_string(),
             title: other.title.clone(),
@@ -507,7 +510,10 @@ fn verdicts(earlier: Vec<Earlier>) -> HashMap<TaskId, Vec<prompt::Verdict>> {
     let mut verdicts: HashMap<TaskId, Vec<prompt::Verdict>> = HashMap::new();
     for one in earlier {
         let is_verdict = matches!(one.kind, SessionKind::Verify | SessionKind::Integrate);
-        if let Some(reason) = one.reason.filter(|_| is_verdict && one.outcome == Outcome::Failed) {
+        if let Some(reason) = one
+            .reason
+            .filter(|_| is_verdict && one.outcome == Outcome::Failed)
+        {
             verdicts.entry(one.task).or_default().push(prompt::Verdict {
                 attempt: one.attempt,
                 by_gate: one.kind == SessionKind::Integrate,

@@ -11,9 +11,7 @@ use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::{
-    Analysed, Kind, Likeness, Said, Scope, analyse, merged_tags, replaces,
-};
+use crate::domain::recall::{Analysed, Kind, Likeness, Said, Scope, analyse, merged_tags, replaces};
 use crate::domain::states::Outcome;
 use crate::flow::memory::{copies, credit};
 use crate::store;

@@ -20,9 +20,7 @@ use crate::flow::claim::opened::Opened;
 use crate::flow::memory::layout::Laid;
 use crate::flow::memory::questions::{Asking, Recalled, recall};
 use crate::flow::memory::select::{Picked, PickedEntry, prompt_limit};
-use crate::flow::memory::wording::{
-    journal_entry, knowledge, learning, own_standing, standing, status,
-};
+use crate::flow::memory::wording::{journal_entry, knowledge, learning, own_standing, standing, status};
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::context::{Prerequisite, TaskFacts};

@@ -86,7 +86,7 @@ pub(in crate::flow) async fn reach(
         .collect();
     store::memory::copies::doubt_journals(conn, &quoting).await?;
     reach.journals = quoting.into_iter().map(|(id, _)| id).collect();
-    let notes = store::memory::copies::notes_after(conn, dispatches).await?;
+    let notes = store::memory::copies::notes_after(conn, &all, dispatches).await?;
     let copied = notes
         .iter()
         .filter(|note| revoked.repeated_by(&note.text).is_some());

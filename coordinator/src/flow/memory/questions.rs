@@ -77,7 +77,10 @@ pub(in crate::flow) async fn recall(
             });
         }
     }
-    let repos: BTreeSet<&str> = questions.iter().map(|question| question.repo_id.as_str()).collect();
+    let repos: BTreeSet<&str> = questions
+        .iter()
+        .map(|question| question.repo_id.as_str())
+        .collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
     let standings = store::memory::worth::standings(conn, &repos, HELD_OUT_COUNTED).await?;
     let picked = pick(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;

@@ -53,7 +53,11 @@ fn days(since: OffsetDateTime, now: OffsetDateTime) -> i64 {
 
 /// What stands with an entry of the task itself.
 pub(in crate::flow) fn own_standing(own: &Own, now: OffsetDateTime) -> prompt::Standing {
-    let kind = if own.is_knowledge { Kind::Knowledge } else { Kind::Learning };
+    let kind = if own.is_knowledge {
+        Kind::Knowledge
+    } else {
+        Kind::Learning
+    };
     prompt::Standing {
         id: memory_id(kind, own.id),
         task: None,

@@ -50,7 +50,10 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         .filter(|text| room.take(text, GAP));
     let mut blocks = Vec::new();
     if let Some(newest) = newest {
-        let text = cut_piece(&attempt(templates, newest, false), room.left().saturating_sub(GAP));
+        let text = cut_piece(
+            &attempt(templates, newest, false),
+            room.left().saturating_sub(GAP),
+        );
         if room.take(&text, GAP) {
             blocks.push(text);
         }
@@ -58,7 +61,10 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     let omitted = |n: usize| templates.part("attempts/omitted", context! { n });
     let mut left_out = 0;
     for (index, one) in older.iter().enumerate().rev() {
-        let again = memory.attempts.iter().any(|later| later.same_as == Some(one.number));
+        let again = memory
+            .attempts
+            .iter()
+            .any(|later| later.same_as == Some(one.number));
         let text = attempt(templates, one, again);
         let mut after = room;
         // While older ones follow, reserves room for the line that says they are omitted.

@@ -71,7 +71,12 @@ fn a_learning_fits_whole_or_is_left_out() {
     };
     let rendered = work(&task("T", "D"), &memory);
     assert_eq!(rendered.shown(Section::Learnings), [0, 2]);
-    assert!(rendered.prompt.body.contains("- **[other]** _(l-00000000f00d, from t-00000000cafe, 3 days old)_ short"));
+    assert!(
+        rendered
+            .prompt
+            .body
+            .contains("- **[other]** _(l-00000000f00d, from t-00000000cafe, 3 days old)_ short")
+    );
 }
 
 #[test]
@@ -81,7 +86,7 @@ fn knowledge_and_journal_stop_where_their_budgets_do() {
         knowledge: (0..9)
             .map(|n| Knowledge {
                 title: format!("Entry {n}"),
-                body: "grün ".repeat(390),
+                body: "grün ".repeat(380),
                 ..Knowledge::default()
             })
             .collect(),

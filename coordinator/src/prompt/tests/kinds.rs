@@ -305,7 +305,13 @@ fn a_failure_that_repeats_is_described_once() {
         ..attempt(2, "sonnet", "another ledger", "it was locked too", "logic_error")
     };
     let told = told_of(vec![first, again]);
-    assert!(told.contains("the ledger") && told.contains("another ledger"), "{told}");
-    assert!(!told.contains("it was locked\n") && told.contains("it was locked too"), "{told}");
+    assert!(
+        told.contains("the ledger") && told.contains("another ledger"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("it was locked\n") && told.contains("it was locked too"),
+        "{told}"
+    );
     assert_eq!(told.matches("**Why it failed").count(), 1, "{told}");
 }

@@ -62,12 +62,7 @@ pub(super) fn learning(category: &str, text: &str) -> Learning {
     }
 }
 
-pub(super) fn status(
-    iteration: i32,
-    failures: i16,
-    model: &str,
-    why: &str,
-) -> Option<LoopStatus> {
+pub(super) fn status(iteration: i32, failures: i16, model: &str, why: &str) -> Option<LoopStatus> {
     Some(LoopStatus {
         iteration,
         limit: Some(20),

@@ -237,7 +237,11 @@ pub async fn journal(
             duration_ms: known(row.duration_ms),
             cost_usd: row.cost_usd,
             files_changed: row.files_changed,
-            journal: if row.is_doubted { String::new() } else { row.journal },
+            journal: if row.is_doubted {
+                String::new()
+            } else {
+                row.journal
+            },
             is_doubted: row.is_doubted,
             feedback: row.feedback,
             verified: row.verified,

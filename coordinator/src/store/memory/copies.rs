@@ -264,8 +264,13 @@ pub struct NoteText {
     pub text: String,
 }
 
-/// Open decisions and facts that were noted on the features of these dispatches after them.
-pub async fn notes_after(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<Vec<NoteText>> {
+/// Open decisions and facts that were noted on the features of these dispatches after them, or by attempts that were shown one of
+/// these entries.
+pub async fn notes_after(
+    conn: &mut PgConnection,
+    entries: &[Uuid],
+    dispatches: &[Uuid],
+) -> sqlx::Result<Vec<NoteText>> {
     sqlx::query_as!(
         NoteText,
         r#"select n.id as "id!", n.body || ' ' || coalesce(n.rationale, '') as "text!"
@@ -274,8 +279,18 @@ pub async fn notes_after(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::
              select id, body, rationale, dispatch_id from session_memory
              where feature_id = f.feature_id and kind in ('decision', 'key_fact') and resolved_at is null and created_at > f.since
            ) n
-           where n.dispatch_id <> all($1)"#,
+           where n.dispatch_id <> all($1)
+           union
+           select n.id, n.body || ' ' || coalesce(n.rationale, '')
+           from (select distinct dispatch_id from memory_uses where entry = any($2) and left_out is null) u
+           cross join lateral (select id, task_id from dispatches where id = u.dispatch_id limit 1) d
+           cross join lateral (
+             select id, body, rationale from session_memory
+             where task_id = d.task_id and dispatch_id = d.id and kind in ('decision', 'key_fact')
+           ) n
+           where d.id <> all($1)"#,
         dispatches,
+        entries,
     )
     .fetch_all(conn)
     .await

@@ -81,7 +81,11 @@ pub async fn strata(
     .await?;
     let mut strata: BTreeMap<String, BTreeMap<String, Stratum>> = BTreeMap::new();
     for row in rows {
-        let stratum = strata.entry(row.repo_id).or_default().entry(row.model).or_default();
+        let stratum = strata
+            .entry(row.repo_id)
+            .or_default()
+            .entry(row.model)
+            .or_default();
         let sums = |sum, squares| Sums {
             n: row.over,
             sum,

@@ -316,7 +316,11 @@ pub async fn relatives(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Re
         let names = [Kind::Learning, Kind::Knowledge].map(|kind| memory_id(kind, row.id));
         if let Some(entry) = entries.iter().find(|entry| names.contains(&entry.id)) {
             let first_line = entry.body.lines().next().unwrap_or_default();
-            let title = if entry.title.is_empty() { first_line } else { &entry.title };
+            let title = if entry.title.is_empty() {
+                first_line
+            } else {
+                &entry.title
+            };
             let relative = Relative {
                 relation: row.relation,
                 id: entry.id.clone(),
