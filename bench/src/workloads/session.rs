@@ -35,8 +35,9 @@ pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     let bus = system.bus().await?;
     let db = system.pool(1).await?;
     system.until_waiting(&bus, 1).await?;
-    let prompt =
-        format!("## Assigned Task\nID: t-0123456789ab\nTitle: 0\nDescription:\n{SCRIPT}\n\n## Memory\n");
+    let prompt = format!(
+        "## Assigned Task\nID: t-0123456789ab\nTitle: 0\nDescription:\n{SCRIPT}\n\n## How to report\n"
+    );
     let mut held = Vec::new();
     for number in 0..n + FIRST {
         load::submit(&db, &bus, &format!("session-{number}"), &load::scripted([SCRIPT])).await?;

@@ -143,6 +143,7 @@ fn administers() -> OpenApiRouter<App> {
         .routes(routes!(features::remove))
         .routes(routes!(tasks::remove))
         .routes(routes!(memory::purge))
+        .routes(routes!(memory::resume))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(hooks::list, hooks::create))

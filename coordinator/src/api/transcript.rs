@@ -11,7 +11,7 @@ use ralph_shared::wire::{TranscriptBatch, TranscriptEntry};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::body::{PromptSent, SectionView, Transcript};
+use super::body::{PromptSent, SectionTokens, SectionView, Transcript};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
@@ -78,7 +78,11 @@ pub async fn prompt(
     At(id): At<String>,
     Asked(query): Asked<SessionQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
-    let (of, dispatch) = find(&app, &id, &query).await?;
+    // Without a kind, the session that began the attempt: a verifier's is asked for by its kind.
+    let (of, dispatch) = match query.kind {
+        None => find_beginning(&app, &id, query.attempt).await?,
+        Some(_) => find(&app, &id, &query).await?,
+    };
     let mut conn = app.db().await?;
     let sent = store::dispatch::prompt::read(&mut conn, dispatch).await?;
     let (frame, body) =
@@ -87,6 +91,7 @@ pub async fn prompt(
     let (items, _) = view::uses(&mut conn, dispatch).await?;
     Ok(Json(PromptSent {
         of,
+        tokens: SectionTokens::of(&frame, &body),
         frame,
         body,
         sections: sections.into_iter().map(SectionView::from).collect(),

@@ -89,6 +89,7 @@ fn one(visitor: &Visitor, item: &InboxItem, inside: &Markup) -> Markup {
         (Some(task), _) => Some(format!("/tasks/{}", encoded(task))),
         (None, Some(feature)) => Some(format!("/features/{}", encoded(feature))),
         _ if item.kind == InboxKind::Agent || item.kind == InboxKind::Worker => Some("/workers".to_owned()),
+        _ if item.kind == InboxKind::Memory => Some(format!("/memory?repo={}", encoded(&item.name))),
         _ if item.kind == InboxKind::Limit => Some("/log#spent".to_owned()),
         _ => None,
     };
@@ -136,6 +137,7 @@ fn kind_in_words(kind: InboxKind) -> &'static str {
         InboxKind::Paused => "Paused",
         InboxKind::Agent => "Agent",
         InboxKind::Worker => "No worker",
+        InboxKind::Memory => "Memory",
     }
 }
 

@@ -57,6 +57,19 @@ fn assigned(words: &str) -> TaskContext {
         }),
         gate: vec![words()],
         gate_fails: true,
+        is_verified: true,
+        branch: Some(words()),
+        holds: Some(Held {
+            task: words(),
+            attempt: words(),
+        }),
+        neighbours: vec![Neighbour {
+            id: "t-000000000005".to_owned(),
+            title: words(),
+            relation: Relation::Running,
+            paths: vec![words()],
+        }],
+        landed: vec![words()],
     }
 }
 
@@ -74,6 +87,7 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
             change: None,
             doubt: None,
             said: None,
+            verdicts: Vec::new(),
         });
         let templates = Templates::built_in();
         let body = render(
@@ -108,6 +122,88 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
         &[before],
     );
     check(SessionKind::Review, true, &[], &[command]);
+}
+
+#[test]
+fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
+    let neighbour = |id: &str, relation| Neighbour {
+        id: id.to_owned(),
+        title: "Read zones".to_owned(),
+        relation,
+        paths: vec!["src/zone.rs".to_owned()],
+    };
+    let task = TaskContext {
+        id: TASK.to_owned(),
+        is_verified: true,
+        branch: Some("ralph/zones".to_owned()),
+        holds: Some(Held {
+            task: TASK.to_owned(),
+            attempt: "2".to_owned(),
+        }),
+        neighbours: vec![
+            neighbour("t-000000000001", Relation::Dependent),
+            neighbour("t-000000000002", Relation::Running),
+            neighbour("t-000000000003", Relation::Waiting),
+        ],
+        landed: vec!["Read names".to_owned()],
+        base: Some("4b825dc6".to_owned()),
+        ..TaskContext::default()
+    };
+    let body = |task: &TaskContext, kind, judged: Option<&Judged>| {
+        render(
+            &Templates::built_in(),
+            &Budgets::default(),
+            kind,
+            task,
+            None,
+            judged,
+        )
+        .prompt
+        .body
+    };
+    let work = body(&task, SessionKind::Work, None);
+    for words in [
+        "- [t-000000000001] Read zones (waits for this one; src/zone.rs)",
+        "- [t-000000000002] Read zones (under way; src/zone.rs)",
+        "- [t-000000000003] Read zones (comes later; src/zone.rs)",
+        "no test weakened, skipped or deleted",
+        "It holds what attempt 2 of this task left, on top of the feature's branch `ralph/zones`.",
+    ] {
+        assert!(work.contains(words), "{words}\n{work}");
+    }
+    let fresh = TaskContext {
+        holds: None,
+        is_verified: false,
+        ..task.clone()
+    };
+    let work = body(&fresh, SessionKind::Work, None);
+    assert!(work.contains("a clone of the feature's branch `ralph/zones`, without work on this task"));
+    assert!(!work.contains("### The Verifier"), "{work}");
+    let judged = Judged {
+        attempt: 3,
+        change: None,
+        said: None,
+        doubt: None,
+        verdicts: vec![Verdict {
+            attempt: 2,
+            by_gate: true,
+            reason: "`make test` failed on the rebased commit".to_owned(),
+        }],
+    };
+    let verify = body(&task, SessionKind::Verify, Some(&judged));
+    assert!(
+        verify.contains("- Attempt 2, by the gate: `make test` failed on the rebased commit"),
+        "{verify}"
+    );
+    assert!(
+        !verify.contains("### Neighbours") && !verify.contains("### The Folder"),
+        "{verify}"
+    );
+    let review = body(&task, SessionKind::Review, None);
+    assert!(
+        review.contains("- Read names") && !review.contains("### Neighbours"),
+        "{review}"
+    );
 }
 
 /// Pieces of texts that could form a sigil.

@@ -20,6 +20,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tokens;
 mod values;
 
 pub use crate::prompt::retry::{after_exit, again, of_a_conflict, too_deep, unfinished};
@@ -27,8 +28,9 @@ pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};
 pub use templates::{Asks, TemplateError, Templates};
+pub use tokens::{by_section, tokens};
 pub use values::{
-    Attempt, Conflict, Decision, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory, Mergeable,
-    Merging, OtherSide, Parent, Prerequisite, Report, SessionMemory, SharedEntry, SiblingFailure,
-    TaskContext, UnresolvedError,
+    Attempt, Conflict, Decision, Held, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory,
+    Mergeable, Merging, Neighbour, OtherSide, Parent, Prerequisite, Relation, Report, SessionMemory,
+    SharedEntry, SiblingFailure, Standing, TaskContext, UnresolvedError, Verdict,
 };

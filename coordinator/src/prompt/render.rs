@@ -8,7 +8,7 @@ use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
 use super::text::{assignment, chars, data, item, line, quote};
-use super::values::{Judged, Memory, TaskContext};
+use super::values::{Judged, Memory, Neighbour, TaskContext};
 
 /// The file of a text that the prompt cuts, below [`CONTEXT_DIR`].
 const SPEC_FILE: &str = "spec.md";
@@ -22,6 +22,12 @@ const CONFLICT_PATHS: usize = 30;
 const OTHERS: usize = 5;
 /// Most changed files in the prompt of a verifier without a clone.
 const DIR_CHANGED: usize = 200;
+/// Longest title, path and reason of each entry of the lists of neighbours, landed tasks and verdicts, and their most entries.
+const TITLE_CHARS: usize = 120;
+const NEIGHBOUR_PATHS: usize = 6;
+const LANDED: usize = 50;
+const VERDICTS: usize = 5;
+const VERDICT_CHARS: usize = 500;
 /// Longest path that is shown whole. Characters.
 const LINE_CHARS: usize = 300;
 /// Longest shown description of such a task. Characters.
@@ -265,9 +271,35 @@ fn assigned(
                 _ => Vec::new(),
             },
             gate_fails => task.gate_fails,
+            is_verified => task.is_verified && kind == SessionKind::Work,
+            branch => task.branch.as_deref().filter(|_| kind == SessionKind::Work).map(|branch| line(branch, LINE_CHARS)),
+            holds => task.holds.as_ref().filter(|_| kind == SessionKind::Work).map(|held| context! {
+                task => line(&held.task, LINE_CHARS),
+                attempt => line(&held.attempt, LINE_CHARS),
+            }),
+            neighbours => match kind {
+                SessionKind::Work => task.neighbours.iter().map(neighbour).collect(),
+                _ => Vec::new(),
+            },
+            landed => match kind {
+                SessionKind::Review => task.landed.iter().take(LANDED).map(|title| line(title, TITLE_CHARS)).collect(),
+                _ => Vec::new(),
+            },
+            more_landed => task.landed.len().saturating_sub(LANDED),
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )
+}
+
+fn neighbour(neighbour: &Neighbour) -> Value {
+    let paths = neighbour.paths.iter().take(NEIGHBOUR_PATHS);
+    let paths: Vec<String> = paths.map(|path| line(path, TITLE_CHARS)).collect();
+    context! {
+        id => neighbour.id.as_str(),
+        title => line(&neighbour.title, TITLE_CHARS),
+        relation => neighbour.relation.as_str(),
+        paths => paths.join(", "),
+    }
 }
 
 /// A path at the start of a list entry, which cannot become a heading.
@@ -287,6 +319,11 @@ fn attempt(judged: &Judged) -> Value {
         attempt => judged.attempt,
         said => judged.said.as_deref().map(|text| item(text, SAID_CHARS)),
         doubt => judged.doubt.as_deref().map(|text| line(text, LINE_CHARS)),
+        verdicts => judged.verdicts.iter().rev().take(VERDICTS).rev().map(|verdict| context! {
+            attempt => verdict.attempt,
+            by_gate => verdict.by_gate,
+            reason => item(&verdict.reason, VERDICT_CHARS),
+        }).collect::<Vec<_>>(),
         nothing => change.is_some_and(|change| change.diff.is_empty() && !change.diff_cut),
         base => change.map(|change| line(&change.base, LINE_CHARS)),
         diff => change.map(|change| data(&change.diff, DIFF_CHARS)).filter(|diff| !diff.is_empty()),

@@ -14,7 +14,7 @@ use ralph_shared::sigil::SigilName;
 const PART: &str = "=== ";
 
 /// File name without `.md`, and content.
-const BUILT_IN: [(&str, &str); 19] = [
+const BUILT_IN: [(&str, &str); 20] = [
     ("spec.frame", include_str!("templates/spec.frame.md")),
     ("plan.frame", include_str!("templates/plan.frame.md")),
     ("build.frame", include_str!("templates/build.frame.md")),
@@ -30,6 +30,7 @@ const BUILT_IN: [(&str, &str); 19] = [
     ("status", include_str!("templates/status.md")),
     ("journal", include_str!("templates/journal.md")),
     ("knowledge", include_str!("templates/knowledge.md")),
+    ("standing", include_str!("templates/standing.md")),
     ("graph", include_str!("templates/graph.md")),
     ("own_tasks", include_str!("templates/own_tasks.md")),
     ("after_exit", include_str!("templates/after_exit.md")),

@@ -37,6 +37,58 @@ pub struct TaskContext {
     pub gate: Vec<String>,
     /// Whether they are known to fail on the commit that the feature started from.
     pub gate_fails: bool,
+    /// Whether another session judges the attempt.
+    pub is_verified: bool,
+    /// The feature's branch.
+    pub branch: Option<String>,
+    /// Whose earlier work the folder holds.
+    pub holds: Option<Held>,
+    /// Some tasks of the feature beside it, the most important first.
+    pub neighbours: Vec<Neighbour>,
+    /// What landed on the feature's branch, for a review: titles, oldest first.
+    pub landed: Vec<String>,
+}
+
+/// Whose work a session's folder holds when it starts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Held {
+    /// Short form of the task.
+    pub task: String,
+    /// Its attempt.
+    pub attempt: String,
+}
+
+/// Another task of the feature.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Neighbour {
+    pub id: String,
+    pub title: String,
+    pub relation: Relation,
+    /// What it says it changes.
+    pub paths: Vec<String>,
+}
+
+/// What a neighbour is to a task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Relation {
+    /// It waits for the task.
+    Dependent,
+    /// Another session works on it.
+    Running,
+    /// It runs later.
+    #[default]
+    Waiting,
+}
+
+impl Relation {
+    /// The name that templates compare with.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Dependent => "dependent",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+        }
+    }
 }
 
 /// Learnings that a session merges (SPEC 6.7).
@@ -123,7 +175,8 @@ pub struct Attempt {
     pub number: i32,
     pub model: Option<String>,
     pub outcome: String,
-    pub duration_ms: Option<i64>,
+    /// Whether its session got to work: one that was lost or interrupted tried nothing of its own.
+    pub was_tried: bool,
     pub ended_at: Option<OffsetDateTime>,
     pub report: Option<Report>,
     /// The reason of the outcome, unless it is the agent's word.
@@ -165,7 +218,6 @@ pub struct SiblingFailure {
     pub files: Option<String>,
     pub context: Option<String>,
     pub ended_at: Option<OffsetDateTime>,
-    pub duration_ms: Option<i64>,
 }
 
 /// Notes of a feature's sessions (SPEC 6.4). Lists are oldest first.
@@ -204,9 +256,23 @@ pub struct Decision {
     pub rationale: Option<String>,
 }
 
+/// An entry's source, age and standing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Standing {
+    /// Short form of the entry's id, by which an agent says that it helped or misled.
+    pub id: String,
+    /// Short form of the task that learned it; `None` for what a person or a file gave.
+    pub task: Option<String>,
+    /// The attempt, where that is of the task itself and nobody verified it yet.
+    pub unverified: Option<i32>,
+    pub days: i64,
+    /// Further attempts that learned the same.
+    pub witnesses: i64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Learning {
-    pub id: Uuid,
+    pub standing: Standing,
     pub category: String,
     pub text: String,
 }
@@ -217,9 +283,6 @@ pub struct LoopStatus {
     pub iteration: i32,
     pub limit: Option<i32>,
     pub failures: i16,
-    /// Finished iterations of this run, and the number of done ones.
-    pub iterations: i32,
-    pub succeeded: i32,
     pub model: Option<String>,
     pub model_reason: Option<String>,
     pub stuck: bool,
@@ -239,10 +302,10 @@ pub struct JournalEntry {
     pub task: String,
     pub title: String,
     pub model: Option<String>,
-    pub duration_ms: Option<i64>,
-    pub cost_usd: Option<f64>,
     pub files: Vec<String>,
     pub notes: String,
+    /// Whether the notes are left out, since they quote what was revoked.
+    pub is_doubted: bool,
     /// What a person said of it.
     pub said: Option<String>,
     /// What it tried and why that failed, unless another section shows it.
@@ -282,9 +345,8 @@ impl PartialEq for SharedEntry {
 /// A knowledge entry.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knowledge {
-    pub id: Uuid,
+    pub standing: Standing,
     pub title: String,
-    pub tags: Vec<String>,
     pub body: String,
 }
 
@@ -299,4 +361,15 @@ pub struct Judged {
     pub said: Option<String>,
     /// A suspicion about the attempt, though its agent considers it done.
     pub doubt: Option<String>,
+    /// Why verifiers and the gate refused earlier attempts, oldest first.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Why an earlier attempt was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub attempt: i32,
+    /// Whether the gate refused it, and no verifier.
+    pub by_gate: bool,
+    pub reason: String,
 }

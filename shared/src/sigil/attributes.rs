@@ -12,6 +12,8 @@ pub(super) struct Attributes<'a> {
     pub rationale: Option<&'a str>,
     pub merges: Option<&'a str>,
     pub id: Option<&'a str>,
+    pub helped: Option<&'a str>,
+    pub misled: Option<&'a str>,
 }
 
 /// Where an opening tag's text ended.
@@ -95,6 +97,8 @@ impl<'a> Attributes<'a> {
             "kind" => &mut self.kind,
             "rationale" => &mut self.rationale,
             "merges" => &mut self.merges,
+            "helped" => &mut self.helped,
+            "misled" => &mut self.misled,
             "id" => &mut self.id,
             _ => return,
         };

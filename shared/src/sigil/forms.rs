@@ -50,6 +50,7 @@ impl SigilName {
                 "<verify-fail id=\"{the task's ID}\">{what is wrong, and where}</verify-fail>"
             }
             Self::ReviewPass => "<review-pass id=\"{the task's ID}\"/>",
+            Self::Used => "<used helped=\"{their ids}\" misled=\"{their ids}\"/>",
             Self::ReviewChanges => {
                 "<review-changes id=\"{the task's ID}\">{what to change, and why; or a task graph}</review-changes>"
             }

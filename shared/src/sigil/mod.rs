@@ -49,4 +49,4 @@ pub use memory::{
 pub use name::SigilName;
 pub use parse::{Context, MAX_ENTRIES, parse};
 pub use shown::ShownText;
-pub use signals::{Difficulty, Promise, Sigils, Verdict};
+pub use signals::{Difficulty, Promise, Sigils, Used, Verdict};

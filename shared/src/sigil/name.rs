@@ -30,6 +30,8 @@ pub enum SigilName {
     VerifyFail,
     ReviewPass,
     ReviewChanges,
+    /// `<used helped="…" misled="…"/>`
+    Used,
 }
 
 impl SigilName {
@@ -37,7 +39,7 @@ impl SigilName {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every sigil, in the order of SPEC 4.1.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::TaskDone,
         Self::TaskFailed,
         Self::Promise,
@@ -54,6 +56,7 @@ impl SigilName {
         Self::VerifyFail,
         Self::ReviewPass,
         Self::ReviewChanges,
+        Self::Used,
     ];
 
     /// The tag's name.
@@ -76,6 +79,7 @@ impl SigilName {
             Self::VerifyFail => "verify-fail",
             Self::ReviewPass => "review-pass",
             Self::ReviewChanges => "review-changes",
+            Self::Used => "used",
         }
     }
 
@@ -92,7 +96,7 @@ impl SigilName {
             | Self::RetrySuggestion
             | Self::DifficultyEstimate
             | Self::Memory => matches!(kind, Kind::Work),
-            Self::Journal => matches!(kind, Kind::Work | Kind::Review),
+            Self::Journal | Self::Used => matches!(kind, Kind::Work | Kind::Review),
             Self::Knowledge | Self::Learning => !matches!(kind, Kind::Verify | Kind::Integrate | Kind::Git),
             Self::TaskGraph => matches!(kind, Kind::Build | Kind::Work | Kind::Review),
             Self::VerifyPass | Self::VerifyFail => matches!(kind, Kind::Verify),
@@ -121,6 +125,7 @@ impl SigilName {
             [b'l', b'e', ..] => Self::Learning,
             [b'd', b'i', ..] => Self::DifficultyEstimate,
             [b'm', b'e', ..] => Self::Memory,
+            [b'u', b's', ..] => Self::Used,
             [b'v', b'e', _, _, _, _, _, b'p', ..] => Self::VerifyPass,
             [b'v', b'e', _, _, _, _, _, b'f', ..] => Self::VerifyFail,
             _ => return None,
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning"]);
         assert_eq!(taken(SessionKind::Plan), ["knowledge", "learning"]);
         assert_eq!(taken(SessionKind::Build), ["knowledge", "learning", "task-graph"]);
-        assert_eq!(taken(SessionKind::Work).len(), 12);
+        assert_eq!(taken(SessionKind::Work).len(), 13);
         assert_eq!(taken(SessionKind::Verify), ["verify-pass", "verify-fail"]);
         assert_eq!(
             taken(SessionKind::Review),
@@ -185,7 +190,8 @@ mod tests {
                 "learning",
                 "task-graph",
                 "review-pass",
-                "review-changes"
+                "review-changes",
+                "used"
             ]
         );
         assert_eq!(taken(SessionKind::Distill), ["knowledge", "learning"]);

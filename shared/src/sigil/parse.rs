@@ -2,19 +2,23 @@
 
 use std::ops::Range;
 
+use super::attributes::Attributes;
 use super::endings::{Candidates, Mentions, is_code};
 use super::failure_report::FailureReport;
 use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
 use super::memory::{Knowledge, Learning, Note};
 use super::name::SigilName;
 use super::scan::{Scanner, Shape, Tag};
-use super::signals::{Difficulty, Promise, Sigils};
-use super::value::{Fault, required, required_attribute};
+use super::signals::{Difficulty, Promise, Sigils, Used};
+use super::value::{Fault, required, required_attribute, required_list};
 use crate::kind::SessionKind;
 use crate::plain::visible;
 
 /// A text leaves at most so many knowledge entries, learnings and notes, each; an agent in a loop writes more.
 pub const MAX_ENTRIES: usize = 10_000;
+
+/// Entries that a session may say it used, of each kind of use.
+const MAX_USED: usize = 100;
 
 /// What decides which sigils of a text are valid.
 #[derive(Clone, Copy, Debug)]
@@ -247,6 +251,7 @@ impl Reader<'_> {
                 let note = Note::read(opening.attributes(text), body)?;
                 keep(&mut self.notes, (opening.start, note), &mut sigils.left_out);
             }
+            SigilName::Used => take_used(&mut sigils.used, opening.attributes(text))?,
             // Those that end a session come later, see `end`.
             _ => {}
         }
@@ -263,6 +268,26 @@ impl Reader<'_> {
     fn count_malformed(&mut self) {
         self.sigils.malformed = self.sigils.malformed.saturating_add(1);
     }
+}
+
+/// Of both lists at least one has to name something; of each so many ids are kept that a prompt may show.
+fn take_used(used: &mut Used, attributes: Attributes<'_>) -> Result<(), Fault> {
+    let mut fault = Some(Fault::Malformed);
+    for (named, kept) in [
+        (attributes.helped, &mut used.helped),
+        (attributes.misled, &mut used.misled),
+    ] {
+        match named.map(|ids| required_list(Some(ids), str::to_lowercase)) {
+            Some(Ok(ids)) => {
+                let room = MAX_USED.saturating_sub(kept.len());
+                kept.extend(ids.into_iter().take(room));
+                fault = None;
+            }
+            Some(Err(Fault::Placeholder)) => fault = fault.map(|_| Fault::Placeholder),
+            _ => {}
+        }
+    }
+    fault.map_or(Ok(()), Err)
 }
 
 /// The value that `known` has for the trimmed body.

@@ -441,6 +441,21 @@ fn placeholders_are_passed_over() {
 }
 
 #[test]
+fn what_was_used_is_named_by_id() {
+    let ids = |ids: &[&str]| ids.iter().map(|&id| id.to_owned()).collect::<Vec<_>>();
+    work(
+        "<used helped='L-1, k-2'/>\n<used helped=\"l-3\" misled=\"l-4\"></used><used misled='l-5' helped='{their ids}'/>",
+        |s| {
+            s.used.helped = ids(&["l-1", "k-2", "l-3"]);
+            s.used.misled = ids(&["l-4", "l-5"]);
+        },
+    );
+    work("<used/>", |s| s.malformed = 1);
+    work("<used helped=''/>", |s| s.malformed = 1);
+    check(SessionKind::Verify, "<used helped='l-1'/>", |_| ());
+}
+
+#[test]
 fn lists_are_bounded() {
     let text = "<learning category='other' tags='t'>b</learning>".repeat(MAX_ENTRIES + 2);
     let sigils = read(SessionKind::Distill, &text);
@@ -448,4 +463,38 @@ fn lists_are_bounded() {
         (sigils.learnings.len(), sigils.left_out, sigils.malformed),
         (MAX_ENTRIES, 2, 0)
     );
+}
+
+/// What a text ends or leaves, of any kind of session: nothing, for a document that only describes sigils.
+fn said_by(text: &str) -> Vec<(SessionKind, Sigils)> {
+    let of = |kind| {
+        let said = read(kind, text);
+        // What is malformed, and a graph that a fence holds, is refused where it is read.
+        let said = Sigils {
+            malformed: 0,
+            task_graph: None,
+            failure_reason: None,
+            ..said
+        };
+        (kind, said)
+    };
+    let said = SessionKind::ALL.into_iter().map(of);
+    said.filter(|(_, said)| *said != Sigils::default()).collect()
+}
+
+#[test]
+fn documents_as_output_change_nothing() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut read = 0;
+    for folder in ["", "docs", "docs/decisions", "coordinator/src/prompt/templates"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "md") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert_eq!(said_by(&text), [], "{}", path.display());
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 60, "{read}");
 }

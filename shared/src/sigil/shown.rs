@@ -135,6 +135,7 @@ fn words(name: SigilName, inner: &str) -> String {
         SigilName::VerifyFail => said("✗ not verified"),
         SigilName::ReviewPass => "✓ reviewed".to_owned(),
         SigilName::ReviewChanges => said("✗ asks for changes"),
+        SigilName::Used => "• says which entries helped or misled".to_owned(),
     }
 }
 

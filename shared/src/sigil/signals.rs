@@ -39,6 +39,8 @@ pub struct Sigils {
     pub review_pass: bool,
     /// `<review-changes>`: the whole body; a graph inside stands in `task_graph` too.
     pub review_changes: Option<String>,
+    /// What every `<used>` says.
+    pub used: Used,
     /// The first `FAILURE_REASON:` line (SPEC 4.2).
     pub failure_reason: Option<String>,
     /// How many sigils came to nothing: unclosed, empty, another task's id, unknown value, missing attribute. Placeholders
@@ -46,6 +48,15 @@ pub struct Sigils {
     pub malformed: u32,
     /// How many valid ones were left out because their list was full ([`super::MAX_ENTRIES`]).
     pub left_out: u32,
+}
+
+/// `<used>`: what remembered entries were worth to the session. Ids as written, in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Used {
+    pub helped: Vec<String>,
+    /// They were wrong, or led astray.
+    pub misled: Vec<String>,
 }
 
 impl Sigils {

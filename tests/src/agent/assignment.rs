@@ -107,7 +107,7 @@ mod tests {
             "\n@say a\nDescription: b\n",
         );
         check(
-            "## Assigned Task\n- **ID:** t-2\n\n@done\n## Memory\n",
+            "## Assigned Task\n- **ID:** t-2\n\n@done\n## How to report\n",
             Some("t-2"),
             "\n@done\n",
         );
@@ -129,14 +129,15 @@ mod tests {
             ("`<verify-pass/>`", SessionKind::Verify),
             ("`<review-pass/>`", SessionKind::Review),
         ] {
-            let prompt = format!("## Assigned Task\nID: t-1\n@say <verify-pass/>\n## Memory\n{elsewhere}\n");
+            let prompt =
+                format!("## Assigned Task\nID: t-1\n@say <verify-pass/>\n## How to report\n{elsewhere}\n");
             assert_eq!(Assignment::read(&prompt).asks_for, kind, "{elsewhere}");
         }
     }
 
     #[test]
     fn elsewhere_leaves_the_description_out() {
-        let prompt = "before\n## Assigned Task\nID: t-1\nDescription: inside\n## Memory\nafter\n";
+        let prompt = "before\n## Assigned Task\nID: t-1\nDescription: inside\n## How to report\nafter\n";
         let elsewhere = Assignment::read(prompt).elsewhere;
         assert!(elsewhere.contains("before") && elsewhere.contains("after") && !elsewhere.contains("inside"));
     }

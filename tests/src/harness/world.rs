@@ -72,6 +72,7 @@ impl World {
             heartbeat: Duration::from_millis(200),
             lease: Duration::from_millis(3_000),
             grace: Duration::from_millis(300),
+            hold_out: 0.0,
             ..Settings::default()
         })
         .await

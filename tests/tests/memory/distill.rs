@@ -4,7 +4,6 @@ use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::Distill;
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::memory::embedding::Meaning;
-use ralph_coordinator::flow::memory::library::Revoked;
 use ralph_coordinator::flow::{
     Settings,
     memory::{distill, library},
@@ -14,6 +13,7 @@ use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
 use uuid::Uuid;
 
+use super::revoked::revoke;
 use super::trust::settings;
 
 pub const ABOVE: Distill = Distill {
@@ -28,7 +28,7 @@ const GRAPH: &str = r#"
   description: |
     @say <learning category="pitfall" tags="Kettle,a">The kettle boils over when it is full.</learning>
     @say <learning category="pitfall" tags="kettle,b">Never fill the kettle to the brim.</learning>
-    @say <learning category="pitfall" tags="kettle,c">A full kettle boils over.</learning>
+    @say <learning category="pitfall" tags="kettle,c">A full kettle boils over onto the stove.</learning>
     @say <learning category="pitfall" tags="kettle,d">Fill the kettle to two thirds.</learning>
     @done
 - key: wrong
@@ -116,7 +116,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
         stands(&[
             ("The kettle boils over when it is full.", false),
             ("Never fill the kettle to the brim.", false),
-            ("A full kettle boils over.", false),
+            ("A full kettle boils over onto the stove.", false),
             ("Fill the kettle to two thirds.", true),
             ("Close the kettle's spout against boiling over.", false),
             ("Full kettles boil over.", true),
@@ -154,16 +154,13 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(
-        library::revoke(&world.db, wrong).await.unwrap(),
-        Revoked::Entries(2)
-    );
+    assert_eq!(revoke(&world, wrong).await, Some(2));
     assert_eq!(
         learnings(&world).await,
         stands(&[
             ("The kettle boils over when it is full.", true),
             ("Never fill the kettle to the brim.", true),
-            ("A full kettle boils over.", true),
+            ("A full kettle boils over onto the stove.", true),
             ("Fill the kettle to two thirds.", true),
             ("Close the kettle's spout against boiling over.", false),
             ("Full kettles boil over.", false),
@@ -171,7 +168,7 @@ async fn learnings_of_one_tag_are_merged_and_taken_back_with_any_of_their_source
     );
     let again = found(&world).await;
     assert!(
-        again.contains(&"A full kettle boils over.".to_owned()),
+        !again.is_empty() && !again.iter().any(|text| text.contains("spout")),
         "{again:?}"
     );
     drop(worker);
@@ -196,10 +193,7 @@ async fn an_answer_counts_for_nothing_when_a_source_was_taken_back_meanwhile() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    assert_eq!(
-        library::revoke(&world.db, wrong).await.unwrap(),
-        Revoked::Entries(1)
-    );
+    assert_eq!(revoke(&world, wrong).await, Some(1));
     std::fs::write(world.gate("merge"), "").unwrap();
     let run = run_of_session(&world).await;
     assert_eq!(world.ended(run).await.unwrap(), RunOutcome::Complete);

@@ -4,6 +4,7 @@
 
 mod at_once;
 mod bounds;
+mod copies;
 mod corrected;
 mod deleted;
 mod distill;

@@ -230,10 +230,7 @@ async fn what_is_not_decided_keeps_nothing_from_being_weighed() {
     scene::says(&pool, &both[1], &says(&both[1], "failed")).await;
     let weigh = async || {
         let mut conn = world.db.acquire().await.unwrap();
-        store::memory::exposures::weigh(&mut conn, 1)
-            .await
-            .unwrap()
-            .attempts
+        store::memory::exposures::settle(&mut conn, 1).await.unwrap().0
     };
     assert_eq!(weigh().await, 1);
     assert_eq!(outcomes(&world).await, [None, Some("failed".to_owned())]);

@@ -5,6 +5,7 @@ use ralph_coordinator::flow::memory::library::{self, Revoked};
 use ralph_coordinator::flow::workers::rescue;
 use ralph_coordinator::store;
 use ralph_coordinator::store::memory::library::{GivenEntry, Origin};
+use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::Assignment;
 use ralph_tests::harness::World;
 use sqlx::PgConnection;
@@ -24,8 +25,12 @@ async fn boils(pool: &Pool<'_>, at: &str) -> Assignment {
     scene::does(pool, &text).await
 }
 
-async fn revoke(world: &World, of: &Assignment) -> Revoked {
-    library::revoke(&world.db, of.dispatch).await.unwrap()
+/// How many entries are taken back; none while the attempt is open.
+pub async fn revoke(world: &World, dispatch: DispatchId) -> Option<usize> {
+    match library::revoke(&world.db, dispatch).await.unwrap() {
+        Revoked::Entries(taken) => Some(taken.entries),
+        Revoked::StillOpen => None,
+    }
 }
 
 /// What a question is answered now, and what is live.
@@ -50,9 +55,9 @@ async fn taking_back_the_middle_of_a_chain_leaves_its_end_in_place() {
     boils(&pool, "100").await;
     let middle = boils(&pool, "50").await;
     let last = boils(&pool, "90").await;
-    assert_eq!(revoke(&world, &middle).await, Revoked::Entries(1));
+    assert_eq!(revoke(&world, middle.dispatch).await, Some(1));
     assert_eq!(live(&world).await, (1, vec!["At 90 degrees.".to_owned()]));
-    assert_eq!(revoke(&world, &last).await, Revoked::Entries(1));
+    assert_eq!(revoke(&world, last.dispatch).await, Some(1));
     assert_eq!(
         live(&world).await,
         (1, vec!["At 100 degrees.".to_owned()]),
@@ -85,7 +90,7 @@ async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
     let pool = Pool::join(&world).await;
     scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let open = scene::claims(&pool).await;
-    assert_eq!(revoke(&world, &open).await, Revoked::StillOpen);
+    assert_eq!(revoke(&world, open.dispatch).await, None);
     // A worker that was lost may still report.
     sqlx::query("update dispatches set lease_until = '-infinity'")
         .execute(&world.db)
@@ -95,7 +100,7 @@ async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
         .await
         .unwrap();
     assert_eq!(lost, 1);
-    assert_eq!(revoke(&world, &open).await, Revoked::StillOpen);
+    assert_eq!(revoke(&world, open.dispatch).await, None);
     let learned = "<knowledge tags='kettle' title='The kettle boils'>At 20 degrees.</knowledge>";
     scene::says(
         &pool,
@@ -103,7 +108,7 @@ async fn what_an_open_attempt_will_leave_cannot_be_taken_back_yet() {
         &format!("{learned}\n<task-done>{}</task-done>", open.task),
     )
     .await;
-    assert_eq!(revoke(&world, &open).await, Revoked::Entries(1));
+    assert_eq!(revoke(&world, open.dispatch).await, Some(1));
     assert_eq!(live(&world).await, (0, vec![]));
     world.stop().await;
 }
@@ -190,13 +195,15 @@ async fn what_is_merged_meanwhile_is_taken_back_too() {
     let wrong = boils(&pool, "20").await;
     let mut tx = world.db.begin().await.unwrap();
     let (from, made) = answering(&mut tx, &wrong).await;
-    let db = world.db.clone();
-    let dispatch = wrong.dispatch;
+    let (db, dispatch) = (world.db.clone(), wrong.dispatch);
     let revoking = tokio::spawn(async move { library::revoke(&db, dispatch).await.unwrap() });
     somebody_waits(&world).await;
     answers(&mut tx, &wrong, from, &made).await;
     tx.commit().await.unwrap();
-    assert_eq!(revoking.await.unwrap(), Revoked::Entries(2));
+    let Revoked::Entries(taken) = revoking.await.unwrap() else {
+        panic!("it is over");
+    };
+    assert_eq!(taken.entries, 2);
     assert_eq!(live(&world).await, (0, vec![]));
     world.stop().await;
 }
@@ -232,8 +239,7 @@ async fn taking_back_waits_for_what_happens_to_the_feature() {
     // As a report that takes a landing back: it holds the feature, then the memory, then changes attempts.
     let mut report = world.db.begin().await.unwrap();
     store::feature::lock(&mut report, &[feature.0]).await.unwrap();
-    let db = world.db.clone();
-    let dispatch = wrong.dispatch;
+    let (db, dispatch) = (world.db.clone(), wrong.dispatch);
     let revoking = tokio::spawn(async move { library::revoke(&db, dispatch).await.unwrap() });
     let waits = "select exists (select from pg_locks where locktype = 'transactionid' and not granted) and $1::uuid is not null";
     world.until(waits, Uuid::nil()).await.unwrap();
@@ -242,7 +248,10 @@ async fn taking_back_waits_for_what_happens_to_the_feature() {
         .await
         .unwrap();
     report.commit().await.unwrap();
-    assert_eq!(revoking.await.unwrap(), Revoked::Entries(1));
+    let Revoked::Entries(taken) = revoking.await.unwrap() else {
+        panic!("it is over");
+    };
+    assert_eq!(taken.entries, 1);
     assert_eq!(live(&world).await, (0, vec![]));
     world.stop().await;
 }

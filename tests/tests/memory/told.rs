@@ -12,7 +12,7 @@ use super::scene;
 use super::trust::settings;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_suggestion_stays_whatever_became_of_later_attempts() {
+async fn a_suggestion_is_told_to_the_attempt_that_it_was_meant_for() {
     let world = scene::world().await;
     let pool = Pool::join(&world).await;
     scene::submit(
@@ -22,9 +22,12 @@ async fn the_last_suggestion_stays_whatever_became_of_later_attempts() {
     )
     .await;
     scene::fails(&pool, "<retry-suggestion>Count in the ledger.</retry-suggestion>").await;
-    scene::fails(&pool, "It is held.").await;
+    let meant_for = scene::claims(&pool).await;
+    assert!(scene::prompt(&meant_for).contains("Count in the ledger."));
+    let text = format!("It is held.\n<task-failed>{}</task-failed>", meant_for.task);
+    scene::says(&pool, &meant_for, &text).await;
     let prompt = scene::prompt(&scene::claims(&pool).await);
-    assert!(prompt.contains("Count in the ledger."), "{prompt}");
+    assert!(!prompt.contains("Count in the ledger."), "{prompt}");
     world.stop().await;
 }
 
@@ -323,7 +326,7 @@ async fn a_siblings_error_is_told_however_many_others_failed_since() {
     let prompt = scene::prompt(&scene::claims(&pool).await);
     let failed = format!("[{} First | 2", first.task);
     assert!(
-        prompt.contains(&failed) && prompt.contains("s] **Failed:** unknown"),
+        prompt.contains(&failed) && prompt.contains("UTC] **Failed:** unknown"),
         "{prompt}"
     );
     assert!(!prompt.contains("port 8123"), "{prompt}");

@@ -1,5 +1,7 @@
 //! What nobody verified is shown to its own task only: of it others learn facts that the system knows itself.
 
+use ralph_coordinator::flow::apply::Fate;
+use ralph_shared::wire::{EndReason, Ended, SessionLimit};
 use ralph_tests::harness::World;
 
 use super::pool::Pool;
@@ -110,4 +112,55 @@ async fn text_of_a_skipped_task_does_not_reach_what_waited_for_it() {
     let prerequisites = prerequisites.split("\n## ").next().unwrap();
     assert_eq!(found(prerequisites, &marks), Vec::<&String>::new(), "{prompt}");
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_of_attempts_that_were_ended_is_shown_to_their_own_task_only() {
+    let turn = |stop_reason: &str| Ended::Turn {
+        stop_reason: stop_reason.to_owned(),
+    };
+    let ends = [
+        turn("refusal"),
+        turn("max_tokens"),
+        Ended::Told {
+            reason: EndReason::Interrupted,
+        },
+        Ended::Told {
+            reason: EndReason::DiedAlone,
+        },
+        Ended::Limit {
+            limit: SessionLimit::Session,
+        },
+        Ended::AgentExited {
+            code: Some(1),
+            signal: None,
+        },
+        Ended::Protocol {
+            message: "marker0x".to_owned(),
+        },
+    ];
+    for ended in ends {
+        let world = scene::world().await;
+        let pool = Pool::join(&world).await;
+        submit(&world, "first").await;
+        let (poison, marks) = poisoned();
+        let of = pool.claim(1).await.remove(0);
+        let report = pool.session(&of, ended.clone(), &poison, 0);
+        assert_eq!(pool.report(vec![report]).await, [Fate::Applied], "{ended:?}");
+        submit(&world, "second").await;
+        let mut others = 0;
+        for other in pool.claim(8).await {
+            if other.task != of.task {
+                let prompt = scene::prompt(&other);
+                assert_eq!(
+                    found(&prompt, &marks),
+                    Vec::<&String>::new(),
+                    "{ended:?}\n{prompt}"
+                );
+                others += 1;
+            }
+        }
+        assert!(others >= 3, "{ended:?}: {others}");
+        world.stop().await;
+    }
 }

@@ -1,16 +1,17 @@
 //! What memory is worth is measured by what some attempts are not told, and what harms sinks by itself.
 
-use std::time::Duration;
-
 use ralph_coordinator::domain::recall::{Ended, Kind, lift};
-use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::flow::assignment::preview;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::flow::memory::upkeep;
-use ralph_coordinator::store::view;
+use ralph_coordinator::store::{self, view};
+use ralph_shared::ids::TaskId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
+use super::pool::Pool;
+use super::scene;
 use super::trust::settings;
 
 fn learned(id: &str, body: &str) -> ImportLine {
@@ -83,49 +84,143 @@ async fn the_lift_is_what_the_held_out_attempts_lacked() {
     world.stop().await;
 }
 
+/// The weights of entries by their names in the import.
+async fn weight(world: &World, name: &str) -> f32 {
+    sqlx::query_scalar("select weight from learnings where external_id = $1")
+        .bind(name)
+        .fetch_one(&world.db)
+        .await
+        .unwrap()
+}
+
+/// The short id with which a prompt names the entry with this text.
+fn id_of(prompt: &str, text: &str) -> String {
+    let (before, _) = prompt.split_once(text).expect("it is shown");
+    let at = before.rfind("l-").expect("it has an id");
+    before[at..at + 14].to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_harms_sinks_until_it_is_not_shown() {
-    let mut world = World::start_with(settings()).await.unwrap();
+async fn an_entry_that_misleads_sinks_until_it_is_not_shown() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    let lines = [
+        learned("wrong", "They never wrap around."),
+        ImportLine {
+            title: "Names of zones".to_owned(),
+            ..learned("other", "Compare the names of zones without their case.")
+        },
+    ];
+    library::import(&world.db, "", &lines).await.unwrap();
+    let graph = "- {key: a, title: Compare the serial numbers of zones, max_retries: 100}";
+    scene::submit(&world, "serials", graph).await;
+    let mut failed = 0;
+    while failed < 30 {
+        let of = scene::claims(&pool).await;
+        let prompt = scene::prompt(&of);
+        if !prompt.contains("They never wrap around.") {
+            break;
+        }
+        let id = id_of(&prompt, "They never wrap around.");
+        let said = format!("<used misled='{id}'/>\n<task-failed>{}</task-failed>", of.task);
+        scene::says(&pool, &of, &said).await;
+        scene::upkeep(&world).await;
+        failed += 1;
+    }
+    assert!((4..30).contains(&failed), "{failed}");
+    assert!(weight(&world, "wrong").await < 0.25);
+    // It was shown as often, and had nothing to do with it.
+    assert!((weight(&world, "other").await - 1.0).abs() < 1e-6);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_gains_by_what_it_helped_and_not_by_being_there() {
+    let world = scene::world().await;
+    let pool = Pool::join(&world).await;
+    library::import(&world.db, "", &[learned("right", "They wrap around.")])
+        .await
+        .unwrap();
+    for n in 0..4 {
+        let graph = format!("- {{key: a, title: Compare the serial numbers of zones {n}}}");
+        scene::submit(&world, &format!("serials{n}"), &graph).await;
+        let of = scene::claims(&pool).await;
+        let id = id_of(&scene::prompt(&of), "They wrap around.");
+        let used = if n < 2 {
+            String::new()
+        } else {
+            format!("<used helped='{id}'/>")
+        };
+        scene::says(&pool, &of, &format!("{used}<task-done>{}</task-done>", of.task)).await;
+        scene::upkeep(&world).await;
+        let weight = weight(&world, "right").await;
+        match n {
+            0 | 1 => assert!((weight - 1.0).abs() < 1e-6, "{weight}"),
+            _ => assert!((1.01..1.4).contains(&weight), "{weight}"),
+        }
+    }
+    world.stop().await;
+}
+
+/// Whether the next prompt of a task would show an entry, and why not.
+async fn would_show(world: &World, task: TaskId) -> (bool, Vec<Option<String>>) {
+    let told = preview::preview(&world.db, &world.settings, task)
+        .await
+        .unwrap()
+        .unwrap();
+    let shown = told.uses.iter().any(|one| one.left_out.is_none());
+    (shown, told.uses.into_iter().map(|one| one.left_out).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_memory_that_hurts_is_switched_off_until_a_person_resumes_it() {
+    let mut settings = settings();
+    settings.hold_out = 0.5;
+    let world = World::start_with(settings).await.unwrap();
+    let pool = Pool::join(&world).await;
     library::import(&world.db, "", &[learned("wrong", "They never wrap around.")])
         .await
         .unwrap();
-    world.coordinator().await.unwrap();
-    let worker = world.worker(&WorkerOptions::named("w1")).unwrap();
-    let graph = r"
-- key: use
-  title: Compare the serial numbers of zones
-  description: |
-    @if-prompt-has They never wrap around : @fail misled
-    @done
-";
-    let usual = FeatureOptions::default();
-    let options = FeatureOptions {
-        max_retries: 100,
-        run: RunSettings {
-            backoff_ms: 1,
-            ..usual.run.clone()
-        },
-        ..usual
-    };
-    let (_, run, _) = world.submit("serials", None, graph, &options).await.unwrap();
-    let ended = {
-        let weighed = async {
-            loop {
-                upkeep::tick(&world.db).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::select! {
-            ended = world.ended(run) => ended.unwrap(),
-            () = weighed => unreachable!("it never ends"),
+    let graph: String = (0..90)
+        .map(|n| format!("- {{key: k{n}, title: Compare the serial numbers of zones {n}, max_retries: 0}}\n"))
+        .collect();
+    scene::submit(&world, "serials", &graph).await;
+    for _ in 0..90 {
+        for of in pool.claim(1).await {
+            let word = match scene::prompt(&of).contains("They never wrap around.") {
+                true => "failed",
+                false => "done",
+            };
+            scene::says(&pool, &of, &format!("<task-{word}>{}</task-{word}>", of.task)).await;
         }
-    };
-    assert_eq!(ended, RunOutcome::Complete, "{}", world.tell().await);
-    let weight: f32 = sqlx::query_scalar("select weight from learnings")
-        .fetch_one(&world.db)
+    }
+    scene::upkeep(&world).await;
+    let mut conn = world.db.acquire().await.unwrap();
+    let off = store::memory::worth::switched_off(&mut conn).await.unwrap();
+    assert_eq!(off.len(), 1, "{off:?}");
+    assert!(off[0].reason.contains("land less often"), "{off:?}");
+    let inbox = view::inbox(&mut conn, 1_000).await.unwrap();
+    let told = inbox
+        .items
+        .iter()
+        .any(|item| item.kind == view::InboxKind::Memory);
+    assert!(told, "{:?}", inbox.items);
+    scene::submit(
+        &world,
+        "more",
+        "- {key: a, title: Compare the serial numbers of zones again}",
+    )
+    .await;
+    let task: TaskId = sqlx::query_scalar("select id from tasks order by id desc limit 1")
+        .fetch_one(&mut *conn)
         .await
         .unwrap();
-    assert!((0.2..0.3).contains(&weight), "{weight}");
-    drop(worker);
+    let (shown, why) = would_show(&world, task).await;
+    let is_off = |why: &Option<String>| why.as_ref().is_some_and(|why| why.contains("switched off"));
+    assert!(!shown && !why.is_empty() && why.iter().all(is_off), "{why:?}");
+    assert!(store::memory::worth::resume(&mut conn, "").await.unwrap());
+    scene::upkeep(&world).await;
+    assert!(would_show(&world, task).await.0, "it is compared anew");
+    drop(conn);
     world.stop().await;
 }

@@ -19,7 +19,7 @@ const AGENT: &str = env!("CARGO_BIN_EXE_ralph-scripted-agent");
 fn prompt(description: &str) -> String {
     format!(
         "You work on one task.\n@crash\n\n## Assigned Task\nID: t-0123456789ab\nTitle: A title\nDescription:\n{description}\n\n\
-         ### Previous Attempts\n@crash\na lesson learned\n\n## Memory\n@crash\n"
+         ### Previous Attempts\n@crash\na lesson learned\n\n## How to report\n@crash\n"
     )
 }
 

@@ -67,7 +67,7 @@ pub fn scene(description: &str) -> Scene {
         after_exit: None,
         prompt: format!(
             "You work on one task.\n\n## Assigned Task\nID: t-0123456789ab\nTitle: A title\nDescription:\n\
-             {description}\n\n## Memory\n"
+             {description}\n\n## How to report\n"
         ),
         model: None,
         access: Access::Workspace,

@@ -1,8 +1,10 @@
 //! What the memory is asked and told.
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
-use crate::domain::recall::{Ended, Kind, Lift, Parts};
+use super::SectionTokens;
+use crate::domain::recall::{Ended, Kind, Lift, Parts, Worth};
 use crate::flow::memory::library::{ImportLine, QueryLine};
 use crate::store::dispatch::prompt::SentSection;
 use crate::store::memory::upkeep::Fates;
@@ -17,6 +19,9 @@ pub struct ImportMemory {
     pub repo: String,
     /// What goes in.
     pub items: Vec<ImportLine>,
+    /// Whether further requests follow: then their words are counted later, all together.
+    #[serde(default)]
+    pub more: bool,
 }
 
 /// What an import did.
@@ -142,6 +147,19 @@ pub struct RetractResult {
     pub entries: usize,
 }
 
+/// What was revoked, and how far it had spread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RevokedMemory {
+    /// Entries that were taken back.
+    pub entries: usize,
+    /// Entries that later attempts copied from them: in quarantine now, until a person restores them.
+    pub quarantined: Vec<String>,
+    /// Further entries of attempts that were shown them: a person should look at these.
+    pub to_check: Vec<String>,
+    /// Attempts whose journals quote them, and are shown to nobody any more.
+    pub journals: Vec<String>,
+}
+
 /// What an attempt's prompt was chosen from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Explained {
@@ -183,14 +201,41 @@ pub struct MemoryReport {
     pub with_memory: Ended,
     /// Those that were held out.
     pub held_out: Ended,
-    /// The difference; `None` while one side has none.
+    /// The difference of shares that landed, pooled over repositories and models; `None` while one side has none.
     pub lift: Option<Lift>,
+    /// What the lift's interval says.
+    pub worth: Worth,
+    /// The same of a task's iterations, cost in USD and time in seconds: with memory, less without.
+    pub iterations: Option<Lift>,
+    pub cost_usd: Option<Lift>,
+    pub seconds: Option<Lift>,
+    /// First attempts that are needed until the lift is known to ±10 points.
+    pub needed: Option<i64>,
+    /// Memories that are switched off, since they were found to hurt, and why.
+    pub switched_off: Vec<SwitchedOffView>,
     /// The outside model that helps to order entries; `None` where there is none.
     pub embeddings: Option<EmbeddingsView>,
     /// What became of all that was learned.
     pub fates: Fates,
     /// The entries that helped most, and those that harmed most.
     pub items: Vec<MemoryView>,
+}
+
+/// A memory that was found to hurt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SwitchedOffView {
+    pub repo: String,
+    #[serde(with = "time::serde::rfc3339")]
+    pub since: OffsetDateTime,
+    pub reason: String,
+}
+
+/// Whose memory to resume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeMemory {
+    /// The repository's identity.
+    pub repo: String,
 }
 
 /// The prompt that the next attempt would get now.
@@ -202,6 +247,9 @@ pub struct PromptNext {
     pub frame: String,
     /// What would be said to this one.
     pub body: String,
+    /// About how many tokens each section takes, in order.
+    #[serde(default)]
+    pub tokens: Vec<SectionTokens>,
     /// What became of each section, the most important first.
     pub sections: Vec<SectionView>,
     /// What would be shown of other tasks' memory, then what not.

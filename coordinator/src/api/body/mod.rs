@@ -24,7 +24,8 @@ pub use edit::{EditFeature, EditTask};
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, RestoreMemory, RetractResult, SearchMemory, SectionView,
+    PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory, RetractResult, RevokedMemory,
+    SearchMemory, SectionView, SwitchedOffView,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
 pub use problem::ProblemBody;
@@ -32,4 +33,4 @@ pub use submit::{Accepted, DirRef, RepoRef, SubmitFeature, SubmitTask};
 pub use tasks::GraphText;
 pub use texts::{TextsView, WriteText};
 pub use token::{CreateToken, CreatedLogin, CreatedToken};
-pub use transcript::{Following, PromptSent, Transcript};
+pub use transcript::{Following, PromptSent, SectionTokens, Transcript};

@@ -4,6 +4,7 @@ use ralph_shared::wire::TranscriptEntry;
 use serde::{Deserialize, Serialize};
 
 use super::memory::SectionView;
+use crate::prompt::{self, Prompt};
 use crate::store::view::{TranscriptOf, UseView};
 
 /// A transcript as far as it is known.
@@ -31,6 +32,23 @@ pub enum Following {
     },
 }
 
+/// How much of a prompt a section takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SectionTokens {
+    /// Its heading.
+    pub name: String,
+    /// A fourth of its characters.
+    pub tokens: usize,
+}
+
+impl SectionTokens {
+    /// Those of a prompt.
+    pub fn of(frame: &str, body: &str) -> Vec<Self> {
+        let sections = prompt::by_section(&Prompt::join(frame, body)).into_iter();
+        sections.map(|(name, tokens)| Self { name, tokens }).collect()
+    }
+}
+
 /// A prompt that was sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PromptSent {
@@ -41,6 +59,9 @@ pub struct PromptSent {
     pub frame: String,
     /// What was said to this one.
     pub body: String,
+    /// About how many tokens each section takes, in order.
+    #[serde(default)]
+    pub tokens: Vec<SectionTokens>,
     /// What became of each section that holds memory, the most important first.
     #[serde(default)]
     pub sections: Vec<SectionView>,

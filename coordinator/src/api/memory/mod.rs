@@ -7,13 +7,16 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use ralph_shared::ids::DispatchId;
 use serde::Deserialize;
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::body::{
-    AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
-    PruneMemory, PurgeMemory, Purged, RetractResult, SearchMemory, SectionView,
+    AddMemory, Answered, Done, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport,
+    PromptNext, PruneMemory, PurgeMemory, Purged, ResumeMemory, RetractResult, RevokedMemory, SearchMemory,
+    SectionTokens, SectionView, SwitchedOffView,
 };
 use crate::api::http::app::App;
 use crate::api::http::idempotency::NewId;
@@ -22,7 +25,9 @@ use crate::api::http::request::{Asked, At, Body, PageQuery, Question};
 use crate::api::memory::entries::{EntryText, check, locate, locate_all};
 
 use super::transcript::{AttemptQuery, find_beginning};
-use crate::domain::recall::{Ended, Kind, lift};
+use crate::domain::recall::{
+    Ended, Kind, Stratum, Sums, Worth, held_out_share, needed, pooled_difference, pooled_lift,
+};
 use crate::flow::assignment::{context, preview};
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::library::{self, Edit, Edited, Revoked};
@@ -97,7 +102,9 @@ pub async fn list(
 )]
 pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<MemoryView>, Problem> {
     let id = locate(&app, &id).await?;
-    read(&app, id).await
+    let Json(mut entry) = read(&app, id).await?;
+    entry.family = view::relatives(&mut *app.db().await?, id).await?;
+    Ok(Json(entry))
 }
 
 async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
@@ -198,7 +205,11 @@ pub async fn import(
         })?;
     }
     let db = &app.deps.db;
-    let imported = library::import(db, &import.repo, &import.items).await?;
+    let imported = if import.more {
+        library::import_part(db, &import.repo, &import.items).await?
+    } else {
+        library::import(db, &import.repo, &import.items).await?
+    };
     Ok(Json(Imported {
         imported,
         known: import.items.len() - imported,
@@ -373,23 +384,39 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
     operation_id = "revoke_memory",
     tag = "memory",
     params(AttemptQuery),
-    responses((status = 200, body = RetractResult), (status = 404), (status = 409))
+    responses((status = 200, body = RevokedMemory), (status = 404), (status = 409))
 )]
 pub async fn revoke(
     State(app): State<App>,
     At(id): At<String>,
     Asked(query): Asked<AttemptQuery>,
-) -> Result<Json<RetractResult>, Problem> {
+) -> Result<Json<RevokedMemory>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
     let db = &app.deps.db;
-    match store::retry_serialization(|| library::revoke(db, dispatch)).await? {
-        Revoked::Entries(entries) => Ok(Json(RetractResult { entries })),
-        Revoked::StillOpen => Err(Problem::conflict(format!(
-            "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
-             `ralph-coordinator task interrupt {}`, or wait for it",
-            of.attempt, of.task, of.task
-        ))),
-    }
+    let taken = match store::retry_serialization(|| library::revoke(db, dispatch)).await? {
+        Revoked::Entries(taken) => taken,
+        Revoked::StillOpen => {
+            return Err(Problem::conflict(format!(
+                "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
+                 `ralph-coordinator task interrupt {}`, or wait for it",
+                of.attempt, of.task, of.task
+            )));
+        }
+    };
+    let mut conn = app.db().await?;
+    let journals = taken.reach.journals.iter();
+    Ok(Json(RevokedMemory {
+        entries: taken.entries,
+        quarantined: names(&mut conn, &taken.reach.doubted).await?,
+        to_check: names(&mut conn, &taken.reach.to_check).await?,
+        journals: journals.map(|id| DispatchId(*id).to_string()).collect(),
+    }))
+}
+
+/// The short ids of entries.
+async fn names(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<String>> {
+    let entries = view::memory_entries(conn, ids).await?;
+    Ok(entries.into_iter().map(|entry| entry.id).collect())
 }
 
 /// What an attempt's prompt was chosen from.
@@ -433,9 +460,18 @@ pub async fn report(
     Asked(query): Asked<MemoryQuery>,
 ) -> Result<Json<MemoryReport>, Problem> {
     let mut conn = app.db().await?;
-    let [with, without] = view::trials(&mut conn, query.repo.as_deref()).await?;
-    let ended = |(landed, ended)| Ended { landed, ended };
-    let (with_memory, held_out) = (ended(with), ended(without));
+    let repo = query.repo.as_deref();
+    let strata = store::memory::worth::strata(&mut conn, repo).await?;
+    let strata: Vec<Stratum> = strata.into_values().flatten().collect();
+    let ended = |of: fn(&Stratum) -> Ended| strata.iter().map(of).fold(Ended::default(), Ended::and);
+    let (with_memory, held_out) = (ended(|one| one.landed.0), ended(|one| one.landed.1));
+    let pooled = |of: fn(&Stratum) -> (Sums, Sums)| pooled_difference(strata.iter().map(of));
+    let lift = pooled_lift(&strata);
+    let share = held_out_share(held_out.ended, app.deps.settings.hold_out);
+    let switched_off = store::memory::worth::switched_off(&mut conn).await?;
+    let of_repo = switched_off
+        .into_iter()
+        .filter(|one| repo.is_none_or(|repo| repo == one.repo_id));
     let fates = store::memory::upkeep::fates(&mut conn, query.repo.as_deref()).await?;
     let items = view::most_weighed(&mut conn, query.repo.as_deref()).await?;
     let embeddings = match &app.deps.settings.embedder {
@@ -456,10 +492,38 @@ pub async fn report(
         embeddings,
         with_memory,
         held_out,
-        lift: lift(with_memory, held_out),
+        lift,
+        worth: Worth::of(lift),
+        iterations: pooled(|one| one.iterations),
+        cost_usd: pooled(|one| one.cost_usd),
+        seconds: pooled(|one| one.seconds),
+        needed: needed(with_memory, held_out, share),
+        switched_off: of_repo
+            .map(|one| SwitchedOffView {
+                repo: one.repo_id,
+                since: one.off_since,
+                reason: one.reason,
+            })
+            .collect(),
         fates,
         items,
     }))
+}
+
+/// Switches a memory on again that was found to hurt, and compares its attempts anew.
+#[utoipa::path(
+    post,
+    path = "/memory/resume",
+    operation_id = "resume_memory",
+    tag = "memory",
+    request_body = ResumeMemory,
+    responses((status = 200, body = Done), (status = 409))
+)]
+pub async fn resume(State(app): State<App>, Body(resume): Body<ResumeMemory>) -> Result<Json<Done>, Problem> {
+    if !store::memory::worth::resume(&mut *app.db().await?, &resume.repo).await? {
+        return Err(Problem::conflict("this memory isn't switched off"));
+    }
+    Ok(Json(Done::of(1)))
 }
 
 /// What the next attempt at a task would be told now.
@@ -493,6 +557,7 @@ pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<
     let sections = context::sections(&preview.rendered.account);
     Ok(Json(PromptNext {
         attempt: preview.attempt,
+        tokens: SectionTokens::of(&preview.rendered.prompt.frame, &preview.rendered.prompt.body),
         items: items.collect(),
         sections: sections.into_iter().map(SectionView::from).collect(),
         frame: preview.rendered.prompt.frame,

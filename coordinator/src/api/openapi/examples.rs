@@ -58,6 +58,7 @@ pub fn of(operation: &str) -> Option<Value> {
             "queries": [{ "query_id": "q1", "date": "2026-12-01T00:00:00Z", "title": "Dates differ in tests" }],
         }),
         "prune_memory" => json!({ "unused_days": 180.0, "dry_run": true }),
+        "resume_memory" => json!({ "repo": "github.com/acme/zones" }),
         "purge_memory" | "restore_memory" => json!({ "ids": ["l-0123456789ab"] }),
         _ => return None,
     };

@@ -380,6 +380,14 @@ impl Client {
     }
 }
 
+/// Whether a request may succeed later: the coordinator is away, or failed at it.
+pub fn is_passing(error: &anyhow::Error) -> bool {
+    let failed = error
+        .downcast_ref::<ApiError>()
+        .is_some_and(|error| error.0.status >= 500);
+    failed || Lost::of(error).is_some()
+}
+
 /// How long a request that came too soon is to wait.
 fn pause_of(response: &Response) -> Duration {
     let (usual, longest) = PAUSES;
@@ -410,6 +418,23 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn what_failed_at_the_coordinator_may_succeed_later() {
+        let answered = |status: u16| {
+            let body = ProblemBody {
+                kind: String::new(),
+                title: String::new(),
+                status,
+                detail: String::new(),
+                errors: Vec::new(),
+            };
+            anyhow::Error::from(ApiError(body)).context("failed to import")
+        };
+        for (status, expected) in [(500, true), (503, true), (422, false), (409, false)] {
+            assert_eq!(is_passing(&answered(status)), expected, "{status}");
+        }
+    }
 
     #[tokio::test]
     async fn only_a_request_whose_name_is_unclear_says_where_it_is_asked() {

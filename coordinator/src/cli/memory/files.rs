@@ -5,6 +5,7 @@ use std::fs::Permissions;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -15,7 +16,7 @@ use super::{RepoArgs, lines};
 use crate::api::body::{ImportMemory, Imported};
 use crate::cli::args::globals::Globals;
 use crate::cli::args::usage::Usage;
-use crate::cli::client::{Client, escape};
+use crate::cli::client::{Client, escape, is_passing};
 use crate::cli::git::paths::linked;
 use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::plural::counted;
@@ -25,7 +26,10 @@ use crate::flow::memory::library::ImportLine;
 use crate::store::view::{MemoryView, Page};
 
 /// Entries that are sent at once, and what they may take: a request has room for four times as much. Bytes.
-const TOGETHER: usize = 5_000;
+const TOGETHER: usize = 2_000;
+/// The first and the last pause before a part is sent again; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(16);
 const PART_BYTES: usize = 16 * 1024 * 1024;
 /// Files that one folder gets at most.
 const MAX_FILES: usize = 100_000;
@@ -167,14 +171,20 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
         imported: 0,
         known: 0,
     };
+    let mut sent = 0;
     for items in parts(&lines, TOGETHER, PART_BYTES) {
+        sent += items.len();
         let body = ImportMemory {
             repo: repo.clone(),
             items: items.to_vec(),
+            more: sent < lines.len(),
         };
-        let part: Imported = client.post("/memory/import", &body).await?;
+        let part = post(&client, &body, sent > items.len()).await?;
         imported.imported += part.imported;
         imported.known += part.known;
+        if lines.len() > TOGETHER {
+            eprintln!("{sent} of {} sent", counted(lines.len(), "entry", "entries"));
+        }
     }
     match globals.output {
         Format::Json => output::json(&imported),
@@ -183,6 +193,22 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
             counted(imported.imported, "entry", "entries"),
             counted(imported.known, "was", "were")
         )),
+    }
+}
+
+/// Sends a part again while the coordinator is away or busy: a part that arrived is known, and makes nothing new.
+/// One that never answered is left alone.
+async fn post(client: &Client, body: &ImportMemory, has_answered: bool) -> anyhow::Result<Imported> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match client.post("/memory/import", body).await {
+            Err(error) if has_answered && is_passing(&error) && pause <= LAST_PAUSE => {
+                eprintln!("{error:#}; again in {} s", pause.as_secs());
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            answer => return answer,
+        }
     }
 }
 
@@ -203,17 +229,21 @@ fn parts(lines: &[ImportLine], most: usize, most_bytes: usize) -> Vec<&[ImportLi
     parts
 }
 
-/// The knowledge files of a folder, and its learnings; what is neither is passed over with a message.
+/// The knowledge files of a folder and its sub-folders, and its learnings; what is neither is passed over with a message.
 fn folder(path: &Path) -> anyhow::Result<Vec<ImportLine>> {
-    let entries =
-        std::fs::read_dir(path).with_context(|| format!("failed to read the folder {}", path.display()))?;
     let mut files: Vec<PathBuf> = Vec::new();
-    for entry in entries {
-        let file = entry
-            .with_context(|| format!("failed to read the folder {}", path.display()))?
-            .path();
-        if file.extension().is_some_and(|ending| ending == "md") {
-            files.push(file);
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let unread = || format!("failed to read the folder {}", folder.display());
+        for entry in std::fs::read_dir(&folder).with_context(unread)? {
+            let entry = entry.with_context(unread)?;
+            let file = entry.path();
+            // A link may lead anywhere, and back.
+            if entry.file_type().with_context(unread)?.is_dir() {
+                folders.push(file);
+            } else if file.extension().is_some_and(|ending| ending == "md") {
+                files.push(file);
+            }
         }
     }
     files.sort();

@@ -12,7 +12,7 @@ use crate::cli::terminal::output::{self, Format};
 use crate::cli::terminal::pager;
 use crate::cli::terminal::plural::counted;
 use crate::cli::terminal::table::Table;
-use crate::domain::recall::{Ended, Kind};
+use crate::domain::recall::{Ended, Kind, Lift};
 use crate::store::memory::upkeep::Fates;
 use crate::store::view::{MemoryView, Page};
 
@@ -157,6 +157,24 @@ pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Resul
     line("last used", entry.last_used_at.map(when));
     line("replaced by", entry.superseded_by.clone());
     line("hidden", entry.pruned_because.clone());
+    let doubt = entry.doubted_by.as_ref();
+    line(
+        "in doubt",
+        doubt.map(|id| format!("it repeats {id}, which was revoked; `memory restore` lets it out")),
+    );
+    if entry.witnesses > 0 {
+        let further = counted(entry.witnesses, "further attempt", "further attempts");
+        line("confirmed", Some(format!("by {further}")));
+    }
+    for one in &entry.family {
+        line(
+            "",
+            Some(format!(
+                "{} {} [{}] {}",
+                one.relation, one.id, one.status, one.title
+            )),
+        );
+    }
     let text = tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body));
     pager::show(globals, &text).await
 }
@@ -242,6 +260,59 @@ fn kept(fates: &Fates) -> String {
     text
 }
 
+/// The lift in words, with what tasks took, and what is switched off.
+fn worth(report: &MemoryReport) -> String {
+    let mut text = match report.lift {
+        Some(lift) => format!(
+            "{:<14}{}: {:+.0} points, 95% between {:+.0} and {:+.0}\n",
+            "memory",
+            report.worth.as_str(),
+            lift.difference * 100.0,
+            lift.low * 100.0,
+            lift.high * 100.0
+        ),
+        None => format!(
+            "{:<14}{}: the lift is unknown until attempts of both kinds have ended\n",
+            "memory",
+            report.worth.as_str()
+        ),
+    };
+    for (name, effect, digits) in [
+        ("iterations", report.iterations, 2),
+        ("cost, USD", report.cost_usd, 4),
+        ("time, s", report.seconds, 1),
+    ] {
+        if let Some(Lift {
+            difference,
+            low,
+            high,
+        }) = effect
+        {
+            text += &format!(
+                "{name:<14}{difference:+.digits$} a task, 95% between {low:+.digits$} and {high:+.digits$}\n"
+            );
+        }
+    }
+    text += &match report.needed {
+        Some(0) => "The lift is known to ±10 points.\n".to_owned(),
+        Some(n) => format!(
+            "{} needed to know the lift to ±10 points.\n",
+            counted(n, "more first attempt is", "more first attempts are")
+        ),
+        None => String::new(),
+    };
+    for off in &report.switched_off {
+        text += &tame(&format!(
+            "{:<14}{} since {}: {}; `memory resume` switches it on again\n",
+            "switched off",
+            off.repo,
+            when(off.since),
+            off.reason
+        ));
+    }
+    text
+}
+
 /// Tells what memory is worth.
 pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
@@ -266,16 +337,7 @@ pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Re
         format!("{name:<14}{share}\n")
     };
     let mut text = side("with memory", report.with_memory) + &side("held out", report.held_out);
-    text += &match report.lift {
-        Some(lift) => format!(
-            "{:<14}{:+.0} points, 95% between {:+.0} and {:+.0}\n",
-            "lift",
-            lift.difference * 100.0,
-            lift.low * 100.0,
-            lift.high * 100.0
-        ),
-        None => "lift          unknown until attempts of both kinds have ended\n".to_owned(),
-    };
+    text += &worth(&report);
     text += &kept(&report.fates);
     if let Some(model) = &report.embeddings {
         text += &embeddings(model);

@@ -30,7 +30,7 @@ pub enum MemoryCommand {
   ralph-coordinator memory list --all --kind knowledge --output wide"
     )]
     List(look::ListArgs),
-    /// Show an entry with its origin, and the outcomes of attempts that saw it
+    /// Show an entry with its origin, its family, and the outcomes of attempts that saw it
     #[command(after_help = "Example:
   ralph-coordinator memory show l-9f2c41aa07be")]
     Show {
@@ -51,7 +51,7 @@ pub enum MemoryCommand {
   ralph-coordinator memory prune l-9f2c k-41aa
   ralph-coordinator memory prune --unused-days 180 --dry-run")]
     Prune(put::PruneArgs),
-    /// Restore hidden entries: all named ones, or none
+    /// Restore hidden and doubted entries: all named ones, or none
     ///
     /// What was taken back with its attempt or replaced stays hidden. What is about files that are gone is shown once they are back.
     #[command(after_help = "Example:
@@ -78,6 +78,8 @@ Examples:
         yes: bool,
     },
     /// Revoke all entries of an attempt, and all that were distilled from them
+    ///
+    /// What later attempts copied from them goes back to quarantine; what else these left is listed.
     #[command(after_help = "Example:
   ralph-coordinator memory revoke t-9f2c --attempt 2")]
     Revoke {
@@ -105,6 +107,15 @@ Examples:
         /// Which attempt; the last session when it isn't given
         #[arg(long, value_name = "N")]
         attempt: Option<i32>,
+    },
+    /// Switch a memory on again that was switched off because it hurt
+    ///
+    /// Its attempts are compared anew from then on.
+    #[command(after_help = "Example:
+  ralph-coordinator memory resume --repo NAME")]
+    Resume {
+        #[command(flatten)]
+        repo: RepoArgs,
     },
     /// Compare attempts with memory to attempts without it
     #[command(after_help = "Example:
@@ -186,6 +197,7 @@ pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<Ex
         MemoryCommand::Export(args) => files::export(globals, args).await?,
         MemoryCommand::Import(args) => files::import(globals, args).await?,
         MemoryCommand::Explain { task, attempt } => look::explain(globals, &task, attempt).await?,
+        MemoryCommand::Resume { repo } => put::resume(globals, &repo).await?,
         MemoryCommand::Report { all, repo } => look::report(globals, all, &repo).await?,
     }
     Ok(ExitCode::SUCCESS)

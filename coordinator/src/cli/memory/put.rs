@@ -5,7 +5,10 @@ use ralph_shared::file;
 
 use super::look::tell;
 use super::{EntryKindArg, RepoArgs};
-use crate::api::body::{AddMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, RetractResult, Steer};
+use crate::api::body::{
+    AddMemory, Done, PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory, RetractResult,
+    RevokedMemory, Steer,
+};
 use crate::cli::args::globals::Globals;
 use crate::cli::args::usage::Usage;
 use crate::cli::client::{Client, escape};
@@ -128,6 +131,18 @@ pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> 
     said(globals, taken, "restored")
 }
 
+pub async fn resume(globals: &Globals, repo: &RepoArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let repo = repo.identity().await?;
+    let done: Done = client.post("/memory/resume", &ResumeMemory { repo }).await?;
+    match globals.output {
+        Format::Json => output::json(&done),
+        Format::Table | Format::Wide => {
+            output::text("the memory is shown to sessions again, and its attempts are compared anew\n")
+        }
+    }
+}
+
 pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     confirm(
@@ -149,8 +164,38 @@ pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyh
     let client = Client::find(globals)?;
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
-    let taken: RetractResult = client.post(&path, &Steer::default()).await?;
-    said(globals, taken, "taken back, with its notes and its journal entry")
+    let taken: RevokedMemory = client.post(&path, &Steer::default()).await?;
+    match globals.output {
+        Format::Json => output::json(&taken),
+        Format::Table | Format::Wide => output::text(&spread(&taken)),
+    }
+}
+
+/// What was taken back, and where else it was found.
+fn spread(taken: &RevokedMemory) -> String {
+    let mut text = format!(
+        "{} taken back, with its notes and its journal entry\n",
+        counted(taken.entries, "entry", "entries")
+    );
+    for (ids, what) in [
+        (
+            &taken.quarantined,
+            "repeat it and are in quarantine; `memory restore` lets them out",
+        ),
+        (
+            &taken.to_check,
+            "came from attempts that were shown it; look at them with `memory show`",
+        ),
+        (
+            &taken.journals,
+            "are sessions whose journal quotes it, which is shown to nobody any more",
+        ),
+    ] {
+        if !ids.is_empty() {
+            text += &format!("{} {what}\n", ids.join(", "));
+        }
+    }
+    text
 }
 
 fn said(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {

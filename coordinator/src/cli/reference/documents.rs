@@ -89,6 +89,7 @@ documents! {
     "memory_report" => body::MemoryReport;
     "memory_imported" => body::Imported;
     "memory_taken" => body::RetractResult;
+    "memory_revoked" => body::RevokedMemory;
     "memory_purged" => body::Purged;
     "schedule_list" => Page<ScheduleView>, of ScheduleView;
     "schedule" => ScheduleView;

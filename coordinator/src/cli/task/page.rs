@@ -160,7 +160,14 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     let said = [
         ("chosen for", &dispatch.model_reason),
         ("reason", &dispatch.reason),
-        ("journal", &dispatch.journal),
+        (
+            if dispatch.journal_doubted {
+                "journal (it quotes what was revoked)"
+            } else {
+                "journal"
+            },
+            &dispatch.journal,
+        ),
         ("feedback", &dispatch.feedback),
     ];
     for (what, text) in said {

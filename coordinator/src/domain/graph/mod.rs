@@ -36,7 +36,7 @@ mod read;
 mod refusals;
 mod resolve;
 mod rows;
-mod values;
+pub(in crate::domain) mod values;
 mod waves;
 
 pub use check::{load, validate};

@@ -31,6 +31,15 @@ impl Ended {
         (self.ended > 0).then(|| self.landed as f64 / self.ended as f64)
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            landed: self.landed + other.landed,
+            ended: self.ended + other.ended,
+        }
+    }
+
     /// Wilson's interval of the share.
     fn interval(self) -> (f64, f64) {
         let n = self.ended as f64;
@@ -55,6 +64,184 @@ pub fn lift(with: Ended, without: Ended) -> Option<Lift> {
     })
 }
 
+/// One measure of attempts of one kind, as far as its mean and its spread need it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sums {
+    pub n: i64,
+    pub sum: f64,
+    pub squares: f64,
+}
+
+impl Sums {
+    fn mean(self) -> f64 {
+        self.sum / self.n as f64
+    }
+
+    /// The variance of the mean; needs two values.
+    fn variance(self) -> f64 {
+        let n = self.n as f64;
+        let spread = (self.squares - self.sum * self.sum / n).max(0.0);
+        spread / (n - 1.0) / n
+    }
+}
+
+/// Attempts that compare: of one repository and by one model. With memory, and held out.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stratum {
+    pub landed: (Ended, Ended),
+    pub iterations: (Sums, Sums),
+    pub cost_usd: (Sums, Sums),
+    pub seconds: (Sums, Sums),
+}
+
+/// What memory is worth, in a word.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
+#[schema(as = MemoryWorth)]
+#[serde(rename_all = "snake_case")]
+pub enum Worth {
+    Helps,
+    /// The interval holds zero, or there is none.
+    #[default]
+    NoEvidence,
+    Hurts,
+}
+
+impl Worth {
+    /// The words on screens.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Helps => "helps",
+            Self::NoEvidence => "no evidence",
+            Self::Hurts => "hurts",
+        }
+    }
+
+    /// What an interval says.
+    pub fn of(lift: Option<Lift>) -> Self {
+        match lift {
+            Some(lift) if lift.low > 0.0 => Self::Helps,
+            Some(lift) if lift.high < 0.0 => Self::Hurts,
+            _ => Self::NoEvidence,
+        }
+    }
+}
+
+/// The lift over strata, so that a repository whose tasks are easy, or a model that is good, counts on neither side: differences
+/// within each, weighed as Mantel and Haenszel do. One stratum alone has Newcombe's interval.
+pub fn pooled_lift(strata: &[Stratum]) -> Option<Lift> {
+    let compare: Vec<(Ended, Ended)> = strata
+        .iter()
+        .map(|stratum| stratum.landed)
+        .filter(|(with, without)| with.ended > 0 && without.ended > 0)
+        .collect();
+    if let [(with, without)] = compare[..] {
+        return lift(with, without);
+    }
+    let (mut weights, mut differences, mut spread) = (0.0, 0.0, 0.0);
+    for (with, without) in compare {
+        let (n, m) = (with.ended as f64, without.ended as f64);
+        let weight = n * m / (n + m);
+        // Half an attempt more of each kind: shares of 0 and 1 have a spread too.
+        let share = |ended: Ended| (ended.landed as f64 + 0.5) / (ended.ended as f64 + 1.0);
+        let variance = |ended: Ended| share(ended) * (1.0 - share(ended)) / ended.ended as f64;
+        weights += weight;
+        differences += weight * (with.landed as f64 / n - without.landed as f64 / m);
+        spread += weight * weight * (variance(with) + variance(without));
+    }
+    interval(weights, differences, spread).map(|lift| Lift {
+        low: lift.low.max(-1.0),
+        high: lift.high.min(1.0),
+        ..lift
+    })
+}
+
+/// The difference of means over strata: with memory, less without.
+pub fn pooled_difference(strata: impl IntoIterator<Item = (Sums, Sums)>) -> Option<Lift> {
+    let (mut weights, mut differences, mut spread) = (0.0, 0.0, 0.0);
+    for (with, without) in strata {
+        if with.n < 2 || without.n < 2 {
+            continue;
+        }
+        let (n, m) = (with.n as f64, without.n as f64);
+        let weight = n * m / (n + m);
+        weights += weight;
+        differences += weight * (with.mean() - without.mean());
+        spread += weight * weight * (with.variance() + without.variance());
+    }
+    interval(weights, differences, spread)
+}
+
+fn interval(weights: f64, differences: f64, spread: f64) -> Option<Lift> {
+    (weights > 0.0).then(|| {
+        let (difference, half) = (differences / weights, Z * spread.sqrt() / weights);
+        Lift {
+            difference,
+            low: difference - half,
+            high: difference + half,
+        }
+    })
+}
+
+/// Half of the interval that is wanted: ±10 points.
+const WANTED: f64 = 0.1;
+/// More attempts than this are not counted.
+const MOST_NEEDED: i64 = 1_000_000;
+
+/// How many more first attempts are needed until the lift is known to ±10 points, where the share `held_out` of them is held out;
+/// `None` where none is.
+pub fn needed(with: Ended, without: Ended, held_out: f64) -> Option<i64> {
+    let share = |ended: Ended| (ended.landed as f64 + 1.0) / (ended.ended as f64 + 2.0);
+    let variance = |ended: Ended| share(ended) * (1.0 - share(ended));
+    let half = |more: i64| {
+        let side = |ended: Ended, part: f64| variance(ended) / (ended.ended as f64 + more as f64 * part);
+        Z * (side(with, 1.0 - held_out) + side(without, held_out)).sqrt()
+    };
+    if held_out <= 0.0 || held_out >= 1.0 {
+        return None;
+    }
+    let (mut low, mut high) = (0, MOST_NEEDED);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if half(middle) <= WANTED {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(low)
+}
+
+/// The share of eligible attempts that is held out at first, and for how many.
+const FIRST_SHARE: f64 = 0.25;
+const FIRST: i64 = 50;
+/// As many as are counted: from here on the share is the lasting one, where that is a twentieth.
+pub const HELD_OUT_COUNTED: i64 = 1_000;
+
+/// The share of first attempts to hold out, of a memory with so many held out: a quarter for the first fifty, then less and less,
+/// down to the lasting share.
+pub fn held_out_share(held_out: i64, lasting: f64) -> f64 {
+    if lasting <= 0.0 {
+        return 0.0;
+    }
+    let grown = held_out.max(FIRST) as f64 / FIRST as f64;
+    (FIRST_SHARE / grown).max(lasting)
+}
+
+/// So many attempts of each kind have to have ended before a memory is switched off for hurting.
+const ENOUGH_TO_SWITCH: i64 = 20;
+
+/// Whether a memory is to be switched to facts that the system knows itself.
+pub fn is_harmful(strata: &[Stratum]) -> bool {
+    let (mut with, mut without) = (0, 0);
+    for stratum in strata {
+        with += stratum.landed.0.ended;
+        without += stratum.landed.1.ended;
+    }
+    with.min(without) >= ENOUGH_TO_SWITCH && Worth::of(pooled_lift(strata)) == Worth::Hurts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +261,96 @@ mod tests {
             let lift = super::lift(ended(n, n), ended(0, n)).unwrap();
             assert!(lift.low >= -1.0 && lift.high <= 1.0, "{lift:?}");
         }
+    }
+
+    fn stratum(with: (i64, i64), without: (i64, i64)) -> Stratum {
+        let ended = |(landed, ended)| Ended { landed, ended };
+        Stratum {
+            landed: (ended(with), ended(without)),
+            ..Stratum::default()
+        }
+    }
+
+    #[test]
+    fn strata_take_out_what_repositories_and_models_differ_in() {
+        // Memory helps in neither; most attempts with it were at the easy tasks.
+        let strata = [stratum((90, 100), (9, 10)), stratum((2, 20), (18, 180))];
+        let lift = pooled_lift(&strata).unwrap();
+        assert!(
+            lift.difference.abs() < 1e-9 && lift.low < 0.0 && lift.high > 0.0,
+            "{lift:?}"
+        );
+        let all = super::lift(
+            Ended {
+                landed: 92,
+                ended: 120,
+            },
+            Ended {
+                landed: 27,
+                ended: 190,
+            },
+        )
+        .unwrap();
+        assert!(all.low > 0.5, "{all:?}");
+        assert_eq!(Worth::of(Some(lift)), Worth::NoEvidence);
+        assert_eq!(pooled_lift(&[stratum((1, 2), (0, 0))]), None);
+        let one = stratum((56, 70), (48, 80));
+        assert_eq!(pooled_lift(&[one]), super::lift(one.landed.0, one.landed.1));
+        assert_eq!(Worth::of(pooled_lift(&[one, one])), Worth::Helps);
+    }
+
+    #[test]
+    fn a_memory_is_switched_off_once_it_is_known_to_hurt() {
+        for (strata, expected) in [
+            (vec![stratum((10, 100), (40, 50))], true),
+            (vec![stratum((0, 10), (10, 10))], false),
+            (vec![stratum((40, 50), (40, 50))], false),
+            (vec![stratum((5, 40), (15, 20)), stratum((5, 40), (15, 20))], true),
+            (vec![], false),
+        ] {
+            assert_eq!(is_harmful(&strata), expected, "{strata:?}");
+        }
+    }
+
+    #[test]
+    fn means_are_compared_within_strata() {
+        let sums = |values: &[f64]| Sums {
+            n: values.len() as i64,
+            sum: values.iter().sum(),
+            squares: values.iter().map(|value| value * value).sum(),
+        };
+        let strata = [
+            (sums(&[1.0, 2.0, 3.0]), sums(&[2.0, 3.0, 4.0])),
+            (sums(&[11.0, 12.0, 13.0]), sums(&[12.0, 13.0, 14.0])),
+        ];
+        let effect = pooled_difference(strata).unwrap();
+        assert!((effect.difference + 1.0).abs() < 1e-9, "{effect:?}");
+        assert!(effect.low < -2.0 && effect.high < 0.2, "{effect:?}");
+        assert_eq!(pooled_difference([(sums(&[1.0]), sums(&[2.0, 3.0]))]), None);
+    }
+
+    #[test]
+    fn the_share_that_is_held_out_falls_once_fifty_are() {
+        for (held_out, lasting, expected) in [
+            (0, 0.05, 0.25),
+            (50, 0.05, 0.25),
+            (100, 0.05, 0.125),
+            (250, 0.05, 0.05),
+            (9_000, 0.05, 0.05),
+            (0, 0.0, 0.0),
+            (0, 1.0, 1.0),
+        ] {
+            assert_eq!(held_out_share(held_out, lasting), expected, "{held_out}");
+        }
+    }
+
+    #[test]
+    fn more_attempts_are_needed_the_fewer_were_held_out() {
+        let ended = |landed, ended| Ended { landed, ended };
+        let few = needed(ended(70, 100), ended(3, 5), 0.05).unwrap();
+        let more = needed(ended(700, 1_000), ended(60, 100), 0.05).unwrap();
+        assert!(few > 1_000 && more < few, "{few} {more}");
+        assert_eq!(needed(ended(700, 1_000), ended(600, 1_000), 0.05), Some(0));
+        assert_eq!(needed(ended(1, 2), ended(1, 2), 0.0), None);
     }
 }

@@ -12,6 +12,7 @@
 //! | [`Floor`] | the confidence below which nothing is shown, calibrated on the memory itself |
 //! | [`Ranking::with_meaning`] | orders the best hits by vectors too, where a model makes them |
 //! | [`Nearness`] | the meaning of distances in this memory, so that the floor covers words and vectors |
+//! | [`expected`], [`factor`] | move weights of used entries by what their attempts came to |
 //! | [`select()`] | applies weights by verified outcomes, drops near-duplicates and far followers |
 //!
 //! Left to others: reading candidates (`crate::store::memory::index`), and rendering them (`crate::prompt`).
@@ -20,11 +21,13 @@ pub mod lifecycle;
 pub mod words;
 
 mod bm25;
+mod credit;
 mod doc;
 mod feedback;
 mod floor;
 mod key;
 mod lift;
+mod likeness;
 mod meaning;
 mod merge;
 mod packed;
@@ -38,11 +41,16 @@ mod tests;
 
 pub use crate::domain::recall::similarity::{Nearness, Own, centre};
 pub use bm25::Stats;
+pub use credit::{Circumstances, expected, factor};
 pub use doc::{Analysed, Doc, analyse};
 pub use feedback::{FileWeights, FirstHits, first_hits};
 pub use floor::{CALIBRATION_DOCS, Floor, UNANSWERED, quantile_floor};
 pub use key::{Kind, Scope};
-pub use lift::{Ended, Lift, lift};
+pub use lift::{
+    Ended, HELD_OUT_COUNTED, Lift, Stratum, Sums, Worth, held_out_share, is_harmful, lift, needed,
+    pooled_difference, pooled_lift,
+};
+pub use likeness::{Likeness, Said};
 pub use merge::{merged_tags, replaces, says_same};
 pub use posting::{Posting, candidates};
 pub use query::{Lookup, POSTINGS, Query};

@@ -10,6 +10,8 @@ use super::words::{Word, words};
 
 /// Least share of the best score of a shown entry.
 const FAR: f64 = 0.45;
+/// Entries of one task that are shown together, so that what one task wrote doesn't crowd out the others.
+const OF_ONE_TASK: usize = 2;
 /// Of two entries with more than this share of common words, one is shown (SPEC 6.5).
 const NEAR: f64 = 0.8;
 
@@ -25,6 +27,8 @@ pub struct Entry {
     pub id: Uuid,
     /// Whether somebody gave it, not an agent's session (SPEC 6.8).
     pub trusted: bool,
+    /// The task that learned it.
+    pub task: Option<Uuid>,
     pub text: String,
 }
 
@@ -39,6 +43,8 @@ pub enum Dropped {
     Duplicate,
     /// There are better ones.
     Enough,
+    /// There are better ones of the same task.
+    SameTask,
 }
 
 impl Dropped {
@@ -49,6 +55,7 @@ impl Dropped {
             Self::FarBehind => "far behind the best entry",
             Self::Duplicate => "a trusted or newer entry says the same",
             Self::Enough => "enough better entries",
+            Self::SameTask => "enough better entries of the same task",
         }
     }
 }
@@ -86,6 +93,10 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
     let mut dropped = Vec::new();
     for one in ranked {
         let entry = &entries[one.index];
+        let of_task = |task| {
+            let same = chosen.iter().filter(|other| entries[other.index].task == task);
+            same.count()
+        };
         let same = chosen.iter().position(|other| {
             entries[other.index].category == entry.category && near(&sets[other.index], &sets[one.index])
         });
@@ -100,6 +111,8 @@ pub fn select(entries: &[Entry], limit: usize) -> (Vec<Chosen>, Vec<(usize, Drop
             } else {
                 dropped.push((one.index, Dropped::Duplicate));
             }
+        } else if entry.task.is_some() && of_task(entry.task) >= OF_ONE_TASK {
+            dropped.push((one.index, Dropped::SameTask));
         } else if chosen.len() >= limit {
             dropped.push((one.index, Dropped::Enough));
         } else {
@@ -149,6 +162,7 @@ mod tests {
             weight,
             id: Uuid::from_u128(id),
             trusted: false,
+            task: None,
             text: text.to_owned(),
         }
     }
@@ -206,6 +220,25 @@ mod tests {
             5,
             &[1],
             &duplicate(0),
+        );
+    }
+
+    #[test]
+    fn one_task_does_not_crowd_out_the_others() {
+        let of_task = |id, score, text| Entry {
+            task: Some(Uuid::from_u128(7)),
+            ..entry(id, score, 1.0, text)
+        };
+        check(
+            &[
+                of_task(1, 2.0, "boil kettles"),
+                of_task(2, 1.9, "pour slowly"),
+                of_task(3, 1.8, "keep lids on"),
+                entry(4, 1.7, 1.0, "spans are bytes"),
+            ],
+            3,
+            &[0, 1, 3],
+            &[(2, Dropped::SameTask)],
         );
     }
 

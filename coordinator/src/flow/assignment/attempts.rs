@@ -70,7 +70,10 @@ fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
         number: work.attempt,
         model: work.model.clone(),
         outcome: outcome.to_owned(),
-        duration_ms: work.duration_ms,
+        was_tried: !matches!(
+            work.outcome,
+            Outcome::Lost | Outcome::Interrupted | Outcome::Unavailable
+        ),
         ended_at: work.ended_at,
         report: work.report.as_ref().map(report),
         reason,

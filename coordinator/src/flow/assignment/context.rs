@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use ralph_shared::attempts;
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
@@ -15,6 +16,7 @@ use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::domain::run::Run;
+use crate::domain::states::Outcome;
 use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
 use crate::flow::assignment::prompt_log::Sent;
 use crate::flow::claim::opened::Opened;
@@ -26,13 +28,17 @@ use crate::flow::{
 };
 use crate::prompt;
 use crate::store;
-use crate::store::dispatch::context::{ConflictFacts, Prerequisite, TaskFacts};
+use crate::store::dispatch::context::{ConflictFacts, Neighbour, Prerequisite, TaskFacts};
+use crate::store::dispatch::earlier::Earlier;
 use crate::store::git::integration::Integration;
 use crate::store::git::train::Known;
 
 /// Longer texts travel in parts (DESIGN 3), so that a prompt and its references fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
 
+/// Neighbours of each kind that are read, and those in a prompt.
+const NEIGHBOURS: i64 = 6;
+const NEIGHBOURS_SHOWN: usize = 10;
 /// Most landed tasks that a merge's message names.
 const LANDED_TITLES: i64 = 200;
 
@@ -62,8 +68,11 @@ pub(in crate::flow) struct Facts {
     gate_fails: HashSet<FeatureId>,
     /// Changes of attempts to verify in a folder.
     dir_changed: HashMap<TaskId, Vec<String>>,
-    /// Titles of landed tasks, for features to merge.
+    /// Titles of landed tasks, for features to merge, and for reviews.
     pub(in crate::flow) landed: HashMap<FeatureId, Vec<String>>,
+    neighbours: Vec<Neighbour>,
+    /// Earlier refusals of tasks to verify.
+    verdicts: HashMap<TaskId, Vec<prompt::Verdict>>,
 }
 
 /// Builds the assignments of opened dispatches. Omits dispatches whose task is gone.
@@ -310,11 +319,27 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     };
     let mut landed = HashMap::new();
     for task in &tasks {
-        if let Some(GitOperation::Merge { .. }) = operations.get(&task.task) {
+        let is_review = task.role == SessionKind::Review && told.contains(&task.task.0);
+        if is_review || matches!(operations.get(&task.task), Some(GitOperation::Merge { .. })) {
             let titles = store::git::operation::landed_titles(conn, task.feature, LANDED_TITLES).await?;
             landed.insert(task.feature, titles);
         }
     }
+    let working = opened.iter().filter(|d| d.kind == SessionKind::Work);
+    let working: Vec<Uuid> = working.map(|d| d.task.0).collect();
+    let neighbours = if working.is_empty() {
+        Vec::new()
+    } else {
+        let of_working = tasks.iter().filter(|task| working.contains(&task.task.0));
+        let features: HashSet<Uuid> = of_working.map(|task| task.feature.0).collect();
+        let features: Vec<Uuid> = features.into_iter().collect();
+        store::dispatch::context::neighbours(conn, &features, &working, NEIGHBOURS).await?
+    };
+    let verdicts = if verifying.is_empty() {
+        HashMap::new()
+    } else {
+        verdicts(store::dispatch::earlier::earlier(conn, &verifying).await?)
+    };
     let gated = opened
         .iter()
         .filter(|d| matches!(d.kind, SessionKind::Work | SessionKind::Verify));
@@ -337,6 +362,8 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         gate_fails,
         dir_changed,
         landed,
+        neighbours,
+        verdicts,
         tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
@@ -371,6 +398,7 @@ fn render(
             change: facts.changes.get(&task.task).cloned(),
             said: facts.said.get(&task.task).cloned(),
             doubt: facts.doubts.get(&task.task).cloned(),
+            verdicts: facts.verdicts.get(&task.task).cloned().unwrap_or_default(),
         };
         (None, Some(judged))
     } else if dispatch.kind == SessionKind::Distill {
@@ -453,5 +481,67 @@ fn task_context(facts: &Facts, task: &TaskFacts, run: &Run) -> prompt::TaskConte
             None => Vec::new(),
         },
         gate_fails: facts.gate_fails.contains(&task.feature),
+        is_verified: task.verify,
+        branch: task.branch.clone().filter(|_| task.repo_address.is_some()),
+        holds: task.start_ref.as_deref().and_then(held),
+        neighbours: neighbours(facts, task),
+        landed: facts.landed.get(&task.feature).cloned().unwrap_or_default(),
     }
+}
+
+/// The tasks beside a task: those that wait for it, then those under way, then those that come next.
+fn neighbours(facts: &Facts, task: &TaskFacts) -> Vec<prompt::Neighbour> {
+    let mut seen = HashSet::from([task.task]);
+    seen.extend(task.parent.as_ref().map(|parent| parent.id));
+    let beside = facts.neighbours.iter().filter(|other| match other.waits_for {
+        Some(waits_for) => waits_for == task.task.0,
+        None => other.feature == task.feature.0,
+    });
+    let mut kept = Vec::new();
+    for other in beside
+        .filter(|other| seen.insert(other.id))
+        .take(NEIGHBOURS_SHOWN)
+    {
+        kept.push(prompt::Neighbour {
+            id: other.id.to_string(),
+            title: other.title.clone(),
+            relation: match (other.waits_for, other.is_running) {
+                (Some(_), _) => prompt::Relation::Dependent,
+                (None, true) => prompt::Relation::Running,
+                (None, false) => prompt::Relation::Waiting,
+            },
+            paths: other.paths.clone(),
+        });
+    }
+    kept
+}
+
+/// Whose work an attempt's ref holds: `…/FEATURE/TASK/ATTEMPT-DISPATCH`.
+fn held(start: &str) -> Option<prompt::Held> {
+    let mut parts = attempts::below(start)?.split('/').skip(1);
+    let (task, last) = (parts.next()?, parts.next()?);
+    let (attempt, _) = last.split_once('-')?;
+    Some(prompt::Held {
+        task: task.to_owned(),
+        attempt: attempt.to_owned(),
+    })
+}
+
+/// Why verifiers and the gate refused earlier attempts, oldest first.
+fn verdicts(earlier: Vec<Earlier>) -> HashMap<TaskId, Vec<prompt::Verdict>> {
+    let mut verdicts: HashMap<TaskId, Vec<prompt::Verdict>> = HashMap::new();
+    for one in earlier {
+        let is_verdict = matches!(one.kind, SessionKind::Verify | SessionKind::Integrate);
+        if let Some(reason) = one
+            .reason
+            .filter(|_| is_verdict && one.outcome == Outcome::Failed)
+        {
+            verdicts.entry(one.task).or_default().push(prompt::Verdict {
+                attempt: one.attempt,
+                by_gate: one.kind == SessionKind::Integrate,
+                reason,
+            });
+        }
+    }
+    verdicts
 }

@@ -4,13 +4,16 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ralph_shared::ids::{DispatchId, TaskId};
-use ralph_shared::sigil::{ErrorCategory, FailureFacts, NOTHING_CAPTURED, Sigils, extract_failure};
+use ralph_shared::sigil::{
+    ErrorCategory, FailureFacts, Learning, NOTHING_CAPTURED, Sigils, Used, extract_failure,
+};
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::{Analysed, Kind, Scope, analyse, merged_tags, replaces};
+use crate::domain::recall::{Analysed, Kind, Likeness, Said, Scope, analyse, merged_tags, replaces};
 use crate::domain::states::Outcome;
+use crate::flow::memory::{copies, credit};
 use crate::store;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
@@ -18,6 +21,10 @@ use crate::store::memory::{Learned, NewNote, Released, Source};
 
 /// Most files per entry.
 const KEPT_PATHS: usize = 20;
+/// A task keeps the entries of as many attempts as if each had left all that it may.
+const KEPT_ATTEMPTS: usize = 2;
+/// Learnings of one session that are looked through for new ones.
+const LOOKED_AT: usize = 100;
 /// Longest free text of one sigil. Characters.
 pub const KEPT_CHARS: usize = 20_000;
 
@@ -28,7 +35,10 @@ pub struct Captured {
     learnings: Vec<Learned>,
     knowledge: Vec<Learned>,
     notes: Vec<NewNote>,
+    /// Most entries of a task in quarantine, whichever attempts they come from.
+    kept_of_task: i64,
     questions: Vec<(DispatchId, TaskId, Vec<String>)>,
+    used: Vec<(DispatchId, Used)>,
 }
 
 impl Captured {
@@ -40,8 +50,10 @@ impl Captured {
     }
 
     /// Takes the learnings of a work session's text, with the files that it changed.
-    /// Of its entries at most `kept` stay, knowledge before learnings: an agent in a loop writes more.
+    /// Of its entries at most `kept` stay, knowledge before learnings: an agent in a loop writes more. What says the same as an
+    /// entry before it doesn't count.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String], kept: usize) {
+        self.kept_of_task = i64::try_from(kept * KEPT_ATTEMPTS).unwrap_or(i64::MAX);
         // Of entries with one title the last one replaces the others and takes over their tags, as it would
         // on release.
         let mut by_title: HashMap<String, usize> = HashMap::new();
@@ -60,13 +72,23 @@ impl Captured {
                 tags,
                 body: bounded(&told.body),
             };
-            match knowledge.get_mut(at) {
-                Some(before) => *before = learned,
-                None if at < kept => knowledge.push(learned),
-                None => {}
+            if let Some(before) = knowledge.get_mut(at) {
+                *before = learned;
+            } else if knowledge.iter().any(|old| says_same_body(old, &learned)) {
+                by_title.remove(&told.title.to_lowercase());
+            } else if at < kept {
+                knowledge.push(learned);
             }
         }
-        let learnings = sigils.learnings.iter().take(kept.saturating_sub(knowledge.len()));
+        let mut said: Vec<Said> = knowledge.iter().map(|one| Said::of(&one.body)).collect();
+        let is_new = |learning: &&Learning| {
+            let new = Said::of(&learning.body);
+            let is_copy = said.iter().any(|old| old.compare(&new) == Likeness::Same);
+            said.push(new);
+            !is_copy
+        };
+        let room = kept.saturating_sub(knowledge.len());
+        let learnings = sigils.learnings.iter().take(LOOKED_AT).filter(is_new).take(room);
         self.learnings.extend(learnings.map(|learning| Learned {
             id: Uuid::now_v7(),
             source: source.clone(),
@@ -76,6 +98,9 @@ impl Captured {
             body: bounded(&learning.body),
         }));
         self.knowledge.extend(knowledge);
+        if sigils.used != Used::default() {
+            self.used.push((DispatchId(source.dispatch), sigils.used.clone()));
+        }
         self.notes.extend(sigils.notes.iter().map(|note| NewNote {
             source: source.clone(),
             kind: note.kind.into(),
@@ -176,10 +201,26 @@ impl Captured {
         }
     }
 
+    /// Entries that repeat what was revoked while their sessions worked, which were shown it. Nobody revokes meanwhile.
+    async fn doubted(&self, conn: &mut PgConnection) -> sqlx::Result<Vec<(Uuid, Uuid)>> {
+        let written = || self.knowledge.iter().chain(&self.learnings);
+        let repos: BTreeSet<&str> = written().map(|one| one.source.repo_id.as_str()).collect();
+        if repos.is_empty() {
+            return Ok(Vec::new());
+        }
+        store::memory::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
+        let written: Vec<(Uuid, Uuid, String)> = written()
+            .map(|one| (one.id, one.source.dispatch, one.body.clone()))
+            .collect();
+        copies::late_copies(conn, &written).await
+    }
+
     /// Writes everything. Returns the entries that are released already, since their tasks are among `done`.
     pub async fn save(&self, conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<Vec<Findable>> {
         store::memory::insert_failure_reports(conn, &self.failures).await?;
-        let is_released = |learned: &&Learned| done.contains(&learned.source.task);
+        let doubted = self.doubted(conn).await?;
+        let is_doubted = |learned: &Learned| doubted.iter().any(|(id, _)| *id == learned.id);
+        let is_released = |learned: &&Learned| done.contains(&learned.source.task) && !is_doubted(learned);
         let words = self.learnings.iter().map(|learned| {
             is_released(&learned).then(|| {
                 let repo_id = &learned.source.repo_id;
@@ -201,12 +242,27 @@ impl Captured {
         });
         let released = released.collect();
         store::memory::insert_knowledge(conn, &self.knowledge).await?;
+        let written = self.knowledge.iter().chain(&self.learnings);
+        let tasks: Vec<Uuid> = written.map(|one| one.source.task).collect();
+        if !tasks.is_empty() {
+            store::memory::hide_surplus(conn, &tasks, self.kept_of_task).await?;
+        }
+        if !doubted.is_empty() {
+            store::memory::copies::doubt(conn, &doubted).await?;
+        }
         store::memory::insert_notes(conn, &self.notes).await?;
+        for (dispatch, used) in &self.used {
+            credit::mark(conn, *dispatch, used).await?;
+        }
         for (dispatch, task, asked) in &self.questions {
             store::question::keep(conn, *dispatch, *task, asked).await?;
         }
         Ok(released)
     }
+}
+
+fn says_same_body(old: &Learned, new: &Learned) -> bool {
+    Said::of(&old.body).compare(&Said::of(&new.body)) == Likeness::Same
 }
 
 /// The agent's own report of its failure.
@@ -306,7 +362,35 @@ async fn let_in(
     }
     released.retain(|one| !gone.contains(&one.id));
     findable.extend(released.into_iter().map(Findable::new));
+    let repeated = repeated(conn, &findable).await?;
+    let (repeated, findable): (Vec<Findable>, Vec<Findable>) = findable
+        .into_iter()
+        .partition(|one| repeated.contains(&one.doc.entry));
+    unnumber(conn, repeated).await?;
     make_findable(conn, findable).await
+}
+
+/// Of released entries, those that are witnesses of others now. Takes older ones out of the index that they contradict.
+async fn repeated(conn: &mut PgConnection, findable: &[Findable]) -> sqlx::Result<HashSet<Uuid>> {
+    let mut repeated = HashSet::new();
+    for kind in [Kind::Learning, Kind::Knowledge] {
+        let of_kind = findable.iter().filter(|one| one.doc.kind == kind);
+        let ids: Vec<Uuid> = of_kind.map(|one| one.doc.entry).collect();
+        let (new, old): (Vec<Uuid>, Vec<Uuid>) = copies::settle(conn, kind, &ids)
+            .await?
+            .into_iter()
+            .partition(|id| ids.contains(id));
+        store::memory::index::remove(conn, &old).await?;
+        repeated.extend(new);
+    }
+    Ok(repeated)
+}
+
+/// Takes back the numbers of entries that were released at once, and are not to be found: nobody has counted them yet.
+async fn unnumber(conn: &mut PgConnection, repeated: Vec<Findable>) -> sqlx::Result<()> {
+    let numbered = repeated.into_iter().filter(|one| one.doc.number.is_some());
+    let ids: Vec<Uuid> = numbered.map(|one| one.doc.entry).collect();
+    store::memory::copies::unnumber(conn, &ids).await
 }
 
 /// Indexes entries, and records their files.

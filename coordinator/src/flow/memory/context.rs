@@ -8,6 +8,7 @@ use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Difficulty;
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::recall::{Dropped, Kind as EntryKind, unlike};
@@ -19,7 +20,7 @@ use crate::flow::claim::opened::Opened;
 use crate::flow::memory::layout::Laid;
 use crate::flow::memory::questions::{Asking, Recalled, recall};
 use crate::flow::memory::select::{Picked, PickedEntry, prompt_limit};
-use crate::flow::memory::wording::{journal_entry, knowledge, learning, status};
+use crate::flow::memory::wording::{journal_entry, knowledge, learning, own_standing, standing, status};
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::context::{Prerequisite, TaskFacts};
@@ -123,20 +124,20 @@ impl ShownEntry<'_> {
         }
     }
 
-    fn learning(&self) -> prompt::Learning {
+    fn learning(&self, now: OffsetDateTime) -> prompt::Learning {
         match self {
-            Self::Own(own) => learning(own.id, &own.head, "", &own.body),
+            Self::Own(own) => learning(own_standing(own, now), &own.head, "", &own.body),
             Self::Recalled(PickedEntry { entry, .. }) => {
-                learning(entry.id, &entry.category, &entry.title, &entry.body)
+                learning(standing(entry, now), &entry.category, &entry.title, &entry.body)
             }
         }
     }
 
-    fn knowledge(&self) -> prompt::Knowledge {
+    fn knowledge(&self, now: OffsetDateTime) -> prompt::Knowledge {
         match self {
-            Self::Own(own) => knowledge(own.id, &own.head, &own.tags, &own.body),
+            Self::Own(own) => knowledge(own_standing(own, now), &own.head, &own.body),
             Self::Recalled(PickedEntry { entry, .. }) => {
-                knowledge(entry.id, &entry.title, &entry.tags, &entry.body)
+                knowledge(standing(entry, now), &entry.title, &entry.body)
             }
         }
     }
@@ -266,7 +267,7 @@ impl Remembered {
         let recalled = self.recalled.get(&dispatch.dispatch).unwrap_or(&nothing);
         // Only with entries to hold out; otherwise the attempts would not compare.
         let asked = recalled.by_kind.values().any(|picked| picked.confidence != 0.0);
-        let alone = asked && recalled.held_out;
+        let alone = asked && recalled.held_out && !recalled.is_off;
         let own = |knowledge: bool| {
             let mine = move |own: &&Own| own.task == task.task.0 && own.is_knowledge == knowledge;
             self.own.iter().filter(mine).take(OWN_SHOWN)
@@ -274,7 +275,7 @@ impl Remembered {
         let none = Picked::default();
         let picked = |kind| {
             let picked = recalled.by_kind.get(&kind).unwrap_or(&none);
-            if alone { &none } else { picked }
+            if alone || recalled.is_off { &none } else { picked }
         };
         let (learnings, like_learnings) =
             together(own(false), picked(EntryKind::Learning), EntryKind::Learning);
@@ -282,6 +283,7 @@ impl Remembered {
             together(own(true), picked(EntryKind::Knowledge), EntryKind::Knowledge);
         let (journal, behind_journal) = self.journal(task, run, alone, picked(EntryKind::Journal));
         let attempts = attempts(&earlier);
+        let now = OffsetDateTime::now_utc();
         let memory = prompt::Memory {
             attempt: dispatch.attempt,
             older_attempts: older_attempts(&earlier, attempts.len()),
@@ -289,13 +291,17 @@ impl Remembered {
             attempts,
             siblings: if alone { Vec::new() } else { self.siblings(task) },
             session: self.session(task, &earlier, alone),
-            learnings: learnings.iter().map(ShownEntry::learning).collect(),
+            learnings: learnings.iter().map(|one| one.learning(now)).collect(),
             journal,
-            knowledge: knowledge.iter().map(ShownEntry::knowledge).collect(),
+            knowledge: knowledge.iter().map(|one| one.knowledge(now)).collect(),
         };
         let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
-            let shown = picked.shown.iter().filter(|_| alone);
-            let shown = shown.map(|one| (one, "held out to measure what memory is worth"));
+            let why = match recalled.is_off {
+                true => "this memory is switched off, since it was found to hurt",
+                false => "held out to measure what memory is worth",
+            };
+            let shown = picked.shown.iter().filter(|_| alone || recalled.is_off);
+            let shown = shown.map(move |one| (one, why));
             let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
             shown
                 .chain(others)
@@ -317,7 +323,7 @@ impl Remembered {
             knowledge: knowledge.iter().map(|one| Some(one.scored())).collect(),
             journal: behind_journal,
             left_out: like_own.chain(left_out).collect(),
-            trial: asked.then(|| (recalled.repo_id.clone(), alone)),
+            trial: (asked && !recalled.is_off).then(|| (recalled.repo_id.clone(), alone)),
             memory,
         }
     }
@@ -368,13 +374,18 @@ impl Remembered {
                 title: note.task_title.clone().unwrap_or_default(),
                 category: note.category.clone().unwrap_or_default(),
                 ended_at: note.ended_at,
-                duration_ms: note.duration_ms,
                 ..failure(note)
             })
             .collect()
     }
 
+    /// Errors of the task itself and of its siblings stand under Previous Attempts: each once.
     fn session(&self, task: &TaskFacts, earlier: &[&Earlier], alone: bool) -> prompt::SessionMemory {
+        let parent = task.parent.as_ref().map(|parent| parent.id.0);
+        let is_elsewhere = |note: &Note| {
+            let is_own = note.task == Some(task.task.0);
+            is_own || parent.is_none() || note.parent == parent
+        };
         let notes: Vec<&Note> = self
             .notes
             .iter()
@@ -418,7 +429,7 @@ impl Remembered {
             files_modified: distinct(files.into_iter()),
             errors: kept
                 .iter()
-                .filter(|n| n.kind == NoteKind::Error)
+                .filter(|n| n.kind == NoteKind::Error && !is_elsewhere(n))
                 .map(|n| prompt::UnresolvedError {
                     iteration: n.iteration,
                     phase: n.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),

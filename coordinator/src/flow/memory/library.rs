@@ -13,6 +13,7 @@ use super::recall::{Question, calibrate};
 use crate::domain::recall::lifecycle::{Stays, comes_back};
 use crate::domain::recall::{Kind, Query, replaces, says_same};
 use crate::flow::cascade;
+use crate::flow::memory::copies::{self, Reach};
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::select::{Picked, pick};
 use crate::store;
@@ -100,6 +101,13 @@ pub(in crate::flow) mod utc {
 /// as an existing one are not new, nor are those older than a person's entry on the same, nor learnings that
 /// were exported from this memory. Then counts the memory's words and finds its floor.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
+    let new = import_part(db, repo_id, lines).await?;
+    store::retry_serialization(|| settle(db)).await?;
+    Ok(new)
+}
+
+/// The same without the count, which the last part, or upkeep, makes.
+pub async fn import_part(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
     let own = store::memory::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
     let given: Vec<GivenEntry> = lines
@@ -125,7 +133,7 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
         })
         .collect();
     store::retry_serialization(|| let_come_back(db, repo_id, &names)).await?;
-    add(db, &given).await
+    store_given(db, &given).await
 }
 
 async fn let_come_back(db: &PgPool, repo_id: &str, names: &[String]) -> sqlx::Result<()> {
@@ -138,12 +146,17 @@ async fn let_come_back(db: &PgPool, repo_id: &str, names: &[String]) -> sqlx::Re
 /// Stores and indexes entries and returns the number of new ones. Retries when another transaction held the
 /// same rows.
 pub async fn add(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> {
+    let new = store_given(db, given).await?;
+    if new > 0 {
+        store::retry_serialization(|| settle(db)).await?;
+    }
+    Ok(new)
+}
+
+async fn store_given(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> {
     let mut new = 0;
     for chunk in given.chunks(CHUNK) {
         new += store::retry_serialization(|| add_together(db, chunk)).await?;
-    }
-    if new > 0 {
-        store::retry_serialization(|| settle(db)).await?;
     }
     Ok(new)
 }
@@ -361,17 +374,24 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     Ok(gone)
 }
 
+/// What was taken back, and how far it had spread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TakenBack {
+    pub entries: usize,
+    pub reach: Reach,
+}
+
 /// The result of a revocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
-    /// So many entries were taken back.
-    Entries(usize),
+    /// What was taken back.
+    Entries(TakenBack),
     /// Nothing was revoked: the attempt is not over, and would add more entries later.
     StillOpen,
 }
 
 /// Revokes all entries of a dispatch's attempt and all entries distilled from them. Entries that they
-/// replaced become live again.
+/// replaced become live again. What later attempts copied from them goes back to quarantine.
 pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
     // Reports lock the feature before the memory, so they come before or after this.
@@ -387,20 +407,29 @@ pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> 
     Ok(Revoked::Entries(revoked))
 }
 
-/// Revokes the entries of dispatches that are over, within the caller's transaction. Returns their number.
-pub(in crate::flow) async fn take_back(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<usize> {
+/// Revokes the entries of dispatches that are over, within the caller's transaction.
+pub(in crate::flow) async fn take_back(
+    conn: &mut PgConnection,
+    dispatches: &[Uuid],
+) -> sqlx::Result<TakenBack> {
     // A session that merges these entries answers before this, where its answer is found, or after, where the
     // answer is ignored.
     let repos = store::memory::retract::repositories(conn, &[], dispatches).await?;
     lock(conn, &repos).await?;
     let revoked = store::memory::retract::of_dispatches(conn, dispatches).await?;
     store::memory::retract::hide(conn, &revoked).await?;
+    let reach = copies::reach(conn, &revoked, dispatches).await?;
     store::memory::retract::forget_words(conn, dispatches).await?;
-    let gone: Vec<Uuid> = revoked.iter().chain(dispatches).copied().collect();
+    let hidden: Vec<Uuid> = revoked.iter().chain(&reach.doubted).copied().collect();
+    let words = dispatches.iter().chain(&reach.journals);
+    let gone: Vec<Uuid> = hidden.iter().chain(words).copied().collect();
     store::memory::index::remove(conn, &gone).await?;
-    let restored = store::memory::retract::restore_replaced(conn, &revoked).await?;
+    let restored = store::memory::retract::restore_replaced(conn, &hidden).await?;
     index_again(conn, &restored).await?;
-    Ok(revoked.len())
+    Ok(TakenBack {
+        entries: revoked.len(),
+        reach,
+    })
 }
 
 async fn lock(conn: &mut PgConnection, repos: &[String]) -> sqlx::Result<()> {

@@ -7,12 +7,17 @@
 //! | [`embedding`], [`embed_entries`], [`similarity`] | use an embedding model, where one is configured |
 //! | `layout`, `wording` | fit entries into the prompt's budget and phrase them |
 //! | [`capture`] | stores what a report leaves: failure reports, learnings, knowledge, notes |
+//! | [`copies`] | makes copies witnesses of one entry, and follows a revoked one to its copies |
+//! | [`credit`] | moves the weights of entries that attempts say they used |
+//! | [`worth`] | switches memories off that are known to hurt |
 //! | [`repo_scan`] | takes in the repository's own knowledge at the commit that a session starts from |
 //! | [`library`] | serves people: fill, search, correct |
 //! | [`upkeep`], [`lifecycle`], [`distill`] | keep the memory within its bounds and merge entries that say the same |
 
 pub mod capture;
 pub mod context;
+pub mod copies;
+pub mod credit;
 pub mod distill;
 pub mod embed_entries;
 pub mod embedding;
@@ -26,3 +31,4 @@ pub mod select;
 pub mod similarity;
 pub mod upkeep;
 pub(crate) mod wording;
+pub mod worth;

@@ -1,6 +1,6 @@
 //! Memory queries of claims: one per dispatch and kind of entry, from its task and its context (SPEC 6.5).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ralph_shared::ids::{DispatchId, TaskId};
@@ -9,11 +9,12 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::recall::Question;
-use crate::domain::recall::{Kind as EntryKind, Query};
+use crate::domain::recall::{HELD_OUT_COUNTED, Kind as EntryKind, Query, held_out_share};
 use crate::flow::Settings;
 use crate::flow::claim::opened::Opened;
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::select::{Picked, pick, prompt_limit};
+use crate::store;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::dispatch::earlier::Earlier;
 use crate::store::memory::index::Indexed;
@@ -37,6 +38,8 @@ pub(in crate::flow) struct Recalled {
     pub repo_id: String,
     pub by_kind: BTreeMap<EntryKind, Picked>,
     pub held_out: bool,
+    /// Whether this memory was found to hurt: nothing of it is shown.
+    pub is_off: bool,
 }
 
 /// Queries the memory of other tasks for each working dispatch (SPEC 6.5).
@@ -74,13 +77,24 @@ pub(in crate::flow) async fn recall(
             });
         }
     }
+    let repos: BTreeSet<&str> = questions
+        .iter()
+        .map(|question| question.repo_id.as_str())
+        .collect();
+    let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
+    let standings = store::memory::worth::standings(conn, &repos, HELD_OUT_COUNTED).await?;
     let picked = pick(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;
     let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
     for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
-        let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| Recalled {
-            repo_id: question.repo_id,
-            held_out: is_held_out(dispatch, settings.hold_out),
-            by_kind: BTreeMap::new(),
+        let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| {
+            let standing = standings.get(&question.repo_id).copied().unwrap_or_default();
+            let share = held_out_share(standing.held_out, settings.hold_out);
+            Recalled {
+                held_out: is_held_out(dispatch, share),
+                is_off: standing.is_off,
+                repo_id: question.repo_id,
+                by_kind: BTreeMap::new(),
+            }
         });
         settings.tail.note_entries(picked.entries);
         of_dispatch.by_kind.insert(kind, picked);

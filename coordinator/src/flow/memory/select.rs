@@ -14,8 +14,9 @@ use crate::store;
 use crate::store::memory::index::Indexed;
 use crate::store::memory::library::Stored;
 
-/// Hits of a question whose texts are read, unless more may be shown.
-const READ: usize = 12;
+/// Hits of a question whose texts are read, unless more may be shown: twice what one task may have left, so that it doesn't hide
+/// what others did.
+const READ: usize = 20;
 
 /// What one question brought.
 #[derive(Debug, Clone, Default)]
@@ -107,6 +108,7 @@ fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked 
                 weight: stored.weight,
                 id: stored.id,
                 trusted: stored.trusted,
+                task: stored.task,
                 text: format!("{} {}", stored.title, stored.body),
             };
             Some((stored, entry))

@@ -7,7 +7,9 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::capture;
+use super::credit;
 use super::recall::calibrate;
+use super::worth;
 use crate::domain::recall::{Kind, Scope, analyse};
 use crate::flow::guard::{guarded, is_away};
 use crate::store;
@@ -19,7 +21,6 @@ const DOCS: i64 = 500;
 /// So often, while there are more.
 const ROUNDS: usize = 40;
 const ENTRIES: i64 = 500;
-const ATTEMPTS: i64 = 500;
 
 /// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub struct Upkept {
     pub indexed: usize,
     /// Entries that were merged into the index, or removed from it.
     pub counted: usize,
-    /// Attempts whose end changed the weights of the entries that they were shown.
+    /// Attempts whose end was settled, for the weights of the entries that they used.
     pub weighed: usize,
     /// Memories whose floor was found.
     pub calibrated: usize,
@@ -72,7 +73,10 @@ async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
     };
     let indexed = step("index", guarded(index(db)).await)?;
     let counted = step("count", guarded(count(db)).await)?;
-    let weighed = step("weigh", guarded(weigh(db)).await)?;
+    let weighed = step("weigh", guarded(credit::weigh(db)).await)?;
+    if releases {
+        step("switch", guarded(worth::switch(db)).await)?;
+    }
     let calibrated = if counted == 0 {
         step("calibrate", guarded(find_floors(db)).await)?
     } else {
@@ -173,11 +177,6 @@ async fn count(db: &PgPool) -> sqlx::Result<usize> {
         }
     }
     Ok(counted)
-}
-
-async fn weigh(db: &PgPool) -> sqlx::Result<usize> {
-    let weighed = store::memory::exposures::weigh(&mut *db.acquire().await?, ATTEMPTS).await?;
-    Ok(usize::try_from(weighed.attempts).unwrap_or(0))
 }
 
 async fn find_floors(db: &PgPool) -> sqlx::Result<usize> {

@@ -1,13 +1,18 @@
 //! Converts memory rows into the values of prompt sections.
 
-use uuid::Uuid;
+use ralph_shared::ids::TaskId;
+use time::OffsetDateTime;
 
+use crate::domain::recall::Kind;
 use crate::domain::run::Run;
 use crate::domain::states::Outcome;
 use crate::flow::claim::opened::Opened;
 use crate::prompt;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::dispatch::earlier::JournalEntry;
+use crate::store::memory::Own;
+use crate::store::memory::library::Stored;
+use crate::store::view::memory_id;
 
 pub(in crate::flow) fn status(
     task: &TaskFacts,
@@ -25,8 +30,6 @@ pub(in crate::flow) fn status(
         iteration: run.iterations + 1,
         limit: run.settings.max_iterations,
         failures: task.failures,
-        iterations: run.iterations,
-        succeeded: run.succeeded,
         model: dispatch.model.as_ref().map(|m| m.model.clone()),
         model_reason: dispatch
             .model
@@ -43,24 +46,60 @@ fn before(attempts: &[prompt::Attempt]) -> i32 {
     attempts.iter().rev().nth(1).map_or(0, |attempt| attempt.number)
 }
 
-pub(in crate::flow) fn learning(id: Uuid, category: &str, title: &str, body: &str) -> prompt::Learning {
+/// Days that an entry is old.
+fn days(since: OffsetDateTime, now: OffsetDateTime) -> i64 {
+    (now - since).whole_days().max(0)
+}
+
+/// What stands with an entry of the task itself.
+pub(in crate::flow) fn own_standing(own: &Own, now: OffsetDateTime) -> prompt::Standing {
+    let kind = if own.is_knowledge {
+        Kind::Knowledge
+    } else {
+        Kind::Learning
+    };
+    prompt::Standing {
+        id: memory_id(kind, own.id),
+        task: None,
+        unverified: Some(own.attempt.unwrap_or(1)),
+        days: days(own.created_at, now),
+        witnesses: 0,
+    }
+}
+
+/// What stands with a recalled entry.
+pub(in crate::flow) fn standing(entry: &Stored, now: OffsetDateTime) -> prompt::Standing {
+    prompt::Standing {
+        id: memory_id(entry.kind, entry.id),
+        task: entry.task.map(|id| TaskId(id).to_string()),
+        unverified: None,
+        days: days(entry.created_at, now),
+        witnesses: entry.witnesses,
+    }
+}
+
+pub(in crate::flow) fn learning(
+    standing: prompt::Standing,
+    category: &str,
+    title: &str,
+    body: &str,
+) -> prompt::Learning {
     let text = match (title.is_empty(), body.is_empty()) {
         (true, _) => body.to_owned(),
         (false, true) => title.to_owned(),
         (false, false) => format!("{title}\n{body}"),
     };
     prompt::Learning {
-        id,
+        standing,
         category: category.to_owned(),
         text,
     }
 }
 
-pub(in crate::flow) fn knowledge(id: Uuid, title: &str, tags: &[String], body: &str) -> prompt::Knowledge {
+pub(in crate::flow) fn knowledge(standing: prompt::Standing, title: &str, body: &str) -> prompt::Knowledge {
     prompt::Knowledge {
-        id,
+        standing,
         title: title.to_owned(),
-        tags: tags.to_vec(),
         body: body.to_owned(),
     }
 }
@@ -74,10 +113,9 @@ pub(in crate::flow) fn journal_entry(entry: &JournalEntry, iteration: Option<i32
         task: entry.task.to_string(),
         title: entry.task_title.clone(),
         model: entry.model.clone(),
-        duration_ms: entry.duration_ms,
-        cost_usd: entry.cost_usd,
         files: entry.files_changed.clone(),
         notes: entry.journal.clone(),
+        is_doubted: entry.is_doubted,
         said: entry.feedback.clone(),
         failure: None,
     }

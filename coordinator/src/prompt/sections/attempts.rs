@@ -38,10 +38,11 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     if !room.take(&head, 0) {
         return None;
     }
-    // Later attempts that were lost or interrupted have no better one.
+    // It was meant for the attempt after it: one that was lost or interrupted leaves it as it is.
     let mut from_newest = memory.attempts.iter().rev();
     let suggestion = from_newest
-        .find_map(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
+        .find(|attempt| attempt.was_tried)
+        .and_then(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
         .map(|text| {
             let part = |text: String| templates.part("attempts/suggestion", context! { text });
             cut_piece(&part(quote(text, REASON_CHARS)), room.left() / 3)
@@ -49,7 +50,10 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         .filter(|text| room.take(text, GAP));
     let mut blocks = Vec::new();
     if let Some(newest) = newest {
-        let text = cut_piece(&attempt(templates, newest), room.left().saturating_sub(GAP));
+        let text = cut_piece(
+            &attempt(templates, newest, false),
+            room.left().saturating_sub(GAP),
+        );
         if room.take(&text, GAP) {
             blocks.push(text);
         }
@@ -57,7 +61,11 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     let omitted = |n: usize| templates.part("attempts/omitted", context! { n });
     let mut left_out = 0;
     for (index, one) in older.iter().enumerate().rev() {
-        let text = attempt(templates, one);
+        let again = memory
+            .attempts
+            .iter()
+            .any(|later| later.same_as == Some(one.number));
+        let text = attempt(templates, one, again);
         let mut after = room;
         // While older ones follow, reserves room for the line that says they are omitted.
         let n = index + untold;
@@ -85,7 +93,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     })
 }
 
-fn attempt(templates: &Templates, attempt: &Attempt) -> String {
+/// `again` is whether a later attempt failed in the same way, and says how.
+fn attempt(templates: &Templates, attempt: &Attempt, again: bool) -> String {
     let report = attempt.report.as_ref();
     templates.part(
         "attempts/attempt",
@@ -93,9 +102,9 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             number => attempt.number,
             model => attempt.model.as_deref().map(|model| line(model, 60)),
             outcome => attempt.outcome.as_str(),
-            seconds => seconds(attempt.duration_ms),
             ended => attempt.ended_at.map(minute),
             report => report.map(values),
+            again,
             reason => attempt.reason.as_deref().map(|text| item(text, REASON_CHARS)),
             verified => attempt.verified,
             same_as => attempt.same_as,
@@ -105,12 +114,6 @@ fn attempt(templates: &Templates, attempt: &Attempt) -> String {
             more_strays => attempt.strays.len().saturating_sub(STRAYS),
         },
     )
-}
-
-/// How long something took, where that is known.
-fn seconds(ms: Option<i64>) -> Option<String> {
-    ms.filter(|ms| *ms > 0)
-        .map(|ms| format!("{:.1}", ms as f64 / 1000.0))
 }
 
 /// A time by UTC.
@@ -147,7 +150,6 @@ fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room)
                 context! {
                     task => format!("{} {}", failure.task, line(&failure.title, 80)),
                     ended => failure.ended_at.map(minute),
-                    seconds => seconds(failure.duration_ms),
                     category => failure.category.as_str(),
                     error => item(&failure.error, SIBLING_ERROR_CHARS),
                     attempted => field(&failure.attempted),

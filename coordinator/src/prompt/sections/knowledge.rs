@@ -3,12 +3,12 @@
 use minijinja::context;
 
 use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::standing::standing;
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{chars, line, quote};
 use crate::prompt::values::Knowledge;
 
 const TITLE_CHARS: usize = 200;
-const TAGS_CHARS: usize = 200;
 /// Least useful length of a cut entry.
 const LEAST_BODY_CHARS: usize = 100;
 
@@ -28,7 +28,7 @@ pub(in crate::prompt) fn knowledge(
             "knowledge/entry",
             context! {
                 title => line(&entry.title, TITLE_CHARS),
-                tags => line(&entry.tags.join(", "), TAGS_CHARS),
+                standing => standing(templates, &entry.standing),
                 body => quote(&entry.body, max),
             },
         )

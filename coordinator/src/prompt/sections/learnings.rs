@@ -3,6 +3,7 @@
 use minijinja::context;
 
 use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::standing::standing;
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::Learning;
@@ -25,6 +26,7 @@ pub(in crate::prompt) fn learnings(
             "learnings/learning",
             context! {
                 category => line(&learning.category, 40),
+                standing => standing(templates, &learning.standing),
                 text => item(&learning.text, usize::MAX),
             },
         );

@@ -9,6 +9,7 @@ mod journal;
 mod knowledge;
 mod learnings;
 mod session;
+mod standing;
 mod status;
 
 pub(super) use crate::prompt::sections::budget::Written;

@@ -14,7 +14,6 @@ pub(in crate::prompt) fn status(
     attempt: i32,
     allowed: usize,
 ) -> Option<Written> {
-    let done = f64::from(status.succeeded) / f64::from(status.iterations.max(1));
     let text = templates.part(
         "status",
         context! {
@@ -22,9 +21,6 @@ pub(in crate::prompt) fn status(
             limit => status.limit,
             attempt,
             failures => status.failures,
-            iterations => status.iterations,
-            succeeded => status.succeeded,
-            percent => format!("{:.0}", done * 100.0),
             model => status.model.as_deref().map(|model| line(model, 60)),
             model_reason => status.model_reason.as_deref().map(|why| line(why, 120)),
             stuck => status.stuck,

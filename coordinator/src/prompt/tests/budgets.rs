@@ -71,7 +71,12 @@ fn a_learning_fits_whole_or_is_left_out() {
     };
     let rendered = work(&task("T", "D"), &memory);
     assert_eq!(rendered.shown(Section::Learnings), [0, 2]);
-    assert!(rendered.prompt.body.contains("- **[other]** short"));
+    assert!(
+        rendered
+            .prompt
+            .body
+            .contains("- **[other]** _(l-00000000f00d, from t-00000000cafe, 3 days old)_ short")
+    );
 }
 
 #[test]
@@ -81,8 +86,7 @@ fn knowledge_and_journal_stop_where_their_budgets_do() {
         knowledge: (0..9)
             .map(|n| Knowledge {
                 title: format!("Entry {n}"),
-                tags: vec!["tag".to_owned()],
-                body: "grün ".repeat(390),
+                body: "grün ".repeat(380),
                 ..Knowledge::default()
             })
             .collect(),
@@ -105,7 +109,6 @@ fn knowledge_and_journal_stop_where_their_budgets_do() {
     let huge = Memory {
         knowledge: vec![Knowledge {
             title: "Huge".to_owned(),
-            tags: vec!["tag".to_owned()],
             body: "```\ncode line\n".repeat(2_000),
             ..Knowledge::default()
         }],
@@ -195,7 +198,7 @@ prop_compose! {
         memory.session.decisions = texts.iter().map(|t| Decision { text: t.clone(), rationale: Some(t.clone()) }).collect();
         memory.learnings = texts.iter().map(|t| learning(t, t)).collect();
         memory.knowledge = texts.iter().map(|t| Knowledge {
-            title: t.clone(), tags: texts.clone(), body: t.repeat(20), ..Knowledge::default()
+            title: t.clone(), body: t.repeat(20), ..Knowledge::default()
         }).collect();
         memory.journal = texts.iter().map(|t| JournalEntry {
             iteration: Some(n), outcome: "done".to_owned(), notes: t.repeat(5), said: Some(t.clone()), title: t.clone(), ..JournalEntry::default()

@@ -34,6 +34,11 @@ fn a_repeated_prompt_changes_nothing() {
             change: Some(weakening(&hostile_too)),
             doubt: Some(hostile_too.clone()),
             said: Some(hostile_too.clone()),
+            verdicts: vec![Verdict {
+                attempt: 4,
+                by_gate: true,
+                reason: hostile_too.clone(),
+            }],
         });
         let memory = (kind == SessionKind::Work).then_some(&memory);
         let task = task("T", "Make it so.");
@@ -140,6 +145,7 @@ fn the_verifier_gets_no_memory() {
         change: None,
         said: Some("Leave the error's name as it is.".to_owned()),
         doubt: None,
+        verdicts: Vec::new(),
     };
     let rendered = render(
         &Templates::built_in(),
@@ -184,6 +190,7 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
         change: Some(change.clone()),
         said: None,
         doubt: None,
+        verdicts: Vec::new(),
     };
     let task = task("Return the cause", "Make the parser say why.");
     let body = |judged: &Judged| {
@@ -245,6 +252,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
         change: None,
         said: Some("Leave the error's name as it is.".to_owned()),
         doubt: None,
+        verdicts: Vec::new(),
     };
     let context = TaskContext {
         dir_changed: vec!["new.txt".to_owned()],
@@ -263,4 +271,47 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
         body.contains("change nothing") && body.contains("- new.txt") && !body.contains("git show"),
         "{body}"
     );
+}
+
+/// What a session is told of these attempts.
+fn told_of(attempts: Vec<Attempt>) -> String {
+    let memory = Memory {
+        attempt: 9,
+        attempts,
+        ..Memory::default()
+    };
+    work(&task("T", "Make it so."), &memory).prompt.body
+}
+
+#[test]
+fn a_suggestion_outlives_attempts_that_tried_nothing() {
+    let mut first = attempt(1, "sonnet", "the ledger", "it was locked", "logic_error");
+    first.report.as_mut().unwrap().suggestion = Some("Count twice.".to_owned());
+    let lost = Attempt {
+        number: 2,
+        outcome: "lost".to_owned(),
+        ..Attempt::default()
+    };
+    let later = attempt(3, "sonnet", "the lock", "it was held", "logic_error");
+    assert!(told_of(vec![first.clone(), lost.clone()]).contains("Count twice."));
+    assert!(!told_of(vec![first, lost, later]).contains("Count twice."));
+}
+
+#[test]
+fn a_failure_that_repeats_is_described_once() {
+    let first = attempt(1, "sonnet", "the ledger", "it was locked", "logic_error");
+    let again = Attempt {
+        same_as: Some(1),
+        ..attempt(2, "sonnet", "another ledger", "it was locked too", "logic_error")
+    };
+    let told = told_of(vec![first, again]);
+    assert!(
+        told.contains("the ledger") && told.contains("another ledger"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("it was locked\n") && told.contains("it was locked too"),
+        "{told}"
+    );
+    assert_eq!(told.matches("**Why it failed").count(), 1, "{told}");
 }

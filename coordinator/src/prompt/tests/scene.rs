@@ -37,7 +37,7 @@ pub(super) fn attempt(number: i32, model: &str, tried: &str, why: &str, category
         number,
         model: Some(model.to_owned()),
         outcome: "failed".to_owned(),
-        duration_ms: Some(42_000),
+        was_tried: true,
         report: Some(Report {
             tried: tried.to_owned(),
             why: why.to_owned(),
@@ -51,25 +51,22 @@ pub(super) fn attempt(number: i32, model: &str, tried: &str, why: &str, category
 
 pub(super) fn learning(category: &str, text: &str) -> Learning {
     Learning {
+        standing: Standing {
+            id: "l-00000000f00d".to_owned(),
+            task: Some("t-00000000cafe".to_owned()),
+            days: 3,
+            ..Standing::default()
+        },
         category: category.to_owned(),
         text: text.to_owned(),
-        ..Learning::default()
     }
 }
 
-pub(super) fn status(
-    iteration: i32,
-    failures: i16,
-    succeeded: i32,
-    model: &str,
-    why: &str,
-) -> Option<LoopStatus> {
+pub(super) fn status(iteration: i32, failures: i16, model: &str, why: &str) -> Option<LoopStatus> {
     Some(LoopStatus {
         iteration,
         limit: Some(20),
         failures,
-        iterations: iteration - 1,
-        succeeded,
         model: Some(model.to_owned()),
         model_reason: Some(why.to_owned()),
         stuck: failures >= 3,
@@ -94,7 +91,6 @@ pub(super) fn everything() -> Memory {
             Attempt {
                 number: 1,
                 outcome: "error".to_owned(),
-                duration_ms: Some(1_500),
                 ended_at: OffsetDateTime::from_unix_timestamp(1_767_312_000).ok(),
                 ..Attempt::default()
             },
@@ -137,7 +133,6 @@ pub(super) fn everything() -> Memory {
             files: Some("src/number.rs".to_owned()),
             context: Some("300 digits".to_owned()),
             ended_at: OffsetDateTime::from_unix_timestamp(1_767_308_400).ok(),
-            duration_ms: Some(61_000),
         }],
         session: SessionMemory {
             feature: "parser".to_owned(),
@@ -165,7 +160,6 @@ pub(super) fn everything() -> Memory {
         status: status(
             7,
             4,
-            2,
             "opus",
             "strongest after 2 consecutive failures of this task",
         ),
@@ -176,8 +170,6 @@ pub(super) fn everything() -> Memory {
                 task: "t-00000000beef".to_owned(),
                 title: "Read numbers".to_owned(),
                 model: Some("opus".to_owned()),
-                duration_ms: Some(198_300),
-                cost_usd: Some(1.1155),
                 files: vec!["src/number.rs".to_owned()],
                 notes: "Fails on edge cases.".to_owned(),
                 ..JournalEntry::default()
@@ -194,7 +186,10 @@ pub(super) fn everything() -> Memory {
         ],
         knowledge: vec![Knowledge {
             title: "Benchmarks need nightly".to_owned(),
-            tags: vec!["bench".to_owned(), "nightly".to_owned()],
+            standing: Standing {
+                id: "k-00000000f00d".to_owned(),
+                ..Standing::default()
+            },
             body: "Use `rustup run nightly`.\n\n# Not a heading".to_owned(),
             ..Knowledge::default()
         }],

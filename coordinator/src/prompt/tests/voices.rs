@@ -117,7 +117,6 @@ fn prompts(text: &str) -> Vec<String> {
     memory.learnings = vec![learning("pitfall", text)];
     memory.knowledge = vec![Knowledge {
         title: words(),
-        tags: vec![words()],
         body: words(),
         ..Knowledge::default()
     }];
@@ -146,6 +145,14 @@ fn prompts(text: &str) -> Vec<String> {
                 summary: Some(words()),
             }],
         }),
+        neighbours: vec![Neighbour {
+            id: "t-0000000eb605".to_owned(),
+            title: words(),
+            paths: vec![words()],
+            ..Neighbour::default()
+        }],
+        landed: vec![words()],
+        base: Some("4b825dc6".to_owned()),
         feature_description: words(),
         spec: Some(words()),
         plan: Some(words()),
@@ -156,6 +163,11 @@ fn prompts(text: &str) -> Vec<String> {
         change: None,
         said: None,
         doubt: Some(words()),
+        verdicts: vec![Verdict {
+            attempt: 1,
+            by_gate: false,
+            reason: words(),
+        }],
     };
     let templates = Templates::built_in();
     // Enough for all of them: what is left out says nothing.

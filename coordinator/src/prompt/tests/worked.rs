@@ -27,7 +27,7 @@ fn first_attempt_with_nothing_remembered() {
     };
     let memory = Memory {
         attempt: 1,
-        status: status(1, 0, 0, "sonnet", "middle tier by default"),
+        status: status(1, 0, "sonnet", "middle tier by default"),
         ..Memory::default()
     };
     assert_snapshot!(work(&task, &memory).prompt.whole());
@@ -48,7 +48,7 @@ fn second_attempt_after_a_failure() {
     let memory = Memory {
         attempt: 2,
         attempts: vec![failed],
-        status: status(6, 1, 4, "sonnet", "middle tier by default"),
+        status: status(6, 1, "sonnet", "middle tier by default"),
         ..Memory::default()
     };
     let task = task("Write the migration path", "Write the plan in phases.");
@@ -97,7 +97,6 @@ fn fourth_attempt_with_learnings_and_the_stuck_warning() {
         status: status(
             12,
             3,
-            6,
             "opus",
             "strongest after 2 consecutive failures of this task",
         ),
@@ -115,7 +114,7 @@ fn first_attempt_with_learnings_only() {
             learning("code_structure", "Each section starts with an overview."),
             learning("tool_usage", "`cargo test --test NAME` runs one file of tests."),
         ],
-        status: status(8, 0, 6, "sonnet", "middle tier by default"),
+        status: status(8, 0, "sonnet", "middle tier by default"),
         ..Memory::default()
     };
     assert_snapshot!(

@@ -27,6 +27,7 @@ pub struct TaskFacts {
     pub model: Option<String>,
     pub max_retries: i32,
     pub attempt: i32,
+    pub verify: bool,
     pub failures: i16,
     /// Whether one of its attempts conflicted. For a part see [`conflicted_above`].
     pub conflicted: bool,
@@ -59,7 +60,7 @@ pub struct ParentFacts {
 /// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
-        r#"select t.id, t.feature_id, t.role as "role: SessionKind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.failures,
+        r#"select t.id, t.feature_id, t.role as "role: SessionKind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.verify, t.failures,
                   exists (select 1 from integrations c where c.task_id = t.id and c.state = 'conflict') as "conflicted!",
                   t.start_commit, t.start_ref, t.parent_id, px.title as "parent_title?",
                   px.description as "parent_description?", f.name, f.current_run, f.repo_id, f.repo_address, f.base_commit, f.branch, f.dir,
@@ -99,6 +100,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
             model: row.model,
             max_retries: row.max_retries,
             attempt: row.attempt,
+            verify: row.verify,
             failures: row.failures,
             conflicted: row.conflicted,
             start_commit: row.start_commit,
@@ -166,6 +168,62 @@ pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
         .collect())
 }
 
+/// A task beside others of its feature.
+#[derive(Debug, Clone)]
+pub struct Neighbour {
+    pub feature: Uuid,
+    /// The task that it waits for; `None` for one that is under way or waits for a session.
+    pub waits_for: Option<Uuid>,
+    pub id: TaskId,
+    pub title: String,
+    pub is_running: bool,
+    /// What it says it changes.
+    pub paths: Vec<String>,
+}
+
+/// Tasks that wait for these, then those of these features that are under way and that come next, at most so many of each.
+pub async fn neighbours(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+    tasks: &[Uuid],
+    most: i64,
+) -> sqlx::Result<Vec<Neighbour>> {
+    sqlx::query_as!(
+        Neighbour,
+        r#"with near as (
+             select t.feature_id, q.id as waits_for, d.task_id as id, false as is_running, 1 as place
+             from unnest($2::uuid[]) as q(id)
+             join tasks t on t.id = q.id
+             cross join lateral (
+               select task_id from dependencies where blocker_id = q.id order by task_id limit $3
+             ) d
+             union all
+             select q.id, null, d.task_id, true, 2
+             from unnest($1::uuid[]) as q(id)
+             cross join lateral (
+               select task_id from dispatches where feature_id = q.id and state = 'live' and kind in ('work', 'review')
+               order by id desc limit $3
+             ) d
+             union all
+             select q.id, null, r.task_id, false, 3
+             from unnest($1::uuid[]) as q(id)
+             cross join lateral (
+               select task_id from ready_tasks where feature_id = q.id and kind = 'work' limit $3
+             ) r
+           )
+           select n.feature_id as "feature!", n.waits_for as "waits_for?", n.id as "id!: TaskId", x.title as "title!",
+                  n.is_running as "is_running!", x.paths as "paths!"
+           from near n
+           cross join lateral (select title, paths from task_texts where task_id = n.id limit 1) x
+           order by n.place, n.id"#,
+        features,
+        tasks,
+        most,
+    )
+    .fetch_all(conn)
+    .await
+}
+
 /// A resolved blocker, for the prompts of its dependents.
 #[derive(Debug, Clone)]
 pub struct Prerequisite {
@@ -190,7 +248,8 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
              join tasks t on t.id = d.blocker_id
              join task_texts x on x.task_id = t.id
              left join lateral (
-               select journal from dispatches where task_id = t.id and outcome = 'done' order by claimed_at desc, id desc limit 1
+               select case when journal_doubted_by is null then journal end as journal
+               from dispatches where task_id = t.id and outcome = 'done' order by claimed_at desc, id desc limit 1
              ) last on true
              where d.task_id = q.id and t.state in ('done', 'skipped')
              order by t.id
@@ -248,7 +307,8 @@ pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Ve
            left join tasks o on o.feature_id = i.feature_id and right(replace(o.id::text, '-', ''), 12) = any(i.collided)
            left join task_texts x on x.task_id = o.id
            left join lateral (
-             select journal from dispatches where task_id = o.id and outcome = 'done' order by claimed_at desc, id desc limit 1
+             select case when journal_doubted_by is null then journal end as journal
+             from dispatches where task_id = o.id and outcome = 'done' order by claimed_at desc, id desc limit 1
            ) last on true
            order by i.task_id, array_position(i.collided, right(replace(o.id::text, '-', ''), 12))"#,
         ids,

@@ -124,6 +124,8 @@ pub struct JournalEntry {
     pub cost_usd: Option<f64>,
     pub files_changed: Vec<String>,
     pub journal: String,
+    /// Whether it quotes what was revoked; then it is empty.
+    pub is_doubted: bool,
     /// A person's feedback with an interrupt.
     pub feedback: Option<String>,
     /// Whether its task is done, so that its words are verified.
@@ -195,7 +197,8 @@ pub async fn journal(
            select d.id as "id!", d.claimed_at as "claimed_at!", d.feature_id as "feature_id!", d.run_id as "run_id!",
                   d.task_id as "task_id!", x.title,
                   d.kind as "kind!: SessionKind", d.iteration, d.outcome as "outcome!: Outcome", d.model, d.duration_ms, d.cost_usd,
-                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.feedback,
+                  coalesce(d.files_changed, '{}') as "files_changed!", d.journal as "journal!", d.journal_doubted_by is not null as "is_doubted!",
+                  d.feedback,
                   r.what_tried as "what_tried?", r.why_failed as "why_failed?", entries.near as "near!",
                   s.verified as "verified!",
                   -- With `exists` a plan may gather these from all dispatches that ever were.
@@ -234,7 +237,12 @@ pub async fn journal(
             duration_ms: known(row.duration_ms),
             cost_usd: row.cost_usd,
             files_changed: row.files_changed,
-            journal: row.journal,
+            journal: if row.is_doubted {
+                String::new()
+            } else {
+                row.journal
+            },
+            is_doubted: row.is_doubted,
             feedback: row.feedback,
             verified: row.verified,
             sent_back: row.sent_back,

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use ralph_shared::ids::DispatchId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::Kind;
+use crate::domain::recall::{Circumstances, Ended, Kind};
 
 /// Until the transaction ends, nobody stores a prompt with entries, so that a purge finds all of them.
 pub async fn hold_back_prompts(conn: &mut PgConnection) -> sqlx::Result<()> {
@@ -83,20 +84,96 @@ pub async fn insert_uses(
     Ok(())
 }
 
-/// Effects of ended attempts on the weights of entries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Weighed {
-    pub attempts: i64,
-    pub entries: i64,
+/// An entry that an ended attempt used, by its agent's word.
+#[derive(Debug, Clone)]
+pub struct UsedEntry {
+    pub kind: Kind,
+    pub entry: Uuid,
+    pub helped: bool,
+    /// Landed or failed.
+    pub landed: bool,
+    pub repo_id: String,
+    pub circumstances: Circumstances,
 }
 
-/// Settles the uses and trials of ended attempts, at most `most`. A shown entry gains by an attempt that
-/// landed (× 1.1) and loses by one that failed (× 0.8), between 0.2 and 3 (SPEC 6.7). SPEC 3.3 defines a
-/// failure: a conflict is none, nor is an attempt that left changes at its token limit. An attempt that a
-/// person, a limit of the run or a lost worker ended has no effect.
-pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> {
-    sqlx::query_as!(
-        Weighed,
+/// Marks entries that a dispatch was shown as ones that helped or misled it. Ids are the last 12 digits of theirs. Returns the
+/// number.
+pub async fn mark(
+    conn: &mut PgConnection,
+    dispatch: DispatchId,
+    ids: &[String],
+    helped: bool,
+) -> sqlx::Result<u64> {
+    let marked = sqlx::query!(
+        "update memory_uses set helped = $3
+         where dispatch_id = $1 and left_out is null and outcome is null and right(replace(entry::text, '-', ''), 12) = any($2)",
+        dispatch.0,
+        ids,
+        helped,
+    )
+    .execute(conn)
+    .await?;
+    Ok(marked.rows_affected())
+}
+
+/// How attempts of repositories with memory ended so far, by their circumstances.
+pub async fn history(
+    conn: &mut PgConnection,
+    repos: &[String],
+) -> sqlx::Result<Vec<(String, Circumstances, Ended)>> {
+    let rows = sqlx::query!(
+        r#"select m.repo_id, d.difficulty, d.model, d.attempt = 1 as "is_first!",
+                  count(*) filter (where m.outcome = 'landed') as "landed!", count(*) as "ended!"
+           from memory_trials m
+           cross join lateral (select difficulty, model, attempt from dispatches where id = m.dispatch_id limit 1) d
+           where m.repo_id = any($1) and m.outcome in ('landed', 'failed')
+           group by 1, 2, 3, 4"#,
+        repos,
+    )
+    .fetch_all(conn)
+    .await?;
+    let of = rows.into_iter().map(|row| {
+        let circumstances = Circumstances {
+            difficulty: row.difficulty,
+            model: row.model,
+            is_first: row.is_first,
+        };
+        let ended = Ended {
+            landed: row.landed,
+            ended: row.ended,
+        };
+        (row.repo_id, circumstances, ended)
+    });
+    Ok(of.collect())
+}
+
+/// Multiplies weights, between 0.2 and 3 (SPEC 6.7).
+pub async fn multiply(conn: &mut PgConnection, factors: &[(Uuid, f64)]) -> sqlx::Result<()> {
+    let (entries, factors): (Vec<Uuid>, Vec<f64>) = factors.iter().copied().unzip();
+    sqlx::query!(
+        "with factors as (
+           select * from unnest($1::uuid[], $2::float8[]) as f(entry, factor)
+         ), learned as (
+           update learnings l set weight = greatest(0.2, least(3, l.weight * f.factor))
+           from factors f
+           where l.id = f.entry
+         )
+         update knowledge k set weight = greatest(0.2, least(3, k.weight * f.factor))
+         from factors f
+         where k.id = f.entry",
+        &entries,
+        &factors,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Settles the uses and trials of ended attempts, at most `most`; returns their number, and the entries that those
+/// used which landed or failed. SPEC 3.3 defines a failure: a conflict is none, nor is an attempt that left changes at its token limit. An
+/// attempt that a person, a limit of the run or a lost worker ended has no effect.
+pub async fn settle(conn: &mut PgConnection, most: i64) -> sqlx::Result<(usize, Vec<UsedEntry>)> {
+    let rows = sqlx::query!(
         r#"with open as (
              select m.dispatch_id, d.task_id, d.attempt, d.state, d.outcome, t.state as task_state,
                     t.attempt as task_attempt, coalesce(cardinality(d.files_changed), 0) > 0 as changed,
@@ -131,35 +208,49 @@ pub async fn weigh(conn: &mut PgConnection, most: i64) -> sqlx::Result<Weighed> 
              update memory_trials m set outcome = e.outcome
              from ended e
              where m.dispatch_id = e.dispatch_id
-             returning m.dispatch_id, m.outcome
+             returning m.dispatch_id, m.outcome, m.repo_id
            ), uses as (
              update memory_uses u set outcome = t.outcome
              from trials t
              where u.dispatch_id = t.dispatch_id and u.left_out is null
-             returning u.kind, u.entry, u.outcome, u.used_at
-           ), factors as (
-             select kind, entry, max(used_at) as used_at,
-                    power(1.1, count(*) filter (where outcome = 'landed'))
-                      * power(0.8, count(*) filter (where outcome = 'failed')) as factor
-             from uses
-             group by kind, entry
+             returning u.dispatch_id, u.kind, u.entry, u.helped, u.used_at
+           ), newest as (
+             select kind, entry, max(used_at) as used_at from uses group by kind, entry
            ), learned as (
-             update learnings l
-             set weight = greatest(0.2, least(3, l.weight * f.factor)), last_used_at = greatest(l.last_used_at, f.used_at)
-             from factors f
-             where f.kind = 'learning' and l.id = f.entry
-             returning l.id
+             update learnings l set last_used_at = greatest(l.last_used_at, n.used_at)
+             from newest n
+             where n.kind = 'learning' and l.id = n.entry
            ), known as (
-             update knowledge k
-             set weight = greatest(0.2, least(3, k.weight * f.factor)), last_used_at = greatest(k.last_used_at, f.used_at)
-             from factors f
-             where f.kind = 'knowledge' and k.id = f.entry
-             returning k.id
+             update knowledge k set last_used_at = greatest(k.last_used_at, n.used_at)
+             from newest n
+             where n.kind = 'knowledge' and k.id = n.entry
            )
-           select (select count(*) from trials) as "attempts!",
-                  (select count(*) from learned) + (select count(*) from known) as "entries!""#,
+           select t.dispatch_id as "dispatch!", t.repo_id as "repo_id!", t.outcome = 'landed' as "landed!", d.difficulty, d.model, d.attempt = 1 as "is_first!",
+                  u.kind as "kind?: Kind", u.entry as "entry?", u.helped as "helped?"
+           from trials t
+           cross join lateral (select difficulty, model, attempt from dispatches where id = t.dispatch_id limit 1) d
+           left join uses u on u.dispatch_id = t.dispatch_id and u.helped is not null and t.outcome in ('landed', 'failed')"#,
         most,
     )
-    .fetch_one(conn)
-    .await
+    .fetch_all(conn)
+    .await?;
+    let attempts: HashSet<Uuid> = rows.iter().map(|row| row.dispatch).collect();
+    let mut used = Vec::new();
+    for row in rows {
+        if let (Some(kind), Some(entry), Some(helped)) = (row.kind, row.entry, row.helped) {
+            used.push(UsedEntry {
+                kind,
+                entry,
+                helped,
+                landed: row.landed,
+                repo_id: row.repo_id,
+                circumstances: Circumstances {
+                    difficulty: row.difficulty,
+                    model: row.model,
+                    is_first: row.is_first,
+                },
+            });
+        }
+    }
+    Ok((attempts.len(), used))
 }

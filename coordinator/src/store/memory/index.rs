@@ -438,7 +438,7 @@ pub async fn ended_entries(
            join dispatches d on d.feature_id = r.feature_id and d.run_id = r.id
            join task_texts x on x.task_id = d.task_id
            left join failure_reports fr on fr.dispatch_id = d.id
-           where r.id = any($1) and d.journal is not null and (d.journal <> '' or fr.dispatch_id is not null)
+           where r.id = any($1) and d.journal is not null and d.journal_doubted_by is null and (d.journal <> '' or fr.dispatch_id is not null)
              and not exists (select from memory_docs m where m.entry = d.id)
            limit $2"#,
         runs,

@@ -6,8 +6,9 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::recall::Kind;
 use crate::domain::recall::lifecycle::{Because, Hidden};
+use crate::domain::recall::{Kind, Said};
+use crate::store::memory::json;
 
 /// A released entry of any kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,10 @@ pub struct Stored {
     pub external_id: Option<String>,
     /// Whether somebody gave it, not an agent's session (SPEC 6.8).
     pub trusted: bool,
+    /// The task that learned it.
+    pub task: Option<Uuid>,
+    /// Further attempts that learned the same.
+    pub witnesses: i64,
 }
 
 /// Entries of one kind that other tasks may see, in no order.
@@ -33,20 +38,23 @@ pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Re
         StoredRow,
         r#"select id as "id!", category as "category!", title as "title!", body as "body!", tags as "tags!",
                   weight as "weight!", created_at as "created_at!", external_id,
-                  origin not in ('attempt', 'distilled') as "trusted!"
+                  origin not in ('attempt', 'distilled') as "trusted!", task_id as task,
+                  (select count(*) from learnings w where w.superseded_by = learnings.id and w.is_witness) as "witnesses!"
            from learnings
            where $1 = 'learning'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
              and superseded_by is null and stale_since is null
            union all
-           select id, '', title, body, tags, weight, created_at, external_id, origin not in ('attempt', 'distilled')
+           select id, '', title, body, tags, weight, created_at, external_id, origin not in ('attempt', 'distilled'), task_id,
+                  (select count(*) from knowledge w where w.superseded_by = knowledge.id and w.is_witness)
            from knowledge
            where $1 = 'knowledge'::memory_kind and id = any($2) and released_at is not null and pruned_at is null
              and superseded_by is null and stale_since is null
            union all
-           select d.id, '', x.title, coalesce(d.journal, ''), '{}', 1, coalesce(d.settled_at, d.claimed_at), null, false
+           select d.id, '', x.title, coalesce(d.journal, ''), '{}', 1, coalesce(d.settled_at, d.claimed_at), null, false, d.task_id,
+                  0
            from dispatches d
            join task_texts x on x.task_id = d.task_id
-           where $1 = 'journal'::memory_kind and d.id = any($2)"#,
+           where $1 = 'journal'::memory_kind and d.id = any($2) and d.journal_doubted_by is null"#,
         kind as Kind,
         ids,
     )
@@ -65,6 +73,8 @@ struct StoredRow {
     created_at: OffsetDateTime,
     external_id: Option<String>,
     trusted: bool,
+    task: Option<Uuid>,
+    witnesses: i64,
 }
 
 impl StoredRow {
@@ -80,6 +90,8 @@ impl StoredRow {
             created_at: self.created_at,
             external_id: self.external_id,
             trusted: self.trusted,
+            task: self.task,
+            witnesses: self.witnesses,
         }
     }
 }
@@ -99,6 +111,16 @@ pub struct GivenEntry {
     pub feature: Option<String>,
     pub created_at: OffsetDateTime,
     pub external_id: Option<String>,
+}
+
+impl GivenEntry {
+    /// Only what sessions merged is compared with others: people's entries stand for themselves.
+    fn bands(&self) -> Vec<i64> {
+        match self.origin {
+            Origin::Distilled => Said::of(&format!("{} {}", self.title, self.body)).bands(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Where an entry comes from.
@@ -121,20 +143,19 @@ pub enum Origin {
 pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<Uuid>> {
     let mut stored = Vec::new();
     let of = |kind: Kind| given.iter().filter(move |g| g.kind == kind);
-    let json = |values: &Vec<String>| serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned());
     let learnings: Vec<&GivenEntry> = of(Kind::Learning).collect();
     if !learnings.is_empty() {
         stored.extend(
             sqlx::query_scalar!(
                 "insert into learnings
-                   (id, repo_id, category, title, body, tags, paths, origin, external_id, created_at, released_at)
+                   (id, repo_id, category, title, body, tags, paths, origin, external_id, created_at, released_at, bands)
                  select g.id, g.repo_id, g.category, g.title, g.body,
                         array(select jsonb_array_elements_text(g.tags::jsonb)),
                         array(select jsonb_array_elements_text(g.paths::jsonb)), g.origin, g.external_id, g.created_at,
-                        now()
+                        now(), array(select jsonb_array_elements_text(g.bands::jsonb)::bigint)
                  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                             $8::memory_origin[], $9::text[], $10::timestamptz[])
-                   as g(id, repo_id, category, title, body, tags, paths, origin, external_id, created_at)
+                             $8::memory_origin[], $9::text[], $10::timestamptz[], $11::text[])
+                   as g(id, repo_id, category, title, body, tags, paths, origin, external_id, created_at, bands)
                  on conflict do nothing
                  returning id",
                 &learnings.iter().map(|g| g.id).collect::<Vec<_>>(),
@@ -147,6 +168,7 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx
                 &learnings.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
                 &learnings.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
                 &learnings.iter().map(|g| g.created_at).collect::<Vec<_>>(),
+                &learnings.iter().map(|g| json(&g.bands())).collect::<Vec<_>>(),
             )
             .fetch_all(&mut *conn)
             .await?,
@@ -157,14 +179,14 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx
         stored.extend(
             sqlx::query_scalar!(
                 "insert into knowledge
-                   (id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at, released_at)
+                   (id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at, released_at, bands)
                  select g.id, g.repo_id, g.feature, g.title, g.body,
                         array(select jsonb_array_elements_text(g.tags::jsonb)),
                         array(select jsonb_array_elements_text(g.paths::jsonb)), g.origin, g.external_id, g.created_at,
-                        now()
+                        now(), array(select jsonb_array_elements_text(g.bands::jsonb)::bigint)
                  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                             $8::memory_origin[], $9::text[], $10::timestamptz[])
-                   as g(id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at)
+                             $8::memory_origin[], $9::text[], $10::timestamptz[], $11::text[])
+                   as g(id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at, bands)
                  on conflict do nothing
                  returning id",
                 &knowledge.iter().map(|g| g.id).collect::<Vec<_>>(),
@@ -177,6 +199,7 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx
                 &knowledge.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
                 &knowledge.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
                 &knowledge.iter().map(|g| g.created_at).collect::<Vec<_>>(),
+                &knowledge.iter().map(|g| json(&g.bands())).collect::<Vec<_>>(),
             )
             .fetch_all(conn)
             .await?,
@@ -306,12 +329,13 @@ pub async fn edit(
         r#"with learned as (
              update learnings
              set title = coalesce($2, title), category = coalesce($3, category), body = coalesce($4, body),
-                 tags = coalesce($5, tags)
+                 tags = coalesce($5, tags), bands = null
              where id = $1
              returning id
            ), known as (
              update knowledge
-             set title = coalesce($2, title), body = coalesce($4, body), tags = coalesce($5, tags), edited_at = now()
+             set title = coalesce($2, title), body = coalesce($4, body), tags = coalesce($5, tags), edited_at = now(),
+                 bands = null
              where id = $1
              returning id
            )
@@ -344,13 +368,14 @@ pub struct WantedBack {
 pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<WantedBack>> {
     let rows = sqlx::query!(
         r#"select id as "id!", 'learning'::memory_kind as "kind!: Kind", title as "title!", tags as "tags!",
-                  released_at is not null as "is_released!", pruned_at is not null as "is_hidden!", pruned_because,
+                  (released_at is not null or doubted_by is not null) as "is_released!",
+                  (pruned_at is not null or doubted_by is not null) as "is_hidden!", pruned_because,
                   superseded_by, false as "lost_its_file!"
            from learnings
            where id = any($1)
            union all
-           select id, 'knowledge', title, tags, released_at is not null, pruned_at is not null, pruned_because,
-                  superseded_by, origin = 'repository' and external_id is null
+           select id, 'knowledge', title, tags, released_at is not null or doubted_by is not null,
+                  pruned_at is not null or doubted_by is not null, pruned_because, superseded_by, origin = 'repository' and external_id is null
            from knowledge
            where id = any($1)
            order by 1"#,
@@ -377,7 +402,7 @@ pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<
         .collect())
 }
 
-/// Makes hidden entries visible. Whether their files exist is checked again, since nobody followed them
+/// Makes hidden and doubted entries visible. Whether their files exist is checked again, since nobody followed them
 /// meanwhile.
 pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
@@ -395,12 +420,14 @@ pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> 
            select id from files where there = 0
          ), learned as (
            update learnings
-           set pruned_at = null, pruned_because = null, released_at = case when released_at is not null then now() end,
+           set pruned_at = null, pruned_because = null, doubted_by = null,
+               released_at = case when released_at is not null or doubted_by is not null then now() end,
                stale_since = case when id = any(array(select id from stale)) then now() end
            where id = any($1)
          )
          update knowledge
-         set pruned_at = null, pruned_because = null, released_at = case when released_at is not null then now() end,
+         set pruned_at = null, pruned_because = null, doubted_by = null,
+             released_at = case when released_at is not null or doubted_by is not null then now() end,
              stale_since = case when id = any(array(select id from stale)) then now() end
          where id = any($1)",
         ids,

@@ -1,6 +1,7 @@
 //! Memory of iterations (SPEC 6): failure reports, learnings, knowledge, notes. Learnings and knowledge stay
 //! in quarantine until their task is done (SPEC 6.8).
 
+pub mod copies;
 pub mod distill;
 pub mod exposures;
 pub mod import;
@@ -12,6 +13,7 @@ pub mod retract;
 pub mod similarity;
 pub mod upkeep;
 pub mod vectors;
+pub mod worth;
 
 use std::collections::HashMap;
 
@@ -20,7 +22,8 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::recall::{Analysed, Kind as EntryKind};
+use crate::domain::recall::lifecycle::Because;
+use crate::domain::recall::{Analysed, Kind as EntryKind, Said};
 use crate::domain::text::note::NoteKind;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
@@ -95,7 +98,14 @@ pub struct Learned {
     pub body: String,
 }
 
-fn json(values: &[String]) -> String {
+impl Learned {
+    /// By which entries that say nearly the same are found.
+    fn bands(&self, title: &str) -> Vec<i64> {
+        Said::of(&format!("{title} {}", self.body)).bands()
+    }
+}
+
+pub(super) fn json<T: serde::Serialize>(values: &[T]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
@@ -111,14 +121,16 @@ pub async fn insert_learnings(
     }
     let rows = sqlx::query!(
         "insert into learnings
-           (id, repo_id, task_id, dispatch_id, category, tags, paths, body, words, released_at, indexed_at, doc_id)
+           (id, repo_id, task_id, dispatch_id, category, tags, paths, body, bands, words, released_at, indexed_at, doc_id)
          select l.id, l.repo_id, l.task_id, l.dispatch_id, l.category,
                 array(select jsonb_array_elements_text(l.tags::jsonb)),
-                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body, l.words,
+                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body,
+                array(select jsonb_array_elements_text(l.bands::jsonb)::bigint), l.words,
                 case when l.words is not null then now() end, case when l.words is not null then now() end,
                 case when l.words is not null then nextval('memory_docs_id_seq') end
-         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[])
-           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body, words)
+         from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[],
+                     $10::text[])
+           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body, words, bands)
          returning id, created_at, doc_id",
         &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
@@ -135,6 +147,7 @@ pub async fn insert_learnings(
             .iter()
             .map(|words| words.as_ref().map(Analysed::pack))
             .collect::<Vec<_>>() as &[Option<Vec<u8>>],
+        &learned.iter().map(|l| json(&l.bands(""))).collect::<Vec<_>>(),
     )
     .fetch_all(conn)
     .await?;
@@ -165,13 +178,14 @@ pub async fn insert_knowledge(conn: &mut PgConnection, learned: &[Learned]) -> s
         return Ok(());
     }
     sqlx::query!(
-        "insert into knowledge (id, repo_id, feature, task_id, dispatch_id, title, tags, paths, body)
+        "insert into knowledge (id, repo_id, feature, task_id, dispatch_id, title, tags, paths, body, bands)
          select l.id, l.repo_id, f.name, l.task_id, l.dispatch_id, l.title,
                 array(select jsonb_array_elements_text(l.tags::jsonb)),
-                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body
+                array(select jsonb_array_elements_text(l.paths::jsonb)), l.body,
+                array(select jsonb_array_elements_text(l.bands::jsonb)::bigint)
          from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[],
-                     $9::text[])
-           as l(id, repo_id, feature_id, task_id, dispatch_id, title, tags, paths, body)
+                     $9::text[], $10::text[])
+           as l(id, repo_id, feature_id, task_id, dispatch_id, title, tags, paths, body, bands)
          left join features f on f.id = l.feature_id",
         &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
@@ -185,6 +199,10 @@ pub async fn insert_knowledge(conn: &mut PgConnection, learned: &[Learned]) -> s
         &learned.iter().map(|l| json(&l.tags)).collect::<Vec<_>>(),
         &learned.iter().map(|l| json(&l.paths)).collect::<Vec<_>>(),
         &learned.iter().map(|l| l.body.clone()).collect::<Vec<_>>(),
+        &learned
+            .iter()
+            .map(|l| json(&l.bands(&l.head)))
+            .collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;
@@ -213,9 +231,9 @@ pub async fn resolve_or_quarantined(conn: &mut PgConnection, tasks: &[Uuid]) -> 
     }
     sqlx::query_scalar!(
         r#"with quarantined as materialized (
-             select repo_id from learnings where task_id = any($1) and released_at is null and pruned_at is null
+             select repo_id from learnings where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
              union
-             select repo_id from knowledge where task_id = any($1) and released_at is null and pruned_at is null
+             select repo_id from knowledge where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
            ), errors as (
              update session_memory set resolved_at = now()
              where task_id = any($1) and kind = 'error' and resolved_at is null and not exists (select from quarantined)
@@ -237,11 +255,11 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
              where task_id = any($1) and kind = 'error' and resolved_at is null
            ), released_learnings as (
              update learnings set released_at = now()
-             where task_id = any($1) and released_at is null and pruned_at is null
+             where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
              returning id, repo_id, false as is_knowledge, title, body, tags, paths, created_at
            ), released_knowledge as (
              update knowledge set released_at = now()
-             where task_id = any($1) and released_at is null and pruned_at is null
+             where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
              returning id, repo_id, true as is_knowledge, title, body, tags, paths, created_at
            )
            select id as "id!", repo_id as "repo_id!", is_knowledge as "is_knowledge!", title as "title!",
@@ -254,15 +272,44 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     .await
 }
 
+/// Hides the oldest quarantined entries of tasks that have more than so many, whichever attempts they come from.
+pub async fn hide_surplus(conn: &mut PgConnection, tasks: &[Uuid], most: i64) -> sqlx::Result<()> {
+    sqlx::query!(
+        "with surplus as materialized (
+           select id
+           from (
+             select id, row_number() over (partition by task_id order by id desc) as nth
+             from (
+               select id, task_id from learnings
+               where task_id = any($1) and released_at is null and pruned_at is null
+               union all
+               select id, task_id from knowledge
+               where task_id = any($1) and released_at is null and pruned_at is null
+             ) e
+           ) counted
+           where nth > $2
+         ), learned as (
+           update learnings set pruned_at = now(), pruned_because = $3 where id in (select id from surplus)
+         )
+         update knowledge set pruned_at = now(), pruned_because = $3 where id in (select id from surplus)",
+        tasks,
+        most,
+        Because::Full.as_str(),
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
 /// Done tasks with quarantined learnings or unresolved errors: a person marked them as done, their parts are
 /// done, or an earlier release failed. In random order, so that failing ones do not block the others.
 pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select t.id
            from (
-             select task_id from learnings where task_id is not null and released_at is null and pruned_at is null
+             select task_id from learnings where task_id is not null and released_at is null and doubted_by is null and pruned_at is null
              union
-             select task_id from knowledge where task_id is not null and released_at is null and pruned_at is null
+             select task_id from knowledge where task_id is not null and released_at is null and doubted_by is null and pruned_at is null
              union
              select task_id from session_memory where kind = 'error' and resolved_at is null
            ) l
@@ -283,22 +330,24 @@ pub struct Own {
     pub task: Uuid,
     pub is_knowledge: bool,
     pub head: String,
-    pub tags: Vec<String>,
     pub body: String,
+    pub created_at: OffsetDateTime,
+    /// The attempt that wrote it.
+    pub attempt: Option<i32>,
 }
 
 /// The quarantined entries of tasks, newest first.
 pub async fn own(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Own>> {
     sqlx::query_as!(
         Own,
-        r#"select id as "id!", task_id as "task!", false as "is_knowledge!", category as "head!", tags as "tags!",
-                  body as "body!"
+        r#"select id as "id!", task_id as "task!", false as "is_knowledge!", category as "head!", body as "body!",
+                  created_at as "created_at!", (select attempt from dispatches d where d.id = dispatch_id) as attempt
            from learnings
-           where task_id = any($1) and released_at is null and pruned_at is null
+           where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
            union all
-           select id, task_id, true, title, tags, body
+           select id, task_id, true, title, body, created_at, (select attempt from dispatches d where d.id = dispatch_id)
            from knowledge
-           where task_id = any($1) and released_at is null and pruned_at is null
+           where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
            order by 1 desc
            limit 200"#,
         tasks,

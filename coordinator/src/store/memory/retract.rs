@@ -106,12 +106,12 @@ pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Res
            ), last as (
              select id, next from chain where next is null or next <> all($1)
            ), learned as (
-             update learnings l set superseded_by = last.next
+             update learnings l set superseded_by = last.next, is_witness = false
              from last
              where l.id = last.id
              returning l.id, l.pruned_at, l.superseded_by
            ), known as (
-             update knowledge k set superseded_by = last.next
+             update knowledge k set superseded_by = last.next, is_witness = false
              from last
              where k.id = last.id and (last.next is not null or k.origin <> 'repository' or k.external_id is not null)
              returning k.id, k.pruned_at, k.superseded_by

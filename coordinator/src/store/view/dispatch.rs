@@ -35,6 +35,9 @@ pub struct DispatchView {
     #[serde(default)]
     pub model_used: Option<String>,
     pub journal: Option<String>,
+    /// Whether the journal quotes what was revoked: no prompt shows it any more.
+    #[serde(default)]
+    pub journal_doubted: bool,
     pub feedback: Option<String>,
     /// Where it began.
     #[serde(default)]
@@ -131,7 +134,7 @@ pub async fn dispatches_of_task(
 ) -> sqlx::Result<Vec<DispatchView>> {
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
-                  outcome as "outcome: Outcome", failure as "failure: Failure", reason, worker, agent, model, model_reason, model_used, journal, feedback, start_commit, commit,
+                  outcome as "outcome: Outcome", failure as "failure: Failure", reason, worker, agent, model, model_reason, model_used, journal, journal_doubted_by is not null as "journal_doubted!", feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, cost_basis::text as cost_basis, tool_calls, malformed_sigils,
                   claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
@@ -163,6 +166,7 @@ pub async fn dispatches_of_task(
             model_reason: row.model_reason,
             model_used: row.model_used,
             journal: row.journal,
+            journal_doubted: row.journal_doubted,
             feedback: row.feedback,
             start_commit: row.start_commit,
             commit: row.commit,

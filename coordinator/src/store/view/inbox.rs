@@ -74,6 +74,8 @@ pub enum InboxKind {
     Agent,
     /// Tasks have no worker.
     Worker,
+    /// A memory was found to hurt, and is switched off.
+    Memory,
 }
 
 impl InboxKind {
@@ -90,6 +92,7 @@ impl InboxKind {
             Self::Paused => "paused",
             Self::Agent => "agent",
             Self::Worker => "worker",
+            Self::Memory => "memory",
         }
     }
 }
@@ -152,6 +155,18 @@ pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Inbox
         });
     }
     items.extend(shown(workers, &accounts).iter().flat_map(of_agents));
+    let switched_off = store::memory::worth::switched_off(conn).await?;
+    items.extend(switched_off.into_iter().map(|off| InboxItem {
+        kind: InboxKind::Memory,
+        commands: vec![
+            format!("ralph-coordinator memory report --repo '{}'", off.repo_id),
+            format!("ralph-coordinator memory resume --repo '{}'", off.repo_id),
+        ],
+        name: off.repo_id,
+        reason: format!("its memory is switched off: {}", off.reason),
+        since: Some(off.off_since),
+        ..InboxItem::empty()
+    }));
     items.sort_by_key(|item| item.kind);
     let ids = sqlx::query_scalar!("select id from features order by id desc limit $1", SUMMED)
         .fetch_all(&mut *conn)

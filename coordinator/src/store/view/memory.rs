@@ -47,11 +47,32 @@ pub struct MemoryView {
     pub landed: i64,
     pub failed: i64,
     pub superseded_by: Option<String>,
+    /// Further attempts that learned the same.
+    #[serde(default)]
+    pub witnesses: i64,
+    /// The revoked entry that it repeats; it is in quarantine until a person restores it.
+    #[serde(default)]
+    pub doubted_by: Option<String>,
+    /// Where it comes from and what came of it; only a single entry tells this.
+    #[serde(default)]
+    pub family: Vec<Relative>,
     /// When it was last shown to an attempt that has ended since.
     #[serde(default, with = "time::serde::rfc3339::option")]
     pub last_used_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
+}
+
+/// An entry that another one comes from, or that came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = MemoryRelative)]
+pub struct Relative {
+    /// `made from`, `merged into`, `replaced`, `confirmed by` (a witness), `repeated by` (a copy in doubt), `written after` (its
+    /// attempt was shown that one), or `read by the author of` that one.
+    pub relation: String,
+    pub id: String,
+    pub status: String,
+    pub title: String,
 }
 
 /// Which entries.
@@ -178,19 +199,21 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
                   e.body as "body!", e.tags as "tags!", e.paths as "paths!", e.feature, e.weight as "weight!",
                   e.origin as "origin!", e.external_id, e.task_id, e.dispatch_id, e.created_at as "created_at!",
                   e.released_at is not null as "released!", e.pruned_at is not null as "pruned!", e.pruned_because,
-                  e.stale_since is not null as "stale!", e.superseded_by, e.last_used_at,
+                  e.stale_since is not null as "stale!", e.superseded_by, e.last_used_at, e.doubted_by,
+                  (select count(*) from learnings w where w.superseded_by = e.id and w.is_witness)
+                    + (select count(*) from knowledge w where w.superseded_by = e.id and w.is_witness) as "witnesses!",
                   d.attempt as "attempt?", d.agent, d.model, u.shown as "shown!", u.landed as "landed!",
                   u.failed as "failed!"
            from (
              select id, 'learning'::memory_kind as kind, repo_id, category, title, body, tags, paths,
                     null::text as feature, weight, origin::text, external_id, task_id, dispatch_id, created_at,
-                    released_at, pruned_at, pruned_because, stale_since, superseded_by, last_used_at
+                    released_at, pruned_at, pruned_because, stale_since, superseded_by, last_used_at, doubted_by
              from learnings
              where id = any($1)
              union all
              select id, 'knowledge', repo_id, null, title, body, tags, paths, feature, weight, origin::text, external_id,
                     task_id, dispatch_id, created_at, released_at, pruned_at, pruned_because, stale_since, superseded_by,
-                    last_used_at
+                    last_used_at, doubted_by
              from knowledge
              where id = any($1)
            ) e
@@ -240,10 +263,75 @@ pub async fn memory_entries(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resu
             landed: row.landed,
             failed: row.failed,
             superseded_by: row.superseded_by.map(|id| memory_id(row.kind, id)),
+            witnesses: row.witnesses,
+            doubted_by: row.doubted_by.map(|id| memory_id(row.kind, id)),
+            family: Vec::new(),
             last_used_at: row.last_used_at,
             created_at: row.created_at,
         })
         .collect())
+}
+
+/// The relatives of an entry, at most 100.
+pub async fn relatives(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Relative>> {
+    let rows = sqlx::query!(
+        r#"with mine as (
+             select dispatch_id from learnings where id = $1
+             union all
+             select dispatch_id from knowledge where id = $1
+           ), readers as (
+             select dispatch_id from memory_uses where entry = $1 and left_out is null
+           ), related as (
+             select 1 as place, 'made from' as relation, source as id from memory_sources where entry = $1
+             union all
+             select 2, 'written after', u.entry
+             from mine m join memory_uses u on u.dispatch_id = m.dispatch_id
+             where u.left_out is null and u.kind <> 'journal'
+             union all
+             select 3, 'merged into', entry from memory_sources where source = $1
+             union all
+             select 4, case when is_witness then 'confirmed by' else 'replaced' end, id from learnings where superseded_by = $1
+             union all
+             select 4, case when is_witness then 'confirmed by' else 'replaced' end, id from knowledge where superseded_by = $1
+             union all
+             select 5, case when l.doubted_by = $1 then 'repeated by' else 'read by the author of' end, l.id
+             from readers r join learnings l on l.dispatch_id = r.dispatch_id
+             union all
+             select 5, case when k.doubted_by = $1 then 'repeated by' else 'read by the author of' end, k.id
+             from readers r join knowledge k on k.dispatch_id = r.dispatch_id
+           )
+           select distinct on (id) place as "place!", relation as "relation!", id as "id!"
+           from related
+           where id <> $1
+           order by id, place
+           limit 100"#,
+        id,
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let entries = memory_entries(conn, &ids).await?;
+    let mut relatives: Vec<(i32, Relative)> = Vec::new();
+    for row in rows {
+        let names = [Kind::Learning, Kind::Knowledge].map(|kind| memory_id(kind, row.id));
+        if let Some(entry) = entries.iter().find(|entry| names.contains(&entry.id)) {
+            let first_line = entry.body.lines().next().unwrap_or_default();
+            let title = if entry.title.is_empty() {
+                first_line
+            } else {
+                &entry.title
+            };
+            let relative = Relative {
+                relation: row.relation,
+                id: entry.id.clone(),
+                status: entry.status.clone(),
+                title: title.chars().take(120).collect(),
+            };
+            relatives.push((row.place, relative));
+        }
+    }
+    relatives.sort_by(|one, other| (one.0, &one.1.id).cmp(&(other.0, &other.1.id)));
+    Ok(relatives.into_iter().map(|(_, relative)| relative).collect())
 }
 
 /// What was chosen for an attempt's prompt, or why not.
@@ -253,7 +341,7 @@ pub struct UseView {
     pub kind: Kind,
     pub score: f32,
     pub shown: bool,
-    /// Why it was left out.
+    /// Why it was left out, or what became of it since.
     pub reason: Option<String>,
     pub title: String,
 }
@@ -271,6 +359,11 @@ pub async fn uses(
     .await?;
     let rows = sqlx::query!(
         r#"select u.entry, u.kind as "kind: Kind", u.score, u.left_out,
+                  case
+                    when 'revoked' in (l.pruned_because, k.pruned_because) then 'revoked since'
+                    when coalesce(l.doubted_by, k.doubted_by, d.journal_doubted_by) is not null
+                      then 'in doubt since: it repeats what was revoked'
+                  end as since,
                   coalesce(nullif(l.title, ''), left(l.body, 120), k.title, x.title, '') as "title!"
            from memory_uses u
            left join learnings l on u.kind = 'learning' and l.id = u.entry
@@ -290,7 +383,7 @@ pub async fn uses(
             kind: row.kind,
             score: row.score,
             shown: row.left_out.is_none(),
-            reason: row.left_out,
+            reason: row.left_out.or(row.since),
             title: row.title,
         })
         .collect();

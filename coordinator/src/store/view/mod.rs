@@ -45,8 +45,8 @@ pub use gate::{GateState, GateView};
 pub use graph::{GraphNode, graph};
 pub use inbox::{ConditionCount, InboxItem, InboxKind, InboxView, inbox};
 pub use memory::{
-    MemoryFilter, MemorySizes, MemoryView, UseView, find_memories, find_memory, memory_entries, memory_id,
-    memory_page, memory_sizes, most_weighed, newest_memories, trials, uses,
+    MemoryFilter, MemorySizes, MemoryView, Relative, UseView, find_memories, find_memory, memory_entries,
+    memory_id, memory_page, memory_sizes, most_weighed, newest_memories, relatives, trials, uses,
 };
 pub use page::{Cursor, MAX_PAGE, Page};
 pub use progress::{FailureView, Progress, progress};

@@ -226,7 +226,7 @@ async fn knowledge_tree(git: &Git, head: &str) -> Result<Option<String>, GitErro
 async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
     let listed = git
         .run("ls-tree")
-        .args(["-z", &format!("{commit}:{KNOWLEDGE_FOLDER}")])
+        .args(["-r", "-z", &format!("{commit}:{KNOWLEDGE_FOLDER}")])
         .accept(&[0, 128])
         .output()
         .await?;
@@ -242,13 +242,13 @@ async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitErr
     Ok(held)
 }
 
-/// The folder's own Markdown files; no links, nothing in folders below. A path of this name that is no folder holds none. Of each it
+/// The folder's Markdown files and those of its sub-folders; no links, nothing hidden. A path of this name that is no folder holds none. Of each it
 /// is told whether `base` has the same.
 async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolder, GitError> {
     let at_base = held(git, base).await?;
     let listed = git
         .run("ls-tree")
-        .args(["-z", "-l", &tree])
+        .args(["-r", "-z", "-l", &tree])
         .accept(&[0, 128])
         .output()
         .await?;
@@ -268,7 +268,8 @@ async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolde
         else {
             continue;
         };
-        if !mode.starts_with("100") || !name.ends_with(".md") || name.starts_with('.') {
+        let is_hidden = name.split('/').any(|part| part.starts_with('.'));
+        if !mode.starts_with("100") || !name.ends_with(".md") || is_hidden {
             continue;
         }
         let size: usize = size.parse().unwrap_or(usize::MAX);

@@ -1,0 +1,93 @@
+//! How an attempt's end moves the weight of an entry that its agent says it used: by the outcome less what was to be expected of
+//! such an attempt without it (SPEC 6.7).
+
+use super::lift::Ended;
+
+/// How much one attempt counts: a failure where success was sure makes ×0.74, the reverse ×1.35.
+const STEP: f64 = 0.3;
+/// An entry that misled loses so much at least, whatever became of the attempt: ×0.8.
+const MISLED: f64 = 0.75;
+/// So many attempts of a wider circle count as much as what is known of a narrower one.
+const PRIOR: f64 = 4.0;
+
+/// What an attempt's end depends on besides memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Circumstances {
+    /// As its agent estimated it.
+    pub difficulty: Option<String>,
+    pub model: Option<String>,
+    /// Later attempts are at what was hard before.
+    pub is_first: bool,
+}
+
+/// The share of such attempts that landed, from those that ended: of all, then of those that are as far on, as hard, and by the
+/// same model, each circle weighed against the wider one.
+pub fn expected(history: &[(Circumstances, Ended)], of: &Circumstances) -> f64 {
+    let circles: [&dyn Fn(&Circumstances) -> bool; 4] = [
+        &|_| true,
+        &|one| one.is_first == of.is_first,
+        &|one| one.is_first == of.is_first && one.difficulty == of.difficulty,
+        &|one| one == of,
+    ];
+    circles.iter().fold(0.5, |wider, is_in| {
+        let within = history.iter().filter(|(one, _)| is_in(one));
+        let (landed, ended) = within.fold((0, 0), |(landed, ended), (_, more)| {
+            (landed + more.landed, ended + more.ended)
+        });
+        (landed as f64 + PRIOR * wider) / (ended as f64 + PRIOR)
+    })
+}
+
+/// By what the weight of an entry is multiplied that helped or misled an attempt.
+pub fn factor(helped: bool, landed: bool, expected: f64) -> f64 {
+    let surprise = f64::from(u8::from(landed)) - expected;
+    let moved = if helped { surprise } else { -MISLED.max(-surprise) };
+    (STEP * moved).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(difficulty: &str, is_first: bool) -> Circumstances {
+        Circumstances {
+            difficulty: Some(difficulty.to_owned()),
+            model: Some("sonnet".to_owned()),
+            is_first,
+        }
+    }
+
+    #[test]
+    fn the_narrowest_circle_with_attempts_decides() {
+        let ended = |landed, ended| Ended { landed, ended };
+        let history = [
+            (of("easy", true), ended(95, 100)),
+            (of("hard", true), ended(10, 100)),
+            (of("hard", false), ended(0, 2)),
+        ];
+        let near = |share: f64, expected: f64| (share - expected).abs() < 0.05;
+        assert!(near(expected(&history, &of("easy", true)), 0.95));
+        assert!(near(expected(&history, &of("hard", true)), 0.12));
+        assert!(near(expected(&history, &of("trivial", true)), 0.53));
+        assert!(expected(&history, &of("hard", false)) < 0.3);
+        assert_eq!(expected(&[], &of("hard", false)), 0.5);
+    }
+
+    #[test]
+    fn a_weight_moves_by_what_was_not_expected() {
+        let check = |helped, landed, expected, is: f64| {
+            let factor = factor(helped, landed, expected);
+            assert!(
+                (factor - is).abs() < 0.01,
+                "{helped} {landed} {expected}: {factor}"
+            );
+        };
+        check(true, true, 1.0, 1.0);
+        check(true, true, 0.2, 1.27);
+        check(true, false, 0.0, 1.0);
+        check(true, false, 0.9, 0.76);
+        check(false, true, 0.5, 0.80);
+        check(false, false, 0.2, 0.80);
+        check(false, false, 0.95, 0.75);
+    }
+}

@@ -1,0 +1,152 @@
+//! Follows what entries say through what others wrote: copies of one entry become its witnesses, and copies of a revoked one go back
+//! to quarantine (SPEC 6.7, 6.8).
+
+use std::collections::HashSet;
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::domain::recall::{Kind, Likeness, Said};
+use crate::store;
+use crate::store::memory::copies::Text;
+
+/// How far a revocation reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Entries that repeat what was revoked, by attempts that may have read it. They are in quarantine.
+    pub doubted: Vec<Uuid>,
+    /// Further entries of attempts that were shown it: a person should look at them.
+    pub to_check: Vec<Uuid>,
+    /// Attempts whose journals quote it, and are shown to nobody any more.
+    pub journals: Vec<Uuid>,
+}
+
+/// What is compared with what was revoked.
+struct Revoked(Vec<(Uuid, Said)>);
+
+impl Revoked {
+    fn of(texts: &[Text]) -> Self {
+        Self(texts.iter().map(|one| (one.id, Said::of(&one.text))).collect())
+    }
+
+    /// What a text repeats.
+    fn repeated_by(&self, text: &str) -> Option<Uuid> {
+        let said = Said::of(text);
+        let mut revoked = self.0.iter();
+        revoked.find(|(_, one)| one.echoes(&said)).map(|(id, _)| *id)
+    }
+
+    /// What a longer text quotes.
+    fn quoted_by(&self, text: &str) -> Option<Uuid> {
+        let said = Said::of(text);
+        let mut revoked = self.0.iter();
+        revoked
+            .find(|(_, one)| one.is_said_in(&said) || one.echoes(&said))
+            .map(|(id, _)| *id)
+    }
+}
+
+/// Follows revoked entries and dispatches to what attempts wrote that may have read them, and from copies to their copies. The
+/// caller holds the memory, and hid the entries; the words of the dispatches are there still.
+pub(in crate::flow) async fn reach(
+    conn: &mut PgConnection,
+    entries: &[Uuid],
+    dispatches: &[Uuid],
+) -> sqlx::Result<Reach> {
+    let texts = store::memory::copies::revoked_texts(conn, entries, dispatches).await?;
+    let revoked = Revoked::of(&texts);
+    let (mut reach, mut seen) = (Reach::default(), HashSet::new());
+    let mut shown = entries.to_vec();
+    loop {
+        let written = store::memory::copies::written_after(conn, &shown, dispatches).await?;
+        let mut doubted = Vec::new();
+        for one in written {
+            if let Some(of) = revoked.repeated_by(&one.text) {
+                doubted.push((one.id, of));
+            } else if one.was_shown && seen.insert(one.id) {
+                reach.to_check.push(one.id);
+            }
+        }
+        if doubted.is_empty() {
+            break;
+        }
+        let ids: Vec<Uuid> = doubted.iter().map(|(id, _)| *id).collect();
+        let made = store::memory::distill::made_from(conn, &ids).await?;
+        doubted.extend(made.into_iter().map(|made| (made, ids[0])));
+        store::memory::copies::doubt(conn, &doubted).await?;
+        shown = doubted.into_iter().map(|(id, _)| id).collect();
+        reach.doubted.extend(&shown);
+    }
+    reach.to_check.retain(|id| !reach.doubted.contains(id));
+    let all: Vec<Uuid> = entries.iter().chain(&reach.doubted).copied().collect();
+    let journals = store::memory::copies::journals_after(conn, &all, dispatches).await?;
+    let quoting: Vec<(Uuid, Uuid)> = journals
+        .iter()
+        .filter_map(|journal| Some((journal.id, revoked.quoted_by(&journal.text)?)))
+        .collect();
+    store::memory::copies::doubt_journals(conn, &quoting).await?;
+    reach.journals = quoting.into_iter().map(|(id, _)| id).collect();
+    let notes = store::memory::copies::notes_after(conn, &all, dispatches).await?;
+    let copied = notes
+        .iter()
+        .filter(|note| revoked.repeated_by(&note.text).is_some());
+    let copied: Vec<i64> = copied.map(|note| note.id).collect();
+    store::memory::copies::forget_notes(conn, &copied).await?;
+    Ok(reach)
+}
+
+/// Of entries that these dispatches are about to leave, those that repeat what was revoked while they worked.
+pub(in crate::flow) async fn late_copies(
+    conn: &mut PgConnection,
+    written: &[(Uuid, Uuid, String)],
+) -> sqlx::Result<Vec<(Uuid, Uuid)>> {
+    if written.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dispatches: Vec<Uuid> = written.iter().map(|(_, dispatch, _)| *dispatch).collect();
+    let revoked = store::memory::copies::revoked_and_shown(conn, &dispatches).await?;
+    if revoked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let copies = written.iter().filter_map(|(id, dispatch, text)| {
+        let mut shown = revoked.iter().filter(|(reader, _)| reader == dispatch);
+        let said = Said::of(text);
+        let of = shown.find(|(_, one)| Said::of(&one.text).echoes(&said))?;
+        Some((*id, of.1.id))
+    });
+    Ok(copies.collect())
+}
+
+/// Settles entries of agents that were released: one that says what an older one says becomes its witness, and one that contradicts
+/// an older one takes its place. Returns the entries that stand for nothing of their own any more, to be taken out of the index.
+/// The caller holds the memories.
+pub(in crate::flow) async fn settle(
+    conn: &mut PgConnection,
+    kind: Kind,
+    released: &[Uuid],
+) -> sqlx::Result<Vec<Uuid>> {
+    let pairs = store::memory::copies::alike(conn, kind, released).await?;
+    let (mut witnesses, mut outdated) = (Vec::new(), Vec::new());
+    let mut gone: HashSet<Uuid> = HashSet::new();
+    for pair in pairs {
+        // Of entries that arrive together the older one stays.
+        let is_later = released.contains(&pair.old) && pair.old > pair.new;
+        if is_later || gone.contains(&pair.new) || gone.contains(&pair.old) {
+            continue;
+        }
+        match Said::of(&pair.new_text).compare(&Said::of(&pair.old_text)) {
+            Likeness::Same => {
+                witnesses.push((pair.new, pair.old));
+                gone.insert(pair.new);
+            }
+            Likeness::Contrary => {
+                outdated.push((pair.old, pair.new));
+                gone.insert(pair.old);
+            }
+            Likeness::Different => {}
+        }
+    }
+    store::memory::copies::stand_for(conn, kind, &witnesses, true).await?;
+    store::memory::copies::stand_for(conn, kind, &outdated, false).await?;
+    Ok(gone.into_iter().collect())
+}

@@ -1,0 +1,56 @@
+//! Credit where it is due: agents say by id what helped or misled them, and the end of their attempt moves the weights of these
+//! entries alone (SPEC 6.7).
+
+use std::collections::BTreeSet;
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::sigil::Used;
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use crate::domain::recall::{Circumstances, Ended, expected, factor};
+use crate::store;
+
+/// Attempts that one round settles.
+const ATTEMPTS: i64 = 500;
+
+/// Takes an agent's word on entries that its session was shown: their short ids, as the prompt has them. What misled counts as
+/// such, whatever else was said of it. Ids of other entries, and words that come after the attempt was settled, change nothing.
+/// Returns the number of entries that were marked.
+pub async fn mark(conn: &mut PgConnection, dispatch: DispatchId, used: &Used) -> sqlx::Result<u64> {
+    let digits = |ids: &[String]| -> Vec<String> {
+        let digits = ids.iter().filter_map(|id| Some(id.split_once('-')?.1.to_owned()));
+        digits.collect()
+    };
+    let mut marked = 0;
+    for (ids, helped) in [(&used.helped, true), (&used.misled, false)] {
+        if !ids.is_empty() {
+            marked += store::memory::exposures::mark(conn, dispatch, &digits(ids), helped).await?;
+        }
+    }
+    Ok(marked)
+}
+
+/// Settles attempts that ended, and moves the weights of the entries that they used. Returns the number of settled ones.
+pub async fn weigh(db: &PgPool) -> sqlx::Result<usize> {
+    let mut tx = db.begin().await?;
+    let (attempts, used) = store::memory::exposures::settle(&mut tx, ATTEMPTS).await?;
+    if !used.is_empty() {
+        let repos: BTreeSet<&str> = used.iter().map(|one| one.repo_id.as_str()).collect();
+        let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
+        let history = store::memory::exposures::history(&mut tx, &repos).await?;
+        // One entry may stand in several of these attempts: each moves it.
+        for one in &used {
+            let of_repo: Vec<(Circumstances, Ended)> = history
+                .iter()
+                .filter(|(repo, ..)| *repo == one.repo_id)
+                .map(|(_, circumstances, ended)| (circumstances.clone(), *ended))
+                .collect();
+            let factor = factor(one.helped, one.landed, expected(&of_repo, &one.circumstances));
+            let moved: [(Uuid, f64); 1] = [(one.entry, factor)];
+            store::memory::exposures::multiply(&mut tx, &moved).await?;
+        }
+    }
+    tx.commit().await?;
+    Ok(attempts)
+}

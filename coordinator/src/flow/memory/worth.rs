@@ -1,0 +1,30 @@
+//! Switches memories off that are known to hurt (SPEC 6.7). A person is told in the inbox, and switches them on again.
+
+use sqlx::PgPool;
+
+use crate::domain::recall::{is_harmful, pooled_lift};
+use crate::store;
+
+/// Looks at every memory; returns the number of those that were switched off.
+pub async fn switch(db: &PgPool) -> sqlx::Result<usize> {
+    let mut conn = db.acquire().await?;
+    let strata = store::memory::worth::strata(&mut conn, None).await?;
+    let mut switched = 0;
+    for (repo, strata) in strata {
+        let Some(lift) = pooled_lift(&strata).filter(|_| is_harmful(&strata)) else {
+            continue;
+        };
+        let points = |share: f64| format!("{:+.0}", share * 100.0);
+        let reason = format!(
+            "attempts with memory land less often than those without: {} points, 95% between {} and {}",
+            points(lift.difference),
+            points(lift.low),
+            points(lift.high)
+        );
+        if store::memory::worth::switch_off(&mut conn, &repo, &reason).await? {
+            tracing::warn!(%repo, %reason, "a memory is switched off, prompts keep to facts of the system");
+            switched += 1;
+        }
+    }
+    Ok(switched)
+}

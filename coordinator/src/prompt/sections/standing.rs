@@ -1,0 +1,20 @@
+//! An entry's source, age and standing, in a few words (SPEC 6.8).
+
+use minijinja::context;
+
+use crate::prompt::templates::Templates;
+use crate::prompt::values::Standing;
+
+/// What stands with the entry.
+pub(super) fn standing(templates: &Templates, standing: &Standing) -> String {
+    templates.part(
+        "standing",
+        context! {
+            id => standing.id.as_str(),
+            task => standing.task.as_deref(),
+            unverified => standing.unverified,
+            days => standing.days,
+            witnesses => standing.witnesses,
+        },
+    )
+}
