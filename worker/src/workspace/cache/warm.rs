@@ -209,14 +209,15 @@ async fn find(git: &Git, shelf: &Shelf, start: &str) -> Result<Option<PathBuf>, 
     Ok(listed.lines().find_map(|tree| kept.iter().find(|entry| is_of(entry, tree)).cloned()))
 }
 
+pub(super) fn is_entry(cache: &Path) -> bool {
+    let name = cache.file_name();
+    name.is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
+}
+
 /// Whole entries of a place, the latest first.
 fn entries(place: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(SystemTime, PathBuf)> = budget::folders_in(place)
-        .filter(|path| path.extension().is_none())
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name.as_bytes().starts_with(PREFIX.as_bytes()))
-        })
+        .filter(|path| path.extension().is_none() && is_entry(path))
         .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
         .collect();
     found.sort_by(|a, b| b.cmp(a));
