@@ -12,6 +12,7 @@ pub(super) struct Attributes<'a> {
     pub rationale: Option<&'a str>,
     pub merges: Option<&'a str>,
     pub id: Option<&'a str>,
+    pub choices: Option<&'a str>,
 }
 
 /// Where an opening tag's text ended.
@@ -96,6 +97,7 @@ impl<'a> Attributes<'a> {
             "rationale" => &mut self.rationale,
             "merges" => &mut self.merges,
             "id" => &mut self.id,
+            "choices" => &mut self.choices,
             _ => return,
         };
         slot.get_or_insert(value);

@@ -26,6 +26,8 @@ pub enum SigilName {
     TaskGraph,
     /// `<memory kind="…">…</memory>`
     Memory,
+    /// `<question choices="…">…</question>`
+    Question,
     VerifyPass,
     VerifyFail,
     ReviewPass,
@@ -37,7 +39,7 @@ impl SigilName {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every sigil, in the order of SPEC 4.1.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::TaskDone,
         Self::TaskFailed,
         Self::Promise,
@@ -50,6 +52,7 @@ impl SigilName {
         Self::DifficultyEstimate,
         Self::TaskGraph,
         Self::Memory,
+        Self::Question,
         Self::VerifyPass,
         Self::VerifyFail,
         Self::ReviewPass,
@@ -72,6 +75,7 @@ impl SigilName {
             Self::DifficultyEstimate => "difficulty-estimate",
             Self::TaskGraph => "task-graph",
             Self::Memory => "memory",
+            Self::Question => "question",
             Self::VerifyPass => "verify-pass",
             Self::VerifyFail => "verify-fail",
             Self::ReviewPass => "review-pass",
@@ -94,6 +98,10 @@ impl SigilName {
             | Self::Memory => matches!(kind, Kind::Work),
             Self::Journal => matches!(kind, Kind::Work | Kind::Review),
             Self::Knowledge | Self::Learning => !matches!(kind, Kind::Verify | Kind::Integrate | Kind::Git),
+            Self::Question => matches!(
+                kind,
+                Kind::Spec | Kind::Plan | Kind::Build | Kind::Work | Kind::Review
+            ),
             Self::TaskGraph => matches!(kind, Kind::Build | Kind::Work | Kind::Review),
             Self::VerifyPass | Self::VerifyFail => matches!(kind, Kind::Verify),
             Self::ReviewPass | Self::ReviewChanges => matches!(kind, Kind::Review),
@@ -121,6 +129,7 @@ impl SigilName {
             [b'l', b'e', ..] => Self::Learning,
             [b'd', b'i', ..] => Self::DifficultyEstimate,
             [b'm', b'e', ..] => Self::Memory,
+            [b'q', b'u', ..] => Self::Question,
             [b'v', b'e', _, _, _, _, _, b'p', ..] => Self::VerifyPass,
             [b'v', b'e', _, _, _, _, _, b'f', ..] => Self::VerifyFail,
             _ => return None,
@@ -172,10 +181,13 @@ mod tests {
                 .map(SigilName::as_str)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning"]);
-        assert_eq!(taken(SessionKind::Plan), ["knowledge", "learning"]);
-        assert_eq!(taken(SessionKind::Build), ["knowledge", "learning", "task-graph"]);
-        assert_eq!(taken(SessionKind::Work).len(), 12);
+        assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning", "question"]);
+        assert_eq!(taken(SessionKind::Plan), ["knowledge", "learning", "question"]);
+        assert_eq!(
+            taken(SessionKind::Build),
+            ["knowledge", "learning", "task-graph", "question"]
+        );
+        assert_eq!(taken(SessionKind::Work).len(), 13);
         assert_eq!(taken(SessionKind::Verify), ["verify-pass", "verify-fail"]);
         assert_eq!(
             taken(SessionKind::Review),
@@ -184,6 +196,7 @@ mod tests {
                 "knowledge",
                 "learning",
                 "task-graph",
+                "question",
                 "review-pass",
                 "review-changes"
             ]

@@ -7,6 +7,7 @@ use super::failure_report::FailureReport;
 use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
 use super::memory::{Knowledge, Learning, Note};
 use super::name::SigilName;
+use super::question::Question;
 use super::scan::{Scanner, Shape, Tag};
 use super::signals::{Difficulty, Promise, Sigils};
 use super::value::{Fault, required, required_attribute};
@@ -246,6 +247,10 @@ impl Reader<'_> {
             SigilName::Memory => {
                 let note = Note::read(opening.attributes(text), body)?;
                 keep(&mut self.notes, (opening.start, note), &mut sigils.left_out);
+            }
+            SigilName::Question => {
+                let question = Question::read(opening.attributes(text), body)?;
+                keep(&mut sigils.questions, question, &mut sigils.left_out);
             }
             // Those that end a session come later, see `end`.
             _ => {}

@@ -129,6 +129,7 @@ impl ChatArgs {
             read: Vec::new(),
             tariff: Default::default(),
             allowance: Arc::default(),
+            people: None,
             place: None,
             protocol_log: None,
             limits: SessionLimits {

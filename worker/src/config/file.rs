@@ -218,6 +218,8 @@ pub enum PermissionAnswer {
     Allow,
     /// No.
     Reject,
+    /// What a person says.
+    Ask,
 }
 
 /// An MCP server: a `command`, or a `url`.

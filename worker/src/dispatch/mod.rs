@@ -5,6 +5,7 @@ pub mod context_files;
 pub mod kept_transcripts;
 pub mod outgoing;
 mod panicked;
+mod people;
 mod retry_budget;
 pub mod session_output;
 mod transcript;
@@ -506,7 +507,7 @@ fn folder(dispatch: DispatchId) -> String {
 }
 
 fn spec(
-    instance: &Instance,
+    instance: &Arc<Instance>,
     assignment: &Assignment,
     order: &SessionOrder,
     agent: AgentCommand,
@@ -560,6 +561,7 @@ fn spec(
         limits: order.limits,
         tariff,
         allowance: Arc::new(Allowance::new(order.share)),
+        people: people::people(instance, assignment),
         place: Some(place),
         protocol_log,
         env,

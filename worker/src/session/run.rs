@@ -277,7 +277,8 @@ async fn process(
     let (outbox, write) = peer::outbox(stdin, record.protocol.clone());
     let writer = tokio::spawn(write);
     let policy = Policy::new(spec.access, &spec.agent.permissions, &spec.cwd);
-    let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone());
+    let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone())
+        .with_people(spec.people.clone());
     let desk = match &aim {
         Aim::Talk(person) => desk.asking(person.questions.clone()),
         Aim::Work(_) | Aim::Greeting => desk,
@@ -286,7 +287,8 @@ async fn process(
     let folders = [&spec.cwd, &spec.home, &spec.tmp].map(PathBuf::clone);
     let disk = disk::watch(folders, spec.sandbox.resources.disk_reserve_bytes);
     let mut conversation =
-        Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled());
+        Conversation::new(&mut agent, record, stdout, voice, spec.limits, end, disk.filled())
+            .waiting_for(spec.people.clone());
     let ended = script::tell(spec, aim, &mut conversation).await;
     let output_bytes = conversation.output_bytes();
     drop(conversation);

@@ -14,6 +14,7 @@ use crate::sandbox::Sandbox;
 use crate::session::client::permissions::Rule;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
+use crate::session::people::People;
 use crate::session::process::logins::LoginFile;
 use crate::session::redaction::secrets::secret_values;
 
@@ -167,6 +168,8 @@ pub struct SessionSpec {
     pub tariff: Tariff,
     /// What it may use, and what it used.
     pub allowance: Arc<Allowance>,
+    /// Who may be asked, and may say something; nobody when `None`.
+    pub people: Option<People>,
     /// Its place among the worker's sessions, if it has one.
     pub place: Option<Arc<SessionPermit>>,
     /// Where the protocol's lines are written, if they are.

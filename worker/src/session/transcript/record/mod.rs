@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
     UsageUpdate,
 };
 use ralph_shared::plain::plain;
-use ralph_shared::wire::{AgentInfo, SessionLimit, TranscriptUpdate, Usage};
+use ralph_shared::wire::{AgentInfo, SessionLimit, TranscriptUpdate, Usage, Words};
 use serde_json::Value;
 
 use super::tools::Tools;
@@ -202,6 +202,15 @@ impl Record {
             self.questions
                 .push(self.transcript.kept(question, QUESTION_BYTES));
         }
+    }
+
+    /// A person says something to the agent.
+    pub fn said(&mut self, words: &Words) {
+        self.transcript.flush();
+        self.transcript.push(TranscriptUpdate::Said {
+            by: words.by.clone(),
+            text: words.text.clone(),
+        });
     }
 
     /// What it asked, in its order.
