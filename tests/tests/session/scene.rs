@@ -85,6 +85,7 @@ pub fn scene(description: &str) -> Scene {
         tariff: Default::default(),
         allowance: Arc::default(),
         people: None,
+            left: None,
             place: None,
         protocol_log: None,
         env: BTreeMap::new(),
