@@ -111,6 +111,11 @@ impl Subjects {
         self.name("check")
     }
 
+    /// Where a worker asks something for a session that runs.
+    pub fn session(&self) -> String {
+        self.name("session")
+    }
+
     /// Where a worker asks which attempt refs may go.
     pub fn prune(&self) -> String {
         self.name("prune")

@@ -15,9 +15,9 @@ use ralph_shared::at_length::by_length;
 use ralph_shared::broker::{self, Refusal};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{
-    BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, ClaimAnswer, ClaimRequest, DecideAnswer,
+    BlobAnswer, BlobRequest, CallAnswer, CheckAnswer, CheckRequest, ClaimAnswer, ClaimRequest, DecideAnswer,
     DecideRequest, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, PART_BYTES, PruneAnswer, PruneRequest,
-    Text, TextError, TranscriptBatch, sha256_hex,
+    SessionCall, Text, TextError, TranscriptBatch, sha256_hex,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -165,6 +165,14 @@ impl Link {
     /// When nobody answers.
     pub async fn check(&self, request: &CheckRequest) -> anyhow::Result<CheckAnswer> {
         self.request(self.subjects.check(), request).await
+    }
+
+    /// Asks something for a session that runs.
+    ///
+    /// # Errors
+    /// When nobody answers; the same call may be sent again.
+    pub async fn session(&self, call: &SessionCall) -> anyhow::Result<CallAnswer> {
+        self.request(self.subjects.session(), call).await
     }
 
     /// Asks which attempt refs may go, and says what became of the last ones.

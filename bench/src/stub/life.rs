@@ -197,6 +197,7 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
                 answered: Vec::new(),
                 used: Vec::new(),
                 transcripts: Vec::new(),
+                heard: Vec::new(),
             }
         };
         match life.request(life.subjects.heartbeat(), &beat).await {

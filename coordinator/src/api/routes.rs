@@ -126,6 +126,7 @@ fn submits() -> OpenApiRouter<App> {
         .routes(routes!(dependencies::add))
         .routes(routes!(dependencies::remove))
         .routes(routes!(run_alone::run))
+        .routes(routes!(tasks::answer))
         .routes(routes!(tasks::command))
         .routes(routes!(memory::add))
         .routes(routes!(memory::import))

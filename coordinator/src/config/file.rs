@@ -20,6 +20,7 @@ use crate::store::notice::Event;
 
 use super::budgets::Budgets;
 use super::memory::Memory;
+use super::questions::Questions;
 use super::repositories::RepositoriesTable;
 use super::retention::Retention;
 use super::shares::Shares;
@@ -62,6 +63,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// `[retention]`: read by the coordinator.
     pub retention: Retention,
+    /// `[questions]`: read by the coordinator.
+    pub questions: Questions,
     /// `[repositories]`: read by the coordinator.
     pub repositories: RepositoriesTable,
 }
@@ -331,6 +334,9 @@ impl Config {
             tiers: Tiers::new(self.models.tiers.clone()).unwrap_or_default(),
             ..Settings::default()
         };
+        if let Some(wait) = self.questions.checked()? {
+            settings.question_wait = wait;
+        }
         self.memory.set(&mut settings)?;
         if let Some(failures) = self.execution.stuck_threshold {
             anyhow::ensure!(

@@ -182,6 +182,7 @@ impl Memory {
         }
         let mut asks = Asks {
             agent_files: self.agent_files,
+            people: !settings.question_wait.is_zero(),
             ..Asks::default()
         };
         if let Some(entries) = self.kept_entries {

@@ -10,6 +10,7 @@ mod key;
 mod keys;
 mod memory;
 pub(crate) mod read;
+mod questions;
 mod repositories;
 mod retention;
 mod sections;

@@ -7,6 +7,7 @@ pub mod graph;
 pub mod ids;
 pub mod names;
 pub mod outcome;
+pub mod question;
 pub mod recall;
 pub mod retention;
 pub mod routing;

@@ -80,6 +80,7 @@ fn worker_permissions(subjects: &Subjects, name: Option<&str>) -> Value {
                 subjects.decide(),
                 subjects.check(),
                 subjects.prune(),
+                subjects.session(),
                 subjects.reports(),
                 subjects.transcripts_all(),
                 format!("$JS.API.STREAM.INFO.{tickets}"),

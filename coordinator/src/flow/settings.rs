@@ -41,6 +41,8 @@ pub struct Settings {
     pub dark_limit: Duration,
     /// From a session's cancel to the signal, and from there to the kill.
     pub grace: Duration,
+    /// How long a session waits for a person's answer; not at all when it is zero.
+    pub question_wait: Duration,
     /// The models.
     pub tiers: Tiers,
     /// Whether prompts contain memory.
@@ -131,6 +133,7 @@ impl Default for Settings {
             lease: Duration::from_secs(20),
             dark_limit: Duration::from_secs(600),
             grace: Duration::from_secs(5),
+            question_wait: Duration::from_secs(600),
             tiers: Tiers::default(),
             memory: true,
             hold_out: 0.05,

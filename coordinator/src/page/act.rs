@@ -82,6 +82,7 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
         return Err(Trouble::incomplete("the form doesn't say what it is about"));
     }
     match kind {
+        "task" if verb == "answer" => Ok((Method::POST, format!("/tasks/{of}/answer"), answered(form)?, said(verb))),
         "task" => Ok((
             Method::POST,
             format!("/tasks/{of}/{}", encoded(verb)),
@@ -190,6 +191,23 @@ fn with_reason(form: &Sent) -> Value {
     }
 }
 
+/// The answer to a question: a choice, or words.
+fn answered(form: &Sent) -> Result<Value, Trouble> {
+    let mut body = Map::new();
+    if !form.get("question").is_empty() {
+        body.insert("question".to_owned(), form.get("question").into());
+    }
+    match form.get("choice") {
+        "" => body.insert("answer".to_owned(), form.get("reason").replace("\r\n", "\n").into()),
+        choice => {
+            let number = choice.parse::<usize>();
+            let number = number.map_err(|_| Trouble::incomplete("the choice is no number"))?;
+            body.insert("choice".to_owned(), number.into())
+        }
+    };
+    Ok(body.into())
+}
+
 /// A limit as the API takes it.
 fn raised(cost: &str, form: &Sent) -> Result<Map<String, Value>, Trouble> {
     let value = form.get("value");
@@ -237,5 +255,12 @@ mod tests {
         assert!(request("feature", "limit", &form).is_err());
         assert!(request("token", "create", &form).is_err());
         assert!(request("task", "retry", &sent(&[])).is_err());
+        let form = sent(&[("of", "t-1"), ("question", "q"), ("choice", "2"), ("reason", "")]);
+        let (method, path, body, _) = request("task", "answer", &form).unwrap();
+        assert_eq!((method, path.as_str()), (Method::POST, "/tasks/t-1/answer"));
+        assert_eq!(body, json!({"question": "q", "choice": 2}));
+        let form = sent(&[("of", "t-1"), ("reason", "a\r\nb")]);
+        assert_eq!(request("task", "answer", &form).unwrap().2, json!({"answer": "a\nb"}));
+        assert!(request("task", "answer", &sent(&[("of", "t-1"), ("choice", "x")])).is_err());
     }
 }

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use super::sheet::hidden;
 use super::words::line;
 use crate::page::session::signed_in::Visitor;
+use crate::store::view::QuestionView;
 
 /// What a command does.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +39,7 @@ pub fn read(command: &str) -> Choice {
         [
             "ralph-coordinator",
             "task",
-            verb @ ("approve" | "reject" | "retry" | "skip" | "cancel" | "feedback"),
+            verb @ ("approve" | "reject" | "retry" | "skip" | "cancel" | "feedback" | "answer"),
             of,
         ] => Choice::Task(owned(verb), owned(of)),
         ["ralph-coordinator", "feature", verb @ ("run" | "resume"), of] => {
@@ -71,6 +72,8 @@ fn verb(word: &str) -> (&'static str, Words) {
         "reject" => ("Send back", Words::Wanted),
         "retry" => ("Try again", Words::Taken),
         "feedback" => ("Leave feedback", Words::Wanted),
+        "say" => ("Say something", Words::Wanted),
+        "answer" => ("Answer", Words::Wanted),
         "interrupt" => ("Interrupt", Words::Taken),
         "skip" => ("Skip it", Words::Asked),
         "cancel" => ("Cancel", Words::Asked),
@@ -122,6 +125,37 @@ pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, fir
                 }
             }
         },
+    }
+}
+
+/// Forms that answer a question: a button for each choice, and words.
+pub fn answers(visitor: &Visitor, question: &QuestionView, of: &str, back: &str) -> Markup {
+    let fields = html! {
+        (hidden(visitor))
+        input type="hidden" name="of" value=(of);
+        input type="hidden" name="question" value=(question.id);
+        input type="hidden" name="back" value=(back);
+    };
+    html! {
+        @if visitor.may_act() {
+            div.acts {
+                @if !question.choices.is_empty() {
+                    form.act method="post" action="/do/task/answer" {
+                        (fields)
+                        @for (n, choice) in question.choices.iter().enumerate() {
+                            button.primary type="submit" name="choice" value=(n + 1) { (line(choice)) }
+                        }
+                    }
+                }
+                form.act method="post" action="/do/task/answer" {
+                    (fields)
+                    label { (if question.choices.is_empty() { "Your answer" } else { "Or in your own words" })
+                        textarea name="reason" rows="2" required {}
+                    }
+                    button type="submit" { "Answer" }
+                }
+            }
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! What the page says once a form is done.
 
 /// What is said when a verb is done.
-const SAID: [(&str, &str); 13] = [
+const SAID: [(&str, &str); 15] = [
     ("approve", "Approved"),
     ("reject", "Sent back"),
     ("retry", "It is tried again"),
     ("feedback", "The next session is told"),
+    ("answer", "Answered"),
+    ("say", "The session is told"),
     ("skip", "Skipped"),
     ("cancel", "Cancelled"),
     ("interrupt", "The session is interrupted"),

@@ -108,7 +108,10 @@ fn one(visitor: &Visitor, item: &InboxItem, inside: &Markup) -> Markup {
             }
             @if let Some(reason) = reason(item) { p.reason { (cut_line(reason, REASON)) } }
             (inside)
-            (choice::forms(visitor, &item.commands, "/"))
+            @match &item.question {
+                Some(question) => { (choice::answers(visitor, question, of, "/")) }
+                None => { (choice::forms(visitor, &item.commands, "/")) }
+            }
             @if visitor.may_act() { (choice::typed(&item.commands)) }
         }
     }

@@ -19,7 +19,7 @@ use crate::cli::terminal::duration::show_ms;
 use crate::domain::states::TaskState;
 use crate::page::session::trouble::Trouble;
 use crate::page::session::{signed_in::Visitor, visitor::BY_ITSELF};
-use crate::store::view::{self, DispatchView, LogEntry, Page, TaskDetail, TaskRef};
+use crate::store::view::{self, DispatchView, LogEntry, Page, QuestionView, TaskDetail, TaskRef};
 
 /// Entries of a transcript that are shown at once.
 const ENTRIES: usize = 400;
@@ -186,6 +186,10 @@ pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
                 }
             }
             @if let Some(why) = why { p.reason { (cut_line(why, 1_200)) @if let Some(until) = of.waits_until { " " (ago(until)) } } }
+            @for question in open_questions(task) {
+                p.reason { "It asks: " (cut_line(&question.words(), 4_000)) @if let Some(until) = question.waits_until { " It waits until " (ago(until)) } }
+                (choice::answers(visitor, question, &of.id, &address))
+            }
             @if let Some(place) = &of.queue { p.dim { (line(&place.to_string())) } }
             nav.parts aria-label="Parts of the task" {
                 @for (at, name) in PARTS {
@@ -196,12 +200,25 @@ pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
     }
 }
 
+/// What its last session asked and nobody answered.
+fn open_questions(task: &TaskDetail) -> impl Iterator<Item = &QuestionView> {
+    let of_last = task
+        .dispatches
+        .iter()
+        .rfind(|one| !matches!(one.kind, SessionKind::Verify | SessionKind::Integrate))
+        .filter(|_| !task_is_over(task));
+    of_last
+        .into_iter()
+        .flat_map(|one| &one.questions)
+        .filter(|question| question.answer.is_none())
+}
+
 /// What can be done to a task as it is; what can't after all, the API refuses.
 fn verbs(task: &TaskDetail) -> &'static [&'static str] {
     match task.task.status {
         TaskState::NeedsReview => &["approve", "reject", "retry", "skip"],
         TaskState::Failed => &["retry", "skip"],
-        TaskState::InProgress if task.task.session.is_some() => &["interrupt", "feedback"],
+        TaskState::InProgress if task.task.session.is_some() => &["say", "interrupt", "feedback"],
         TaskState::Cancelled => &["retry", "skip"],
         TaskState::Pending | TaskState::Blocked | TaskState::InProgress => &["feedback", "skip", "cancel"],
         TaskState::Done | TaskState::Skipped => &[],
@@ -282,7 +299,10 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
                 @else { a href={ (address) "#session" } data-open { (one.kind.as_str()) " " (one.attempt) } }
                 @if let Some(reason) = &one.reason { p.why { (cut_line(reason, 400)) } }
                 @if let Some(feedback) = &one.feedback { p.why { "was told: " (cut_line(feedback, 400)) } }
-                @for asked in &one.questions { p.why { "asked: " (line(asked)) } }
+                @for asked in &one.questions {
+                    p.why { "asked: " (line(&asked.words())) }
+                    @if let (Some(answer), Some(by)) = (&asked.answer, &asked.answered_by) { p.why { (line(by)) " answered: " (cut_line(answer, 400)) } }
+                }
             }
             td.dim { (line(one.model_used.as_deref().or(one.model.as_deref()).or(one.agent.as_deref()).unwrap_or_default()))
                 @if let Some(why) = &one.model_reason { p.why { (line(why)) } } }

@@ -76,6 +76,7 @@ impl Calls {
                 "asks",
                 html! { p { code { (line(method)) } " " (cut_line(detail, 500)) " → " (cut_line(answer, 200)) } },
             ),
+            TranscriptUpdate::Said { by, text } => shown("t-said", by, prose(text)),
             TranscriptUpdate::Note { text } => {
                 let is_error = ["error", "fail", "limit", "refused"]
                     .iter()

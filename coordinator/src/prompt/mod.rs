@@ -23,7 +23,7 @@ mod text;
 mod tokens;
 mod values;
 
-pub use crate::prompt::retry::{after_exit, again, of_a_conflict, too_deep, unfinished};
+pub use crate::prompt::retry::{after_exit, again, decide, of_a_conflict, said, too_deep, unfinished};
 pub use budget::{Budgets, Section, Share};
 pub use chat::{Talked, talk};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};

@@ -1,4 +1,4 @@
-//! Later prompts of a session: after an unusable task graph, and after a restart of the agent's process.
+//! Later prompts of a session: after an unusable task graph, after a restart of the agent's process, and what people say.
 
 use minijinja::context;
 use ralph_shared::sigil::{SigilName, defuse};
@@ -34,4 +34,23 @@ pub fn of_a_conflict(templates: &Templates) -> String {
 /// The prompt of an agent whose process ended within its turn and that resumed its session.
 pub fn after_exit(templates: &Templates) -> String {
     templates.part("after_exit", context! {})
+}
+
+/// Longest question that an answer repeats. Characters.
+const ASKED_CHARS: usize = 1_000;
+
+/// What a person says to a session, as the answer to what it asked if it is one.
+pub fn said(templates: &Templates, by: &str, text: &str, asked: Option<&str>) -> String {
+    match asked {
+        Some(asked) => {
+            let asked = cut(&defuse(asked), ASKED_CHARS);
+            templates.part("people/answered", context! { by, text, asked })
+        }
+        None => templates.part("people/said", context! { by, text }),
+    }
+}
+
+/// What an agent is told that asks while nobody is there.
+pub fn decide(templates: &Templates) -> String {
+    templates.part("people/decide", context! {})
 }

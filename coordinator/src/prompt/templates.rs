@@ -34,6 +34,7 @@ const BUILT_IN: [(&str, &str); 20] = [
     ("graph", include_str!("templates/graph.md")),
     ("own_tasks", include_str!("templates/own_tasks.md")),
     ("after_exit", include_str!("templates/after_exit.md")),
+    ("people", include_str!("templates/people.md")),
     ("chat", include_str!("templates/chat.md")),
 ];
 
@@ -86,6 +87,8 @@ pub struct Asks {
     pub agent_files: bool,
     /// Learnings and knowledge entries that an attempt may leave, together.
     pub kept_entries: usize,
+    /// Whether a person may answer a question while its session waits.
+    pub people: bool,
 }
 
 impl Default for Asks {
@@ -93,6 +96,7 @@ impl Default for Asks {
         Self {
             agent_files: false,
             kept_entries: 5,
+            people: true,
         }
     }
 }
@@ -165,7 +169,7 @@ impl Templates {
         {
             let frame = env
                 .get_template(name)
-                .and_then(|template| template.render(context! { sigil => &sigils, agent_files => asks.agent_files, kept_entries => asks.kept_entries }))
+                .and_then(|template| template.render(context! { sigil => &sigils, agent_files => asks.agent_files, kept_entries => asks.kept_entries, people => asks.people }))
                 .map_err(invalid(name))?;
             frames.insert(name, frame);
         }

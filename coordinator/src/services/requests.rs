@@ -1,4 +1,4 @@
-//! Requests that are answered one by one: hello, heartbeat, decide, blob, check, prune.
+//! Requests that are answered one by one: hello, heartbeat, decide, blob, check, prune, session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use futures::stream::select_all;
 use ralph_shared::subjects::{COORDINATORS, is_inbox};
 use ralph_shared::wire::{
     BlobAnswer, BlobRequest, CheckAnswer, CheckRequest, DecideAnswer, DecideRequest, Heartbeat, Hello,
-    HelloAnswer, MAX_TEXT_BYTES, PART_BYTES, PruneRequest, Text,
+    HelloAnswer, MAX_TEXT_BYTES, PART_BYTES, PruneRequest, SessionCall, Text,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +41,7 @@ enum Kind {
     Blob,
     Check,
     Prune,
+    Session,
 }
 
 /// Answers requests until `shutdown`.
@@ -55,6 +56,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         (Kind::Blob, subjects.blob()),
         (Kind::Check, subjects.check()),
         (Kind::Prune, subjects.prune()),
+        (Kind::Session, subjects.session()),
     ];
     let first = Deps {
         db: deps.reserved.first.clone(),
@@ -177,6 +179,13 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                     &flow::maintenance::retention::next(db, &deps.settings, &request).await?,
                 )
                 .await;
+            }
+        }
+        Kind::Session => {
+            if let Some(request) = read::<SessionCall>(message) {
+                let (answered, signals) = flow::workers::question::call(db, settings, &request).await?;
+                answer(bus, message, &answered).await;
+                bus.emit(signals).await;
             }
         }
         Kind::Blob => {

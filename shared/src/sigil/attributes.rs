@@ -14,6 +14,7 @@ pub(super) struct Attributes<'a> {
     pub id: Option<&'a str>,
     pub helped: Option<&'a str>,
     pub misled: Option<&'a str>,
+    pub choices: Option<&'a str>,
 }
 
 /// Where an opening tag's text ended.
@@ -100,6 +101,7 @@ impl<'a> Attributes<'a> {
             "helped" => &mut self.helped,
             "misled" => &mut self.misled,
             "id" => &mut self.id,
+            "choices" => &mut self.choices,
             _ => return,
         };
         slot.get_or_insert(value);

@@ -45,6 +45,10 @@ impl SigilName {
                 "<memory kind=\"{key_fact | decision | step_done | step_pending | file_modified}\" rationale=\"{why, \
                  for a decision}\">{one sentence, or a path}</memory>"
             }
+            Self::Question => {
+                "<question choices=\"{the answers to choose from, with | between them; leave it out where any will do}\">{what \
+                 only a person can decide, and what each answer leads to}</question>"
+            }
             Self::VerifyPass => "<verify-pass id=\"{the task's ID}\"/>",
             Self::VerifyFail => {
                 "<verify-fail id=\"{the task's ID}\">{what is wrong, and where}</verify-fail>"

@@ -28,6 +28,7 @@ mod lines;
 mod memory;
 mod name;
 mod parse;
+mod question;
 #[cfg(test)]
 mod rules;
 mod scan;
@@ -48,5 +49,6 @@ pub use memory::{
 };
 pub use name::SigilName;
 pub use parse::{Context, MAX_ENTRIES, parse};
+pub use question::{CHOICE_CHARS, MOST_CHOICES, QUESTION_CHARS, Question};
 pub use shown::ShownText;
 pub use signals::{Difficulty, Promise, Sigils, Used, Verdict};

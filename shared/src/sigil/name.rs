@@ -26,6 +26,8 @@ pub enum SigilName {
     TaskGraph,
     /// `<memory kind="…">…</memory>`
     Memory,
+    /// `<question choices="…">…</question>`
+    Question,
     VerifyPass,
     VerifyFail,
     ReviewPass,
@@ -52,6 +54,7 @@ impl SigilName {
         Self::DifficultyEstimate,
         Self::TaskGraph,
         Self::Memory,
+        Self::Question,
         Self::VerifyPass,
         Self::VerifyFail,
         Self::ReviewPass,
@@ -75,6 +78,7 @@ impl SigilName {
             Self::DifficultyEstimate => "difficulty-estimate",
             Self::TaskGraph => "task-graph",
             Self::Memory => "memory",
+            Self::Question => "question",
             Self::VerifyPass => "verify-pass",
             Self::VerifyFail => "verify-fail",
             Self::ReviewPass => "review-pass",
@@ -98,6 +102,10 @@ impl SigilName {
             | Self::Memory => matches!(kind, Kind::Work),
             Self::Journal | Self::Used => matches!(kind, Kind::Work | Kind::Review),
             Self::Knowledge | Self::Learning => !matches!(kind, Kind::Verify | Kind::Integrate | Kind::Git),
+            Self::Question => matches!(
+                kind,
+                Kind::Spec | Kind::Plan | Kind::Build | Kind::Work | Kind::Review
+            ),
             Self::TaskGraph => matches!(kind, Kind::Build | Kind::Work | Kind::Review),
             Self::VerifyPass | Self::VerifyFail => matches!(kind, Kind::Verify),
             Self::ReviewPass | Self::ReviewChanges => matches!(kind, Kind::Review),
@@ -126,6 +134,7 @@ impl SigilName {
             [b'd', b'i', ..] => Self::DifficultyEstimate,
             [b'm', b'e', ..] => Self::Memory,
             [b'u', b's', ..] => Self::Used,
+            [b'q', b'u', ..] => Self::Question,
             [b'v', b'e', _, _, _, _, _, b'p', ..] => Self::VerifyPass,
             [b'v', b'e', _, _, _, _, _, b'f', ..] => Self::VerifyFail,
             _ => return None,
@@ -177,10 +186,13 @@ mod tests {
                 .map(SigilName::as_str)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning"]);
-        assert_eq!(taken(SessionKind::Plan), ["knowledge", "learning"]);
-        assert_eq!(taken(SessionKind::Build), ["knowledge", "learning", "task-graph"]);
-        assert_eq!(taken(SessionKind::Work).len(), 13);
+        assert_eq!(taken(SessionKind::Spec), ["knowledge", "learning", "question"]);
+        assert_eq!(taken(SessionKind::Plan), ["knowledge", "learning", "question"]);
+        assert_eq!(
+            taken(SessionKind::Build),
+            ["knowledge", "learning", "task-graph", "question"]
+        );
+        assert_eq!(taken(SessionKind::Work).len(), 14);
         assert_eq!(taken(SessionKind::Verify), ["verify-pass", "verify-fail"]);
         assert_eq!(
             taken(SessionKind::Review),
@@ -189,6 +201,7 @@ mod tests {
                 "knowledge",
                 "learning",
                 "task-graph",
+                "question",
                 "review-pass",
                 "review-changes",
                 "used"

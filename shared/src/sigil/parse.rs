@@ -8,6 +8,7 @@ use super::failure_report::FailureReport;
 use super::lines::{MEMORY_MARK, REASON_MARK, marked_lines};
 use super::memory::{Knowledge, Learning, Note};
 use super::name::SigilName;
+use super::question::Question;
 use super::scan::{Scanner, Shape, Tag};
 use super::signals::{Difficulty, Promise, Sigils, Used};
 use super::value::{Fault, required, required_attribute, required_list};
@@ -252,6 +253,10 @@ impl Reader<'_> {
                 keep(&mut self.notes, (opening.start, note), &mut sigils.left_out);
             }
             SigilName::Used => take_used(&mut sigils.used, opening.attributes(text))?,
+            SigilName::Question => {
+                let question = Question::read(opening.attributes(text), body)?;
+                keep(&mut sigils.questions, question, &mut sigils.left_out);
+            }
             // Those that end a session come later, see `end`.
             _ => {}
         }

@@ -277,6 +277,20 @@ fn notes_come_from_tags_and_lines_in_the_texts_order() {
 }
 
 #[test]
+fn questions_have_choices_or_none_and_none_in_code_counts() {
+    let text = "<question choices=\"A | b, c |\"> Which?\nWhy? </question> <question>How\u{202e}?</question>\n\
+                ```\n<question>No</question>\n```\n<question> </question>";
+    let question = |asked: &str, choices: &[&str]| Question::new(asked, choices).unwrap();
+    let expected = |s: &mut Sigils| {
+        s.questions = vec![question("Which?\nWhy?", &["A", "b, c"]), question("How?", &[])];
+        s.malformed = 1;
+    };
+    work(text, expected);
+    check(SessionKind::Spec, text, expected);
+    check(SessionKind::Verify, text, |_| ());
+}
+
+#[test]
 fn verdicts_of_judging_sessions_stand_in_their_own_kind_only() {
     let text = "<verify-pass /> <verify-fail> no test </verify-fail>\n<review-pass></review-pass>";
     let said_last = text.replace("\n<review-pass></review-pass>", "");

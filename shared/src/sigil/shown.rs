@@ -131,6 +131,7 @@ fn words(name: SigilName, inner: &str) -> String {
         SigilName::DifficultyEstimate => said("• difficulty"),
         SigilName::TaskGraph => said("• proposes tasks"),
         SigilName::Memory => said("• remembers"),
+        SigilName::Question => said("? asks"),
         SigilName::VerifyPass => "✓ verified".to_owned(),
         SigilName::VerifyFail => said("✗ not verified"),
         SigilName::ReviewPass => "✓ reviewed".to_owned(),

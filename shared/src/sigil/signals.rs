@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure_report::FailureReport;
 use super::memory::{Knowledge, Learning, Note};
+use super::question::Question;
 use crate::kind::SessionKind;
 
 /// The valid sigils of one text, those only that its session kind takes (SPEC 4.1). Texts are trimmed and never empty.
@@ -33,6 +34,8 @@ pub struct Sigils {
     pub task_graph: Option<String>,
     /// Every `<memory>` and every `AGENTIUM_MEMORY:` line, in the text's order.
     pub notes: Vec<Note>,
+    /// Every `<question>`, in order.
+    pub questions: Vec<Question>,
     pub verify_pass: bool,
     /// `<verify-fail>`: the reason.
     pub verify_fail: Option<String>,

@@ -23,6 +23,8 @@ pub enum EndReason {
     DiedAlone,
     /// The worker's process died while it ran, and other dispatches were lost with it.
     DiedWithOthers,
+    /// It asked a person something, and nobody answered in time.
+    Unanswered,
     /// A reason of a later release.
     #[serde(other)]
     Unknown,

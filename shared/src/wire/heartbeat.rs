@@ -1,8 +1,10 @@
 //! Heartbeats renew leases, tell what was settled and carry orders back (DESIGN 2).
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::control::EndReason;
+use super::session_call::Words;
 use super::transcript::KeptTranscript;
 use super::usage::{Granted, Used};
 use crate::ids::{DispatchId, Incarnation};
@@ -37,6 +39,9 @@ pub struct Heartbeat {
     /// Transcripts of ended sessions that aren't known to be kept, some of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transcripts: Vec<KeptTranscript>,
+    /// What people said to its sessions and was handed to them, by its ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heard: Vec<Uuid>,
 }
 
 /// How a report ended on the coordinator's side.
@@ -90,6 +95,9 @@ pub enum HeartbeatAnswer {
         /// Of `transcripts`, those that are kept now: the worker may forget them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         archived: Vec<DispatchId>,
+        /// What people say to its sessions, until it is heard.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        words: Vec<Words>,
     },
     /// The incarnation is not known or no longer the current one: say hello.
     SayHello,

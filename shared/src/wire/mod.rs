@@ -21,6 +21,7 @@ mod prune;
 mod repo_scan;
 mod report;
 mod rule;
+mod session_call;
 mod text;
 mod ticket;
 mod transcript;
@@ -54,6 +55,7 @@ pub use report::{
     Snapshot,
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
+pub use session_call::{Call, CallAnswer, SessionCall, Words};
 pub use text::{MAX_TEXT_BYTES, PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
 pub use transcript::{KeptTranscript, TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate};

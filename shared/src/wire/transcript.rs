@@ -106,6 +106,13 @@ pub enum TranscriptUpdate {
         /// What it said, as JSON text, bounded.
         text: String,
     },
+    /// A person said something to the session.
+    Said {
+        /// The name of their token.
+        by: String,
+        /// What they said.
+        text: String,
+    },
     /// Something the worker has to say: a limit, a cancel, an error.
     Note {
         /// The words.

@@ -137,6 +137,7 @@ impl Stub {
             answered: Vec::new(),
             used: Vec::new(),
             transcripts: Vec::new(),
+            heard: Vec::new(),
         };
         match self.link.heartbeat(&beat).await? {
             HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),

@@ -1,5 +1,6 @@
 //! A world with a repository, a coordinator with its API, and a worker.
 
+use ralph_coordinator::flow::Settings;
 use ralph_tests::harness::{Repository, Spawned, WorkerOptions, World};
 use serde_json::{Value, json};
 
@@ -19,7 +20,18 @@ impl Stage {
 
     /// With such a worker, these files in the repository, and this `.ralph.toml` where the worker runs.
     pub async fn with(options: &WorkerOptions, files: &[(&str, &str)], config: &str) -> Self {
+        Self::with_settings(options, files, config, |_| ()).await
+    }
+
+    /// The same, with changed settings of the coordinator.
+    pub async fn with_settings(
+        options: &WorkerOptions,
+        files: &[(&str, &str)],
+        config: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut world = World::start().await.unwrap();
+        change(&mut world.settings);
         std::fs::write(world.dir().join(".ralph.toml"), config).unwrap();
         let repository = Repository::create(world.dir(), files).unwrap();
         world.coordinator().await.unwrap();

@@ -84,7 +84,9 @@ pub fn scene(description: &str) -> Scene {
         },
         tariff: Default::default(),
         allowance: Arc::default(),
-        place: None,
+        people: None,
+            left: None,
+            place: None,
         protocol_log: None,
         env: BTreeMap::new(),
     };

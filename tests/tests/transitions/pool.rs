@@ -105,6 +105,7 @@ impl<'a> Pool<'a> {
             running: used.iter().map(|one| one.dispatch).collect(),
             used: used.to_vec(),
             transcripts: Vec::new(),
+            heard: Vec::new(),
             ..self.beat_of(&[], &[])
         };
         match self.answer(&beat).await {
@@ -137,6 +138,7 @@ impl<'a> Pool<'a> {
             answered: ids(answered),
             used: Vec::new(),
             transcripts: Vec::new(),
+            heard: Vec::new(),
         }
     }
 

@@ -129,6 +129,8 @@ impl ChatArgs {
             read: Vec::new(),
             tariff: Default::default(),
             allowance: Arc::default(),
+            people: None,
+            left: None,
             place: None,
             protocol_log: None,
             limits: SessionLimits {

@@ -54,6 +54,7 @@ impl Screen {
         match update {
             U::Text { text } => self.piece(Tone::Bright, text),
             U::Thought { text } => self.piece(Tone::Dim, text),
+            U::Said { by, text } => self.line(Tone::Bright, &format!("{by} says: {text}")),
             U::Started { agent, model } => {
                 let model = model.as_ref().map_or(String::new(), |model| format!(", {model}"));
                 self.line(Tone::Dim, &format!("{agent}{model}"))

@@ -10,7 +10,7 @@ use ralph_shared::agents::presets::{self, Preset};
 use super::file::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 use super::mcp::mcp_server;
 use crate::config::values::{absolute, split, values};
-use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule};
+use crate::session::{AgentCommand, Answer, ClientMethods, LoginFile, Pattern, Rule};
 
 /// Longest name of an account.
 const ACCOUNT_BYTES: usize = 100;
@@ -100,6 +100,7 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         mcp_servers,
         secrets,
         protocol_log: table.protocol_log.unwrap_or_default(),
+        tools: table.tools.unwrap_or(true),
     })
 }
 
@@ -127,7 +128,11 @@ fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
     Ok(Rule {
         kinds: table.kinds.into_iter().map(kind).collect::<anyhow::Result<_>>()?,
         paths: table.paths.iter().map(|path| Pattern::new(path)).collect(),
-        allow: table.answer == PermissionAnswer::Allow,
+        answer: match table.answer {
+            PermissionAnswer::Allow => Answer::Allow,
+            PermissionAnswer::Reject => Answer::Reject,
+            PermissionAnswer::Ask => Answer::Ask,
+        },
     })
 }
 

@@ -184,6 +184,7 @@ const OTHERS_KEYS: [&str; 4] = ["repo_id", "merge", "keep_attempts_days", "attem
 
 #[cfg(test)]
 mod tests {
+    use crate::session::Answer;
     use std::path::Path;
 
     use agent_client_protocol::v1::schema::ToolKind;
@@ -300,7 +301,10 @@ mod tests {
              [[agent.permissions]]\nanswer = \"reject\"\n",
         );
         let rules = machine.unwrap().agents[DEFAULT_AGENT].permissions.clone();
-        assert_eq!((rules[0].allow, rules[1].allow), (true, false));
+        assert_eq!(
+            (rules[0].answer, rules[1].answer),
+            (Answer::Allow, Answer::Reject)
+        );
         assert_eq!(rules[0].kinds, [ToolKind::Edit]);
         assert_eq!(rules[0].paths, [Pattern::new("docs/**")]);
     }

@@ -99,7 +99,9 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
         },
         tariff: Default::default(),
         allowance: Arc::default(),
-        place: None,
+        people: None,
+            left: None,
+            place: None,
         protocol_log: None,
         env: BTreeMap::new(),
     };

@@ -146,6 +146,7 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
         answered: instance.answered(),
         used: instance.allowances.used(),
         transcripts: instance.transcripts.held(),
+        heard: instance.audience.heard(),
     };
     match instance.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed {
@@ -154,10 +155,13 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
             drain,
             shares,
             archived,
+            words,
         }) => {
             instance.heard(true);
             instance.transcripts.forget(&archived);
             instance.allowances.grant(&shares);
+            instance.audience.is_known(&beat.heard);
+            instance.audience.take(words);
             if silence.over() {
                 tracing::info!("in contact again");
             }

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod allowances;
+pub mod audience;
 pub mod availability;
 pub mod drain;
 pub mod heartbeat;
@@ -34,6 +35,7 @@ use crate::dispatch::kept_transcripts::Transcripts;
 use crate::dispatch::session_output::SessionOutputs;
 use crate::home::Home;
 use crate::instance::allowances::Allowances;
+use crate::instance::audience::Audience;
 use crate::instance::availability::{AgentBreakers, StartResult};
 use crate::reminder::Reminder;
 use crate::session::Redactor;
@@ -83,6 +85,8 @@ pub struct Instance {
     pub unpushed: AtomicBool,
     /// What sessions used, and may use.
     pub allowances: Allowances,
+    /// Sessions that people can speak to.
+    pub audience: Audience,
     running: Mutex<HashMap<DispatchId, watch::Sender<Option<EndReason>>>>,
     busy_slots: AtomicU32,
     /// For the sessions that run at once.
@@ -175,6 +179,7 @@ impl Instance {
         lock(&self.running).remove(&dispatch);
         lock(&self.answered).remove(&dispatch);
         self.allowances.end(dispatch);
+        self.audience.end(dispatch);
     }
 
     /// Notes that a session's model answers: a coordinator is told with the next heartbeat.

@@ -6,6 +6,7 @@ use crate::dispatch::kept_transcripts::Transcripts;
 use crate::dispatch::session_output::SessionOutputs;
 use crate::home::Home;
 use crate::instance::allowances::Allowances;
+use crate::instance::audience::Audience;
 use crate::instance::{Instance, Times, drain, heartbeat, prune, slot, upkeep};
 use crate::session::{AgentCommand, Redactor};
 use crate::spool::Spool;
@@ -51,6 +52,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         unpushed: AtomicBool::new(false),
         running: Mutex::default(),
         allowances: Allowances::default(),
+        audience: Audience::default(),
         busy_slots: AtomicU32::default(),
         places: Arc::new(Semaphore::new(config.slots as usize)),
         in_contact: AtomicBool::new(false),

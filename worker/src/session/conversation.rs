@@ -18,6 +18,7 @@ use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::protocol_log::Way;
 use crate::session::client::elicitation;
 use crate::session::client::requests::Desk;
+use crate::session::people::People;
 use crate::session::process::agent::Agent;
 use crate::session::protocol::lines::{Line, Lines};
 use crate::session::protocol::peer::{self, Incoming, Outbox};
@@ -54,6 +55,8 @@ pub struct Conversation<'a> {
     next_look: Option<Instant>,
     /// Whether the session filled the disk.
     disk: watch::Receiver<bool>,
+    /// People for whom it may wait: its clocks stand still meanwhile.
+    people: Option<People>,
     /// When the rest of a broken conversation is given up.
     broken: Option<Instant>,
     /// What was told again of an earlier session. Bytes.
@@ -136,9 +139,25 @@ impl<'a> Conversation<'a> {
             input_open: true,
             next_look: None,
             disk,
+            people: None,
             broken: None,
             replayed_bytes: 0,
             replay_from: None,
+        }
+    }
+
+    /// The time in which it waits for these people counts for no limit.
+    pub fn waiting_for(mut self, people: Option<People>) -> Self {
+        self.people = people;
+        self
+    }
+
+    /// Leaves out of its times what it waited for people.
+    fn leave_out_waits(&mut self, now: Instant) {
+        let waited = self.people.as_ref().map(|people| people.waited(now));
+        let waited = waited.unwrap_or_default();
+        for time in [&mut self.started, &mut self.heard, &mut self.progressed] {
+            *time = now.min(*time + waited);
         }
     }
 
@@ -330,6 +349,7 @@ impl<'a> Conversation<'a> {
     /// Waits for one event and handles it. Gives the awaited answer when it came.
     async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<Answer>, Stop> {
         let now = now();
+        self.leave_out_waits(now);
         if self.is_over() {
             // It is not read any more, however the session goes on.
             self.record.text_truncated |= self.replay_from.is_none();
@@ -463,8 +483,10 @@ impl<'a> Conversation<'a> {
             }
             Incoming::Request { id, method, params } => {
                 self.progressed = now();
-                if let Some(question) = elicitation::question(&method, params) {
-                    self.record.asked(&question);
+                if method == elicitation::METHOD
+                    && !self.voice.as_ref().is_some_and(|voice| voice.desk.asks(params))
+                {
+                    self.record.asked(&elicitation::question(params));
                 }
                 if let Some(voice) = &mut self.voice
                     && let Some(group) = voice.desk.serve(id, &method, params, self.record)

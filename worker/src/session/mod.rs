@@ -8,6 +8,8 @@
 //! | [`spec`] | the input of a session and its result |
 //! | [`mod@run`] | start, conversation, cleanup |
 //! | [`script`] | the order of turns with an agent, and how it is ended |
+//! | [`left`] | what the tools of a session leave for its report |
+//! | [`people`] | what an agent asks people, and what they say to it |
 //! | [`interactive`], [`operator`] | the same with a person at a terminal |
 //! | [`conversation`] | the event loop: one step, one event |
 //! | [`protocol`] | JSON-RPC, handshake, capabilities, content |
@@ -22,7 +24,9 @@ pub mod client;
 mod conversation;
 mod interactive;
 mod limits;
+mod left;
 mod operator;
+mod people;
 pub mod process;
 pub mod protocol;
 mod protocol_log;
@@ -34,11 +38,14 @@ mod spec;
 mod transcript;
 mod unavailable;
 
+pub use crate::session::client::elicitation::NOBODY;
 pub use crate::session::client::pattern::Pattern;
-pub use crate::session::client::permissions::Rule;
+pub use crate::session::client::permissions::{Answer, Rule};
 pub use crate::session::limits::allowance::Allowance;
 pub use crate::session::limits::price::Tariff;
+pub use crate::session::left::{LEFT_BYTES, Left};
 pub use crate::session::operator::{OperatorInput, Person, Question, Turn};
+pub use crate::session::people::{People, Reach, Reply, Turn as TurnRead};
 pub use crate::session::process::agent::start_no_more;
 pub use crate::session::process::leftovers::{MARK, kill_leftovers};
 pub use crate::session::process::logins::{LOGIN_BYTES, LoginFile, login_secrets};

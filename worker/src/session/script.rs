@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
 use ralph_shared::plain::plain;
-use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate, Unavailable};
+use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate, Unavailable, Words};
 use serde_json::Value;
 
 use super::check::Check;
@@ -14,12 +14,16 @@ use super::spec::SessionSpec;
 use super::transcript::bounded;
 use crate::session::interactive;
 use crate::session::operator::Person;
+use crate::session::people::{Reply, Turn};
 use crate::session::process::agent::exit_words;
 use crate::session::protocol::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use crate::session::unavailable;
 
 /// Longest wait for an agent's exit after its turn ended and its input was closed.
 const EXIT_WAIT: Duration = Duration::from_secs(2);
+
+/// Turns of one session that may end with a question.
+const MOST_QUESTIONS: usize = 20;
 
 /// Longest wait for an agent's last words after its turn ended. Seen: 300 ms.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
@@ -109,36 +113,132 @@ async fn greet(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Resul
 async fn work(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
-    check: Option<Check>,
+    mut check: Option<Check>,
     prompted: &mut Option<Prompted>,
 ) -> Result<Ended, Break> {
     let Opened { session, model } = handshake::shake(spec, conversation).await?;
     begun(spec, conversation, model);
     conversation.watch_for_refusals();
-    let ended = turn(spec, conversation, session.clone(), spec.prompt.clone(), prompted).await?;
-    if ended.is_in_order() {
+    let mut prompt = spec.prompt.clone();
+    let mut questions = 0;
+    loop {
+        for words in heard_so_far(spec, conversation).await {
+            prompt = format!("{prompt}\n\n{}", words.prompt);
+        }
+        let from = conversation.record().text.len();
+        let (ended, words) = turn(spec, conversation, session.clone(), prompt, prompted).await?;
+        if !words.is_empty() && matches!(ended, Ended::Turn { .. }) {
+            prompt = prompts(&words);
+            continue;
+        }
+        if !ended.is_in_order() {
+            return Ok(ended);
+        }
         hear_last_words(conversation).await;
+        if questions < MOST_QUESTIONS
+            && let Some(told) = ask(spec, conversation, from).await?
+        {
+            questions += 1;
+            prompt = told;
+            continue;
+        }
+        let looked = match check.take() {
+            Some(check) => look(spec, conversation, &check).await?,
+            None => None,
+        };
+        prompt = match looked {
+            Some(again) => again,
+            None => match prompts(&heard_so_far(spec, conversation).await) {
+                none if none.is_empty() => return Ok(ended),
+                said => said,
+            },
+        };
     }
-    let Some(check) = check.filter(|_| ended.is_in_order()) else {
-        return Ok(ended);
+}
+
+/// What an agent is told of what people say.
+fn prompts(words: &[Words]) -> String {
+    let prompts: Vec<&str> = words.iter().map(|words| words.prompt.as_str()).collect();
+    prompts.join("\n\n")
+}
+
+/// What people said since the last turn.
+async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -> Vec<Words> {
+    let words = match &spec.people {
+        Some(people) => people.heard_so_far().await,
+        None => Vec::new(),
+    };
+    for words in &words {
+        conversation.record().said(words);
+    }
+    words
+}
+
+/// Puts to people what the text since `from` asks, or waits for the answer to what a tool asked. Gives what the agent is told.
+async fn ask(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    from: usize,
+) -> Result<Option<String>, Break> {
+    let Some(people) = &spec.people else {
+        return Ok(None);
     };
     let record = conversation.record();
+    let asked = match people.read(record.text.get(from..).unwrap_or(&record.text)) {
+        Turn::Over => return Ok(None),
+        Turn::Open(asked) => asked,
+    };
+    record.transcript.flush();
+    let reply = match (asked, people.open_question()) {
+        (Some(question), _) => {
+            let note = format!("it waits for a person: {}", question.words());
+            record.transcript.note(note);
+            conversation.meanwhile(people.ask(question)).await?
+        }
+        (None, Some(open)) => {
+            record.transcript.note("it waits for a person, whom a tool asked");
+            conversation.meanwhile(open).await?
+        }
+        (None, None) => return Ok(None),
+    };
+    let record = conversation.record();
+    Ok(Some(match reply {
+        Reply::Answered(words) => {
+            record.said(&words);
+            words.prompt
+        }
+        Reply::Decide(prompt) => {
+            record
+                .transcript
+                .note("nobody is there who could answer: it is told to decide");
+            prompt
+        }
+        Reply::Unanswered => return Ok(None),
+    }))
+}
+
+/// Looks at what was said. Gives what the agent is told when it gets one more turn for it.
+async fn look(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    check: &Check,
+) -> Result<Option<String>, Break> {
+    let record = conversation.record();
     record.settle();
-    let said = record.transcript.redactor().words(&record.text);
+    let said = record.said_in_all(spec.left.as_deref());
     let looked = match conversation.meanwhile(check.look(said)).await {
         Err(stop @ Stop::Told(_)) => return Err(stop.into()),
         // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
         other => other.unwrap_or_default(),
     };
-    let Some(prompt) = looked else {
-        return Ok(ended);
-    };
-    let record = conversation.record();
-    record
-        .transcript
-        .note(format!("one more turn: {}", bounded(&prompt, MESSAGE_BYTES)));
-    record.correction_begins();
-    turn(spec, conversation, session, prompt, prompted).await
+    if let Some(prompt) = &looked {
+        let record = conversation.record();
+        record
+            .transcript
+            .note(format!("one more turn: {}", bounded(prompt, MESSAGE_BYTES)));
+        record.correction_begins();
+    }
+    Ok(looked)
 }
 
 /// Some agents end their turn before they have said their last words: where these may lack the sigil that says how it went, they are
@@ -152,33 +252,60 @@ async fn hear_last_words(conversation: &mut Conversation<'_>) {
     }
 }
 
+/// One turn, with what people said meanwhile: then it was cancelled, so that the next one can begin with that. An agent that can't be
+/// cancelled goes on, and gets it at its turn's end.
 async fn turn(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
     session: String,
     prompt: String,
     prompted: &mut Option<Prompted>,
-) -> Result<Ended, Break> {
+) -> Result<(Ended, Vec<Words>), Break> {
     conversation.record().prompted(&prompt);
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
     conversation.turn_begins();
     let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
     let id = conversation.ask("session/prompt", &request);
-    *prompted = Some(Prompted { id, session });
-    let answer = conversation.answer(id, Bounds::Session(None)).await?;
+    *prompted = Some(Prompted {
+        id,
+        session: session.clone(),
+    });
+    let mut words = Vec::new();
+    let answer = loop {
+        let said = tokio::select! {
+            biased;
+            said = heard(spec) => said,
+            answer = conversation.answer(id, Bounds::Session(None)) => break answer?,
+        };
+        conversation.record().said(&said);
+        if words.is_empty() {
+            conversation.cancel_turn(&session);
+        }
+        words.push(said);
+    };
     *prompted = None;
     let answer = answer.map_err(|error| Break::Ended(refused("the prompt", &error)))?;
     conversation.record().answered(&answer);
-    match answer.get("stopReason").and_then(Value::as_str) {
-        Some(reason) => Ok(Ended::Turn {
-            stop_reason: conversation.record().transcript.kept(reason, 100),
-        }),
-        None => Ok(Ended::Protocol {
-            message: conversation.record().transcript.kept(
+    let transcript = &conversation.record().transcript;
+    let ended = match answer.get("stopReason").and_then(Value::as_str) {
+        Some(reason) => Ended::Turn {
+            stop_reason: transcript.kept(reason, 100),
+        },
+        None => Ended::Protocol {
+            message: transcript.kept(
                 &format!("the agent ended its turn without a stop reason: {answer}"),
                 MESSAGE_BYTES,
             ),
-        }),
+        },
+    };
+    Ok((ended, words))
+}
+
+/// What a person says next.
+async fn heard(spec: &SessionSpec) -> Words {
+    match &spec.people {
+        Some(people) => people.heard().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -330,6 +457,7 @@ pub fn told_words(reason: EndReason) -> &'static str {
         EndReason::Fenced => "the task is no longer this session's",
         EndReason::OutOfContact => "the worker was out of contact for too long",
         EndReason::DiedAlone | EndReason::DiedWithOthers => "the worker died",
+        EndReason::Unanswered => "nobody answered its question in time",
         EndReason::Unknown => "a reason of a later release",
     }
 }

@@ -1,6 +1,7 @@
 //! Commands on features, tasks and workers.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// Why a person does it; stands in the task's log, and for `interrupt` in the next prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -10,6 +11,25 @@ pub struct Steer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether a run goes on that ended for what is decided; `true` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
+}
+
+/// The answer to a question: in words, or by a choice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Answering {
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The number of a choice, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<usize>,
+    /// The question's id; the first that a session waits for when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub question: Option<Uuid>,
+    /// Whether a run goes on that ended for the question; `true` when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
 }

@@ -16,7 +16,7 @@ mod texts;
 mod token;
 mod transcript;
 
-pub use crate::api::body::control::{Done, Started, Steer, WaitFor};
+pub use crate::api::body::control::{Answering, Done, Started, Steer, WaitFor};
 pub use crate::api::body::priority::PrecedenceWish;
 pub use crate::api::body::schedule::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
 pub use budgets::{BudgetsWish, LimitWish};

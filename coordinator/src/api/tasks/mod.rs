@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
 
-use super::body::{Done, EditTask, Steer};
+use super::body::{Answering, Done, EditTask, Steer};
 use super::features::StatusQuery;
 use super::submit::graph_of;
 use crate::api::http::app::App;
@@ -21,6 +21,7 @@ use crate::api::http::problem::Problem;
 use crate::api::http::request::{Asked, At, Body, PageQuery};
 use crate::api::submit::dirs::ELSEWHERE;
 use crate::domain::graph::{Located, TaskEntry};
+use crate::domain::question::Given;
 use crate::domain::states::TaskState;
 use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::edit::remove;
@@ -235,6 +236,8 @@ pub enum Verb {
     Release,
     /// End its session in order and tell the next one something.
     Interrupt,
+    /// Tell its running session the `reason`, which must be given, as its next turn.
+    Say,
 }
 
 impl Verb {
@@ -242,7 +245,7 @@ impl Verb {
         let reader: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
         Self::deserialize(reader).map_err(|_| {
             Problem::not_found(format!(
-                "there is no command `{word}` for tasks; there are retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt"
+                "there is no command `{word}` for tasks; there are retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt, say"
             ))
         })
     }
@@ -283,6 +286,7 @@ pub async fn command(
         Verb::Feedback => return feedback(&app, &id, by, said(&body)?).await,
         Verb::Approve => return approve(&app, &id, by, &body).await,
         Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
+        Verb::Say => return say(&app, &id, by, said(&body)?).await,
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
@@ -316,7 +320,7 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
 /// The reason of a command that needs one.
 fn said(body: &Steer) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
-    reason.ok_or_else(|| Problem::refused("the next session has to be told something: give a `reason`"))
+    reason.ok_or_else(|| Problem::refused("the session has to be told something: give a `reason`"))
 }
 
 async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
@@ -324,6 +328,49 @@ async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<D
     let db = &app.deps.db;
     let steered = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
     told(steered, Vec::new())
+}
+
+async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
+    let task = locate::task(&mut *app.db().await?, id).await?;
+    let db = &app.deps.db;
+    let (steered, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
+    app.deps.bus.emit(signals).await;
+    told(steered, Vec::new())
+}
+
+/// Answers a question of a task's sessions: the one of that id, else the first that a session waits for.
+#[utoipa::path(
+    post,
+    path = "/tasks/{id}/answer",
+    operation_id = "answer_question",
+    tag = "tasks",
+    request_body = Answering,
+    responses((status = 200, body = Done))
+)]
+pub async fn answer(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    At(id): At<String>,
+    Body(body): Body<Answering>,
+) -> Result<Json<Done>, Problem> {
+    let given = match (&body.answer, body.choice) {
+        (Some(text), None) => Given::Text(text),
+        (None, Some(choice)) => Given::Choice(choice),
+        _ => return Err(Problem::refused("give an `answer` or the number of a `choice`")),
+    };
+    check_reason(body.answer.as_deref())?;
+    let by = By {
+        resumes: body.resume.unwrap_or(true),
+        ..caller.by(new)
+    };
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let (steered, signals) =
+        store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
+    let resumed = signals.resumed.clone();
+    app.deps.bus.emit(signals).await;
+    told(steered, resumed)
 }
 
 async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {

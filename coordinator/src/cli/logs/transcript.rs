@@ -117,6 +117,7 @@ impl Show {
             TranscriptUpdate::Session { kind, text } => {
                 self.line(Tone::Dim, &format!("{}: {}", one_line(kind), one_line(text)))
             }
+            TranscriptUpdate::Said { by, text } => self.line(Tone::Bright, &format!("{by} says: {text}")),
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
             TranscriptUpdate::Dropped { count } => self.line(
                 Tone::Warn,

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 use super::client::{Client, escape};
 use super::wait::WaitFlags;
 use super::{feature, submit, wait};
-use crate::api::body::{Done, Reverting, Steer};
+use crate::api::body::{Answering, Done, Reverting, Steer};
 use crate::cli::args::globals::Globals;
 use crate::cli::args::usage::Usage;
 use crate::cli::feature::resume::ResumeFlag;
@@ -119,6 +119,39 @@ pub enum TaskCommand {
     #[command(after_help = "Example:
   ralph-coordinator task feedback t-9f2c --reason \"the staging database is back\"")]
     Feedback(FeedbackArgs),
+    /// Answer what an agent asks
+    ///
+    /// A session that waits goes on with the answer; one that ended since nobody answered is followed by one that begins with it.
+    #[command(after_help = "Examples:
+  ralph-coordinator task answer t-9f2c \"use Postgres\"
+  ralph-coordinator task answer todo/store --choice 2")]
+    Answer {
+        #[command(flatten)]
+        named: Named,
+        /// The answer, in words [default: asked for in an editor]
+        #[arg(value_name = "TEXT", conflicts_with = "choice")]
+        text: Option<String>,
+        /// The number of one of the choices, from 1
+        #[arg(long, value_name = "N")]
+        choice: Option<usize>,
+        /// Id of the question [default: the first that a session waits for]
+        #[arg(long, value_name = "ID")]
+        question: Option<uuid::Uuid>,
+        #[command(flatten)]
+        resume: ResumeFlag,
+    },
+    /// Say something to a task's running session, as its next turn
+    ///
+    /// The agent's turn is cancelled for it, and it goes on with what you say. A later attempt is told it as well.
+    #[command(after_help = "Examples:
+  ralph-coordinator task say t-9f2c \"the parser is in src/parse\"
+  ralph-coordinator task say todo/store \"leave the schema as it is\"")]
+    Say {
+        #[command(flatten)]
+        named: Named,
+        /// What the agent should know
+        text: String,
+    },
     /// Add a task to a feature, or create a feature for it
     #[command(after_help = "Examples:
   ralph-coordinator task create                     asks for what it needs, at a terminal
@@ -378,6 +411,17 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         TaskCommand::Done(d) => ("done", d.steered.named, d.steered.reason, Some(d.resume)),
         TaskCommand::Release(s) => ("release", s.named, s.reason, None),
         TaskCommand::Interrupt { named, feedback } => ("interrupt", named, feedback, None),
+        TaskCommand::Say { named, text } => ("say", named, Some(text), None),
+        TaskCommand::Answer {
+            named,
+            text,
+            choice,
+            question,
+            resume,
+        } => {
+            let given = (text, choice);
+            return answer(&client, format, &named.task, given, question, resume).await;
+        }
     };
     let path = format!("/tasks/{}/{verb}", escape(&named.task));
     let body = Steer {
@@ -398,6 +442,41 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         && let Some(feature) = wait::feature_of(&client, &named.task).await
     {
         resume.tell(&client, &feature, &done).await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn answer(
+    client: &Client,
+    format: Format,
+    task: &str,
+    given: (Option<String>, Option<usize>),
+    question: Option<uuid::Uuid>,
+    resume: ResumeFlag,
+) -> anyhow::Result<ExitCode> {
+    let (text, choice) = given;
+    let answer = match (text, choice) {
+        (None, None) => Some(editor::edited(
+            "answer",
+            "",
+            "say the answer, or its number with --choice N",
+        )?),
+        (text, _) => text,
+    };
+    let body = Answering {
+        answer,
+        choice,
+        question,
+        resume: resume.wish(),
+    };
+    let path = format!("/tasks/{}/answer", escape(task));
+    let done: Done = client.post(&path, &body).await?;
+    match format {
+        Format::Json => output::json(&done)?,
+        Format::Table | Format::Wide => output::text(&format!("answered: {task}\n"))?,
+    }
+    if let Some(feature) = wait::feature_of(client, task).await {
+        resume.tell(client, &feature, &done).await;
     }
     Ok(ExitCode::SUCCESS)
 }

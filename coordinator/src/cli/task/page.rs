@@ -10,7 +10,7 @@ use crate::cli::terminal::local_time::{ago, when};
 use crate::cli::terminal::plural::counted;
 use crate::cli::terminal::table::Table;
 use crate::domain::failure::Failure;
-use crate::store::view::{DispatchView, TaskDetail, TaskRef, TaskView};
+use crate::store::view::{DispatchView, QuestionView, TaskDetail, TaskRef, TaskView};
 
 pub fn table(tasks: &[TaskView], wide: bool) -> Table {
     let mut heads = vec!["TASK", "ID", "STATUS", "ATTEMPT", "NOW"];
@@ -180,7 +180,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         lines.push(paint.apply(Tone::Warn, &line));
     }
     for question in &dispatch.questions {
-        let line = format!("      asked, and nobody was there: {}", indented(question));
+        let line = format!("      {}", indented(&asked(question)));
         lines.push(paint.apply(Tone::Warn, &line));
     }
     for test in &dispatch.test_changes {
@@ -195,6 +195,16 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     }
     lines.extend(dispatch.strays.iter().map(|stray| left(stray, paint)));
     lines
+}
+
+/// What an agent asked, and what became of that.
+fn asked(question: &QuestionView) -> String {
+    let words = question.words();
+    match (&question.answer, &question.answered_by, question.waits_until) {
+        (Some(answer), Some(by), _) => format!("asked: {words}\n{by} answered: {answer}"),
+        (_, _, Some(until)) => format!("asks, and waits until {}: {words}", when(until)),
+        _ => format!("asked, and nobody was there: {words}"),
+    }
 }
 
 /// What an agent committed elsewhere, and where it is.

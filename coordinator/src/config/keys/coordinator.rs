@@ -165,6 +165,12 @@ pub(super) const KEYS: &[Key] = &[
         "Folder whose files replace the prompts' wording",
     ),
     key(
+        "questions.wait",
+        Toml("'10m'"),
+        Coordinator,
+        "How long a session waits for a person's answer; 0 is not at all",
+    ),
+    key(
         "api.requests_per_second",
         Toml("500"),
         Coordinator,

@@ -165,6 +165,7 @@ failures! {
     Conflict = "conflict",
     ConflictMarkers = "conflict_markers",
     Landing = "landing",
+    Unanswered = "unanswered",
     Interrupted = "interrupted",
     Drained = "drained",
     RunLimit = "run_limit",
@@ -344,6 +345,10 @@ impl Failure {
             },
             Self::ConflictMarkers => is(of_work, "Conflict markers are left in the work."),
             Self::Landing => is(asks, "The work is pushed, but can't be brought onto the branch."),
+            Self::Unanswered => Policy {
+                outcome: Outcome::Interrupted,
+                ..is(asks, "The agent asked a person, and nobody answered in time.")
+            },
             Self::Interrupted => is(ended, "A person ended the session."),
             Self::Drained => is(ended, "The worker was drained."),
             Self::RunLimit => is(ended, "The run reached a limit."),

@@ -319,6 +319,11 @@ fn broke_off(ended: &Ended) -> Judgement {
                 Failure::WorkersDied,
                 "its worker died while it ran, with others that were lost too".into(),
             ),
+            EndReason::Unanswered => Judgement::failed(
+                Failure::Unanswered,
+                Step::Ask,
+                "nobody answered its question in time",
+            ),
             EndReason::Unknown => retry(Failure::Interrupted, "it was ended from outside".into()),
         },
         Ended::Limit { limit } => retry(Failure::of_limit(*limit), limit_in_words(*limit).into()),

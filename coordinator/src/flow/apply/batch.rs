@@ -79,6 +79,8 @@ pub(super) struct Batch<'a> {
     pub doors: AvailabilityChanges,
     /// Accounts with empty turns.
     pub silences: HashMap<String, Silence>,
+    /// What sessions asked that ended since nobody answered, as far as nobody answered since.
+    pub unanswered: HashMap<DispatchId, String>,
     /// Models that agents asked for; `None` where the attempt with that model is over.
     pub next_models: Vec<(TaskId, Option<String>)>,
     /// Failure reports of attempts that sent a graph, in case it is refused.
@@ -155,6 +157,7 @@ impl<'a> Batch<'a> {
             if_refused: HashMap::new(),
             doors: AvailabilityChanges::default(),
             silences: HashMap::new(),
+            unanswered: HashMap::new(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
             strays_late: Vec::new(),
@@ -387,6 +390,20 @@ impl Batch<'_> {
                     .push((task.id, sigils.task_graph.clone().unwrap_or_default()));
                 self.tasks.insert(task.id, task);
             }
+            Step::Ask if judgement.failure == Some(Failure::Unanswered) => match self.unanswered.remove(&dispatch.id) {
+                Some(asked) => {
+                    let id = task.id;
+                    self.waits_for_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
+                }
+                // The answer came when the session had been told to end.
+                None => {
+                    let judgement = Judgement {
+                        failure: Some(Failure::Interrupted),
+                        ..judgement
+                    };
+                    self.retry(task, dispatch, &judgement, session.snapshot.files_changed_count > 0);
+                }
+            },
             Step::Ask if judgement.failure == Some(Failure::Blocked) => {
                 let why = judgement.reason.map(|why| format!(": {why}")).unwrap_or_default();
                 self.needs_person(task, format!("the agent says that it is blocked{why}"));

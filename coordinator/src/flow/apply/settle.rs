@@ -7,7 +7,7 @@ use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Sigils};
-use ralph_shared::wire::{Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
+use ralph_shared::wire::{EndReason, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -385,6 +385,10 @@ async fn within(
             batch.histories.insert(of.task, history);
         }
     }
+    let unanswered = unanswered(incoming);
+    if !unanswered.is_empty() {
+        batch.unanswered = store::question::unanswered(tx, &unanswered).await?;
+    }
     let silent = silent_accounts(incoming);
     if !silent.is_empty() {
         batch.silences = store::availability::silences(tx, &silent).await?;
@@ -414,6 +418,15 @@ async fn within(
     }
     batch.write(tx, memory, signals).await?;
     Ok(fates)
+}
+
+/// Sessions that ended since nobody answered them.
+fn unanswered(incoming: &[Incoming]) -> Vec<Uuid> {
+    let ended = incoming.iter().filter(|one| {
+        matches!(&one.report.finished, Finished::Session(session)
+            if session.ended == Ended::Told { reason: EndReason::Unanswered })
+    });
+    ended.map(|one| one.report.dispatch.0).collect()
 }
 
 /// The accounts of empty turns; most batches have none.

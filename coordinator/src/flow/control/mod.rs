@@ -10,7 +10,7 @@
 //! | `retry` | retries |
 //! | `proposal` | requests of a build or a review that a person ends |
 //! | `subtasks` | refers commands on a split task to its parts |
-//! | `chat` | messages to running and future sessions |
+//! | `chat` | messages to running and future sessions, answers to their questions |
 //! | `feature` | commands on a whole feature |
 
 pub mod approve;
@@ -23,7 +23,7 @@ pub(crate) mod run_alone;
 mod subtasks;
 mod task;
 
-pub use crate::flow::control::chat::{feedback, interrupt};
+pub use crate::flow::control::chat::{answer, feedback, interrupt, say};
 pub(super) use crate::flow::control::subtasks::refer;
 pub use command::{By, CommandOutcome, TaskCommand};
 pub use feature::{FeatureCommand, feature, feature_by};

@@ -9,10 +9,16 @@ use uuid::Uuid;
 
 use crate::domain::budget::bounded;
 use crate::faults;
-use crate::flow::{Settings, workers::usage};
+use crate::flow::{
+    Settings,
+    workers::{question, usage},
+};
 use crate::store;
 use crate::store::dispatch::DispatchState;
 use crate::store::dispatch::lease::LeaseStatus;
+
+/// Words for sessions that one answer carries; the next one has the others.
+const WORDS: i64 = 10;
 
 /// Answers a heartbeat after the renewals were committed. The commit notes when the worker was seen, so it
 /// waits for the disk and for all earlier commits. So everything that the answer says is durable.
@@ -35,6 +41,9 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     if !beat.answered.is_empty() {
         store::availability::answered(&mut tx, &beat.answered).await?;
     }
+    if !beat.heard.is_empty() {
+        store::question::heard(&mut tx, &beat.worker, &beat.heard).await?;
+    }
     let archived = match beat.transcripts[..] {
         [] => Vec::new(),
         _ => store::dispatch::transcript::cared_for(&mut tx, &beat.transcripts).await?,
@@ -47,6 +56,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             drain,
             shares: Vec::new(),
             archived,
+            words: Vec::new(),
         });
     }
     let life = (beat.worker.as_str(), beat.incarnation);
@@ -54,6 +64,10 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     if !beat.used.is_empty() {
         store::dispatch::usage::tell(&mut tx, &beat.worker, &used).await?;
     }
+    let words = match running[..] {
+        [] => Vec::new(),
+        _ => store::question::unheard(&mut tx, &running, WORDS).await?,
+    };
     let standings = store::dispatch::lease::standing(&mut tx, &all).await?;
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
@@ -83,6 +97,10 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         drain,
         shares,
         archived,
+        words: words
+            .into_iter()
+            .map(|words| question::told(&settings.templates, words))
+            .collect(),
     })
 }
 
@@ -152,6 +170,7 @@ mod tests {
             answered: Vec::new(),
             used: Vec::new(),
             transcripts: Vec::new(),
+            heard: Vec::new(),
         };
         let standings: Vec<_> = state
             .map(|(state, reported, is_current, reason)| LeaseStatus {

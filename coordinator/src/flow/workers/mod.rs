@@ -3,5 +3,6 @@
 pub mod health;
 pub mod heartbeat;
 pub mod hello;
+pub mod question;
 pub mod rescue;
 pub(crate) mod usage;

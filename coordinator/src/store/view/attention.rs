@@ -28,6 +28,8 @@ pub struct Asking {
     pub since: Option<OffsetDateTime>,
     pub choices: Choices,
     pub is_approval: bool,
+    /// Whether its last session ended since nobody answered it.
+    pub asks: bool,
 }
 
 impl From<Asking> for TaskRef {
@@ -65,6 +67,7 @@ pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::
         r#"select t.id, t.feature_id, f.name as feature, x.key, x.title, t.state as "state: TaskState", x.reason,
                   t.role as "role: SessionKind", t.verification as "verification: Verification",
                   last.settled_at as "since?", last.settled_at is not null as "has_session!",
+                  coalesce(last.failure = 'unanswered', false) as "asks!",
                   (select count(*) from (select 1 from features g where g.name = f.name limit 2) named) = 1 as "named!",
                   case when f.pending + f.blocked + f.done + f.failed + f.cancelled + f.skipped + f.needs_review <= $3 then (
                     select count(*)
@@ -100,7 +103,7 @@ pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::
            join features f on f.id = t.feature_id
            join feature_texts texts on texts.feature_id = f.id
            left join lateral (
-             select settled_at from dispatches where task_id = t.id and settled_at is not null order by id desc limit 1
+             select settled_at, failure from dispatches where task_id = t.id and settled_at is not null order by id desc limit 1
            ) last on true
            where t.children = 0
              and case when $2 then exists (
@@ -153,6 +156,7 @@ pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::
                 since: row.since,
                 choices,
                 is_approval,
+                asks: row.asks && row.state == TaskState::NeedsReview,
             }
         })
         .collect())

@@ -1,16 +1,22 @@
 //! Dispatches: the sessions that run, and the attempts that were.
 
+use std::collections::HashMap;
+
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::sigil::Question;
 use ralph_shared::wire::{Stray, TestChange};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
+use crate::store;
 use crate::store::dispatch::DispatchState;
 use crate::store::dispatch::earlier::known;
+use crate::store::question::Shown;
 
 /// One session that was handed to a worker, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -55,9 +61,9 @@ pub struct DispatchView {
     /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
     #[serde(default)]
     pub test_changes: Vec<TestChange>,
-    /// What it asked of a person while nobody was there: it was told to decide and to say so.
+    /// What it asked of a person, in that order.
     #[serde(default)]
-    pub questions: Vec<String>,
+    pub questions: Vec<QuestionView>,
     pub stop_reason: Option<String>,
     /// From its assignment to its report, or, where its worker died, to that worker's last heartbeat, as far as that is known.
     pub duration_ms: Option<i64>,
@@ -76,6 +82,63 @@ pub struct DispatchView {
     pub started_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended_at: Option<OffsetDateTime>,
+}
+
+/// A question of a session to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct QuestionView {
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    pub asked: String,
+    /// What can be answered by number, from 1; other words are an answer too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub asked_at: OffsetDateTime,
+    /// Until when its session waits, while it does.
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub waits_until: Option<OffsetDateTime>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The name of the token that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+    #[serde(
+        default,
+        with = "time::serde::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub answered_at: Option<OffsetDateTime>,
+}
+
+impl QuestionView {
+    /// The question, with what became of it.
+    pub fn of(shown: Shown) -> Self {
+        let waits = shown.state == DispatchState::Live && shown.answer.is_none();
+        Self {
+            id: shown.id,
+            asked: shown.question.asked,
+            choices: shown.question.choices,
+            asked_at: shown.asked_at,
+            waits_until: shown.waits_until.filter(|_| waits),
+            answer: shown.answer,
+            answered_by: shown.answered_by,
+            answered_at: shown.answered_at,
+        }
+    }
+
+    /// Question and choices in one text.
+    pub fn words(&self) -> String {
+        Question {
+            asked: self.asked.clone(),
+            choices: self.choices.clone(),
+        }
+        .words()
+    }
 }
 
 /// A session that runs now.
@@ -137,7 +200,7 @@ pub async fn dispatches_of_task(
                   outcome as "outcome: Outcome", failure as "failure: Failure", reason, worker, agent, model, model_reason, model_used, journal, journal_doubted_by is not null as "journal_doubted!", feedback, start_commit, commit,
                   pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, cost_basis::text as cost_basis, tool_calls, malformed_sigils,
-                  claimed_at, settled_at, (select q.asked from questions q where q.dispatch_id = dispatches.id) as asked
+                  claimed_at, settled_at
            from dispatches
            where task_id = $1
            order by claimed_at desc, id desc
@@ -145,8 +208,16 @@ pub async fn dispatches_of_task(
         task.0,
         limit,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let mut questions: HashMap<Uuid, Vec<QuestionView>> = HashMap::new();
+    for shown in store::question::of_dispatches(conn, &ids).await? {
+        questions
+            .entry(shown.dispatch.0)
+            .or_default()
+            .push(QuestionView::of(shown));
+    }
     Ok(rows
         .into_iter()
         .rev()
@@ -181,7 +252,7 @@ pub async fn dispatches_of_task(
                 .test_changes
                 .and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
-            questions: row.asked.unwrap_or_default(),
+            questions: questions.remove(&row.id).unwrap_or_default(),
             stop_reason: row.stop_reason,
             duration_ms: known(row.duration_ms),
             input_tokens: row.input_tokens,

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::attention::{Asking, Which, asking};
+use super::dispatch::QuestionView;
 use super::feature::{FeatureView, TaskCounts, features};
 use super::progress::next_of;
 use super::system::cost_of;
@@ -15,6 +16,7 @@ use crate::domain::budget::levels::Hold;
 use crate::domain::status::condition::Word;
 use crate::domain::status::why_waiting::line;
 use crate::store;
+use crate::store::dispatch::DispatchState;
 use crate::store::view::availability::{sites, waiting};
 
 /// Tasks, features and questions that it names at most, of each.
@@ -122,6 +124,9 @@ pub struct InboxItem {
         skip_serializing_if = "Option::is_none"
     )]
     pub since: Option<OffsetDateTime>,
+    /// What an agent asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<QuestionView>,
     /// What a person can do, as it is typed: what shows it first, and of what decides the likely one first.
     pub commands: Vec<String>,
 }
@@ -131,8 +136,13 @@ pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Inbox
     let mut items = Vec::new();
     let tasks = asking(conn, Which::All, NAMED).await?;
     let failed_in: Vec<String> = tasks.iter().map(|task| task.feature.clone()).collect();
-    items.extend(tasks.into_iter().map(of_task));
-    items.extend(questions(conn).await?);
+    let asked = questions(conn).await?;
+    // What waits for nothing but an answer is told once.
+    let is_told = |task: &Asking| {
+        task.asks && asked.iter().any(|item| item.task.as_deref() == Some(&*task.id.short()))
+    };
+    items.extend(tasks.into_iter().filter(|task| !is_told(task)).map(of_task));
+    items.extend(asked);
     for (handle, id, feature) in in_need(conn).await? {
         if let Some(item) = of_feature(conn, &handle, id, &feature, &failed_in).await? {
             items.push(item);
@@ -195,6 +205,7 @@ impl InboxItem {
             title: None,
             reason: String::new(),
             since: None,
+            question: None,
             commands: Vec::new(),
         }
     }
@@ -227,6 +238,7 @@ fn of_task(task: Asking) -> InboxItem {
         reason: task.reason.unwrap_or_else(|| "no reason given".to_owned()),
         since: task.since,
         commands: task.choices.all(),
+        question: None,
     }
 }
 
@@ -297,43 +309,50 @@ async fn of_feature(
     }))
 }
 
-/// What sessions of tasks that aren't over asked, and nobody answered.
+/// What sessions of tasks that aren't over asked and nobody answered, and no later session went on without.
 async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
     let rows = sqlx::query!(
-        r#"select f.name as feature, x.title, q.asked, d.claimed_at as asked_at, t.id
-           from (select dispatch_id, task_id, asked from questions order by dispatch_id desc limit $1) q
+        r#"select f.name as feature, x.title, q.id, q.asked, q.choices, q.asked_at, q.waits_until, t.id as task,
+                  d.state as "state: DispatchState"
+           from (select * from questions where answer is null order by asked_at desc limit $1) q
            join tasks t on t.id = q.task_id
            join features f on f.id = t.feature_id
            join task_texts x on x.task_id = t.id
            join dispatches d on d.id = q.dispatch_id
            where t.state in ('pending', 'blocked', 'in_progress', 'needs_review', 'failed')
-             and f.state not in ('done', 'cancelled') and d.feedback is null
+             and f.state not in ('done', 'cancelled')
              and not exists (
                select from dispatches o
                where o.task_id = t.id and o.id > d.id and o.kind not in ('verify', 'integrate', 'check')
              )
-           order by d.id"#,
+           order by q.asked_at, q.id"#,
         NAMED,
     )
     .fetch_all(conn)
     .await?;
     let items = rows.into_iter().map(|row| {
-        let task = ralph_shared::ids::TaskId(row.id).short();
+        let task = ralph_shared::ids::TaskId(row.task).short();
+        let question = QuestionView {
+            id: row.id,
+            asked: row.asked,
+            choices: row.choices,
+            asked_at: row.asked_at,
+            waits_until: row.waits_until.filter(|_| row.state == DispatchState::Live),
+            answer: None,
+            answered_by: None,
+            answered_at: None,
+        };
         InboxItem {
             kind: InboxKind::Question,
             name: task.clone(),
             feature: Some(row.feature),
             title: Some(row.title),
-            reason: row
-                .asked
-                .iter()
-                .map(|asked| line(asked))
-                .collect::<Vec<_>>()
-                .join("; "),
+            reason: line(&question.words()),
             since: Some(row.asked_at),
+            question: Some(question),
             commands: vec![
                 format!("ralph-coordinator logs {task}"),
-                format!("ralph-coordinator task feedback {task}"),
+                format!("ralph-coordinator task answer {task}"),
             ],
             task: Some(task),
         }

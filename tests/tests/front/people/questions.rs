@@ -1,13 +1,18 @@
-//! What an agent asks of a person while nobody is there.
+//! What agents ask of people, and what people say to them.
 
-use ralph_tests::harness::WorkerOptions;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_tests::harness::{WorkerOptions, until};
 use serde_json::{Value, json};
 
+use crate::caller::Api;
 use crate::stage::Stage;
-use crate::typed::{said, until_said};
+use crate::typed::{output, said, until_said};
 
-/// An agent that asks one question, and keeps the answer in its workspace.
-fn asking() -> String {
+/// An agent that asks by the protocol, keeps the answer in its workspace, and ends.
+fn eliciting() -> String {
     let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"Which database?","requestedSchema":{"type":"object","properties":{"db":{"type":"string","enum":["Postgres","SQLite"]}}}}}"#;
     let reply = |id: u8, result: &str| format!("read -r l; printf '{{\"id\":{id},\"result\":{result}}}\\n'");
     let script = [
@@ -20,29 +25,185 @@ fn asking() -> String {
     shell_words::join(["sh", "-c", &script.join("; ")])
 }
 
+/// A script whose agent asks until its prompt tells an answer, and writes that down.
+const ASKS: &str = "@unless-prompt-has Postgres : @say <question choices=\"Postgres|SQLite\">Which \\e[31mdatabase?</question>\n\
+                    @if-prompt-has Postgres : @write db.txt Postgres\n\
+                    @if-prompt-has Postgres : @done\n";
+
+/// A stage on which sessions wait so many seconds for a person.
+async fn stage(wait_s: u64, config: &str) -> Stage {
+    let options = WorkerOptions::named("w");
+    let asks = Asks {
+        people: wait_s > 0,
+        ..Asks::default()
+    };
+    Stage::with_settings(&options, &[("README.md", "begin\n")], config, |settings| {
+        settings.question_wait = Duration::from_secs(wait_s);
+        settings.templates = Arc::new(Templates::load(None, asks).unwrap());
+    })
+    .await
+}
+
+async fn asking(stage: &Stage, script: &str) {
+    let tasks = json!([{"key": "a", "title": "A", "description": script, "max_retries": 0}]);
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
+        .await;
+}
+
+/// Waits until the inbox has a question of the task.
+async fn asked(api: &Api) -> Value {
+    until("a question in the inbox", async || {
+        let (_, inbox) = api.get("/inbox").await;
+        let items = inbox["items"].as_array().cloned().unwrap_or_default();
+        let found = items.into_iter().find(|item| item["kind"] == "question");
+        found.ok_or(inbox)
+    })
+    .await
+}
+
 #[tokio::test]
-async fn a_question_is_answered_at_once_and_kept_for_whoever_looks() {
-    let config = format!("[agents.asking]\ncommand = {:?}\n", asking());
-    let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], &config).await;
+async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
+    let stage = stage(600, "").await;
+    asking(&stage, ASKS).await;
+    let item = asked(&stage.api).await;
+    assert_eq!(item["reason"], "Which database? (Postgres | SQLite)");
+    assert!(item["question"]["waits_until"].is_string(), "{item}");
+    assert_eq!(item["question"]["choices"], json!(["Postgres", "SQLite"]));
+    let shown = said(&stage, "inbox").await;
+    assert!(shown.contains("ralph-coordinator task answer t-"), "{shown}");
+    said(&stage, "task answer f/a --choice 1").await;
+    stage.ends("complete").await;
+    assert_eq!(stage.file("db.txt"), "Postgres");
+    let (_, task) = stage.api.get("/tasks/f%2Fa").await;
+    let sessions = task["dispatches"].as_array().unwrap();
+    let works = sessions.iter().filter(|one| one["kind"] == "work").count();
+    assert_eq!(works, 1, "the same session went on: {task}");
+    assert_eq!(sessions[0]["questions"][0]["answer"], "Postgres");
+    let told = said(&stage, "logs f/a --attempt 1").await;
+    assert!(told.contains("it waits for a person: Which database?"), "{told}");
+    assert!(told.contains("test-admin says: Postgres") || told.contains("says: Postgres"), "{told}");
+    // Whoever comes second is told what happened.
+    let twice = output(&stage, "task answer f/a SQLite").await;
+    let why = String::from_utf8_lossy(&twice.stderr).into_owned();
+    assert!(!twice.status.success() && why.contains("answered that already"), "{why}");
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_answers_ends_and_the_next_attempt_begins_with_the_answer() {
+    let stage = stage(1, "").await;
+    asking(&stage, ASKS).await;
+    let over = stage.ends("blocked").await;
+    assert_eq!(over["feature"]["tasks"]["needs_review"], 1, "{over}");
+    let item = asked(&stage.api).await;
+    assert!(item["question"]["waits_until"].is_null(), "{item}");
+    let (_, inbox) = stage.api.get("/inbox").await;
+    let of_task = |item: &&Value| item["task"].is_string();
+    let items: Vec<&Value> = inbox["items"].as_array().unwrap().iter().filter(of_task).collect();
+    assert_eq!(items.len(), 1, "it is told once: {inbox}");
+    let refused = output(&stage, "task answer f/a --choice 3").await;
+    assert!(!refused.status.success());
+    said(&stage, "task answer f/a postgres").await;
+    stage.ends("complete").await;
+    let (_, task) = stage.api.get("/tasks/f%2Fa").await;
+    assert_eq!(task["attempt"], 2, "{task}");
+    assert_eq!(task["dispatches"][0]["failure"], "unanswered");
+    assert_eq!(stage.file("db.txt"), "Postgres");
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn an_answer_reaches_a_session_over_a_restart_of_the_coordinator() {
+    let mut stage = stage(600, "").await;
+    asking(&stage, ASKS).await;
+    asked(&stage.api).await;
+    stage.world.stop_coordinators();
+    said(&stage, "task answer f/a Postgres").await;
+    stage.world.coordinator().await.unwrap();
+    stage.ends("complete").await;
+    let (_, task) = stage.api.get("/tasks/f%2Fa").await;
+    assert_eq!(task["attempt"], 1, "{task}");
+    assert_eq!(stage.file("db.txt"), "Postgres");
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn an_answer_after_the_session_died_is_told_to_the_next_one() {
+    let mut stage = stage(600, "").await;
+    asking(&stage, ASKS).await;
+    asked(&stage.api).await;
+    stage.worker.kill();
+    said(&stage, "task answer f/a Postgres").await;
+    stage.worker = stage.world.worker(&WorkerOptions::named("other")).unwrap();
+    stage.ends("complete").await;
+    let (_, task) = stage.api.get("/tasks/f%2Fa").await;
+    assert_eq!(task["attempt"], 2, "{task}");
+    assert_eq!(stage.file("db.txt"), "Postgres");
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn an_elicitation_is_answered_by_a_person() {
+    let config = format!("[agents.asking]\ncommand = {:?}\n", eliciting());
+    let stage = stage(600, &config).await;
     let tasks = json!([{"key": "a", "title": "A", "agent": "asking", "max_retries": 0}]);
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
         .await;
-    let asked = "Which database? (db: Postgres | SQLite)";
-    let shown = until_said(&stage, "task show f/a", "asked, and nobody was there").await;
-    assert!(
-        shown.contains(&format!("asked, and nobody was there: {asked}")),
-        "{shown}"
-    );
-    let shown: Value = serde_json::from_str(&said(&stage, "task show f/a --output json").await).unwrap();
-    assert_eq!(shown["dispatches"][0]["questions"], json!([asked]));
+    asked(&stage.api).await;
+    said(&stage, "task answer f/a --choice 2").await;
+    let told = until_said(&stage, "logs f/a --attempt 1", "answered: SQLite").await;
+    assert!(told.contains("elicitation/create Which database?"), "{told}");
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn where_nobody_may_answer_the_agent_decides_and_the_question_is_kept() {
+    let config = format!("[agents.asking]\ncommand = {:?}\n", eliciting());
+    let stage = stage(0, &config).await;
+    let decides = "@unless-prompt-has Nobody is there : @say <question>Which?</question>\n\
+                   @if-prompt-has Nobody is there : @done\n";
+    let tasks = json!([
+        {"key": "a", "title": "A", "agent": "asking", "max_retries": 0},
+        {"key": "b", "title": "B", "description": decides},
+    ]);
+    stage
+        .submit(json!({"tasks": {"source": "t", "text": tasks.to_string()}}))
+        .await;
+    let asked = "Which database? (Postgres | SQLite)";
+    let words = format!("asked, and nobody was there: {asked}");
+    until_said(&stage, "task show f/a", &words).await;
     let told = said(&stage, "logs f/a --attempt 1").await;
-    let line = format!("elicitation/create {asked} → declined: nobody is there, decide and say so");
-    assert!(told.contains(&line), "{told}");
-    let kept: Vec<String> = sqlx::query_scalar("select unnest(asked) from questions")
-        .fetch_all(&stage.world.db)
-        .await
-        .unwrap();
-    assert_eq!(kept, [asked]);
+    let line = "declined: nobody is there, decide and say so";
+    assert!(told.contains(line), "{told}");
+    until_said(&stage, "task show f/b", "asked, and nobody was there: Which?").await;
+    until("the task to be done", async || {
+        let (_, task) = stage.api.get("/tasks/f%2Fb").await;
+        (task["status"] == "done").then_some(()).ok_or(task)
+    })
+    .await;
+    stage.strike().await;
+}
+
+#[tokio::test]
+async fn a_person_says_something_to_a_session_that_runs() {
+    let stage = stage(600, "").await;
+    let script = "@unless-prompt-has use tabs : @say I begin.\n\
+                  @unless-prompt-has use tabs : @wait 600000\n\
+                  @if-prompt-has use tabs : @write style.txt tabs\n\
+                  @done\n";
+    asking(&stage, script).await;
+    until_said(&stage, "logs f/a --attempt 1", "I begin.").await;
+    said(&stage, "task say f/a 'please use tabs'").await;
+    stage.ends("complete").await;
+    assert_eq!(stage.file("style.txt"), "tabs");
+    let told = said(&stage, "logs f/a --attempt 1").await;
+    assert!(told.contains("says: please use tabs"), "{told}");
+    let (_, task) = stage.api.get("/tasks/f%2Fa").await;
+    assert_eq!(task["attempt"], 1, "{task}");
+    let late = output(&stage, "task say f/a hello").await;
+    let why = String::from_utf8_lossy(&late.stderr).into_owned();
+    assert!(why.contains("no session of") && why.contains("task feedback"), "{why}");
     stage.strike().await;
 }

@@ -32,6 +32,7 @@ async fn an_assignment_that_cannot_be_read_is_said_and_not_asked_for_again() {
         drain: false,
         shares: Vec::new(),
         archived: Vec::new(),
+        words: Vec::new(),
     };
     let unreadable = br#"{"answer": "assigned", "assignment": {"work": {"kind": "dream"}}}"#;
     let (beats, claims) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -1,78 +1,176 @@
-//! Questions to a person. Nobody is there, so each is answered at once, and kept for whoever looks later.
+//! Questions to a person by the protocol. Where nobody may answer, each is declined at once, and kept for whoever looks later.
 
 use agent_client_protocol::v1::schema::{CreateElicitationResponse, ElicitationAction, Meta};
-use serde_json::{Value, json};
+use ralph_shared::sigil::Question;
+use serde_json::{Map, Value, json};
+
+use crate::session::people::Reply;
 
 pub const METHOD: &str = "elicitation/create";
 
 /// What an agent is told that asks. Its prompt says the same before it begins.
 pub const NOBODY: &str = "nobody is there, decide and say so";
 
-/// The answer. The protocol has no words for why something is declined but in its extension point: a made-up value of the form
-/// that was asked for could be taken for the person's.
-pub fn answer() -> Value {
-    let meta: Meta = [("ralph".to_owned(), json!({ "message": NOBODY }))]
+/// What is asked: a message, and what of it can be chosen or filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// In words.
+    pub question: Question,
+    /// What an answer fills in; `None` where it can't.
+    field: Option<Field>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Field {
+    name: String,
+    /// The schema's type.
+    kind: String,
+    /// Title and value of each choice.
+    choices: Vec<(String, Value)>,
+}
+
+/// The answer to what nobody answers. The protocol has no words for why something is declined but in its extension point: a made-up
+/// value of the form that was asked for could be taken for the person's.
+pub fn declined(why: &str) -> Value {
+    let meta: Meta = [("ralph".to_owned(), json!({ "message": why }))]
         .into_iter()
         .collect();
     let response = CreateElicitationResponse::new(ElicitationAction::Decline).meta(meta);
     serde_json::to_value(response).unwrap_or_else(|_| json!({ "action": "decline" }))
 }
 
-/// What is asked, if a request asks a person: its message, and what of it can be chosen or filled in.
-pub fn question(method: &str, params: &str) -> Option<String> {
-    if method != METHOD {
-        return None;
+/// The answer to what was put to people, and what is said of it.
+pub fn answer(form: &Form, reply: Reply) -> (Value, String) {
+    match reply {
+        Reply::Decide(_) | Reply::Unanswered => (declined(NOBODY), format!("declined: {NOBODY}")),
+        Reply::Answered(words) => {
+            let said = format!("{} answered: {}", words.by, words.text);
+            let answer = match form.content(&words.text) {
+                Some(content) => json!({ "action": "accept", "content": content }),
+                // What they say doesn't fit the form, but says something.
+                None => declined(&said),
+            };
+            (answer, said)
+        }
     }
+}
+
+/// The answer to what was open when its turn was cancelled.
+pub fn cancelled() -> Value {
+    json!({ "action": "cancel" })
+}
+
+impl Form {
+    /// Reads a request; `None` for one that asks nothing of a form.
+    pub fn read(params: &str) -> Option<Self> {
+        let asked: Value = serde_json::from_str(params).ok()?;
+        if asked["mode"] == "url" {
+            return None;
+        }
+        let message = asked["message"].as_str()?;
+        let properties = asked["requestedSchema"]["properties"].as_object();
+        let mut fields: Vec<Field> = properties.into_iter().flatten().map(Field::read).collect();
+        if let [one] = &fields[..] {
+            let titles = one.choices.iter().map(|(title, _)| title.as_str());
+            let question = Question::new(message, titles)?;
+            return Some(Self {
+                question,
+                field: fields.pop(),
+            });
+        }
+        Some(Self {
+            question: Question::new(&question(params), [""; 0])?,
+            field: None,
+        })
+    }
+
+    /// The form, filled in with an answer.
+    fn content(&self, answer: &str) -> Option<Map<String, Value>> {
+        let field = self.field.as_ref()?;
+        let answer = answer.trim();
+        let value = if field.choices.is_empty() {
+            match field.kind.as_str() {
+                "string" => answer.into(),
+                "integer" => answer.parse::<i64>().ok()?.into(),
+                "number" => answer.parse::<f64>().ok()?.into(),
+                "boolean" => match answer.to_lowercase().as_str() {
+                    "yes" | "true" => true.into(),
+                    "no" | "false" => false.into(),
+                    _ => return None,
+                },
+                _ => return None,
+            }
+        } else {
+            let chosen = self.question.choice(answer)?;
+            let choice = field.choices.iter().find(|(title, _)| title == chosen)?;
+            choice.1.clone()
+        };
+        Some(Map::from_iter([(field.name.clone(), value)]))
+    }
+}
+
+impl Field {
+    fn read((name, schema): (&String, &Value)) -> Self {
+        let plain = schema["enum"].as_array().into_iter().flatten();
+        let plain = plain.filter_map(|value| Some((value.as_str()?.to_owned(), value.clone())));
+        let titled = schema["oneOf"].as_array().into_iter().flatten();
+        let titled = titled.filter_map(|choice| {
+            let value = choice.get("const")?;
+            let title = choice["title"].as_str().or_else(|| value.as_str())?;
+            Some((title.to_owned(), value.clone()))
+        });
+        Self {
+            name: name.clone(),
+            kind: schema["type"].as_str().unwrap_or_default().to_owned(),
+            choices: plain.chain(titled).collect(),
+        }
+    }
+}
+
+/// What a request asks, in words: its message, and what of it can be chosen or filled in.
+pub fn question(params: &str) -> String {
     let asked: Value = serde_json::from_str(params).unwrap_or_default();
     let Some(message) = asked["message"]
         .as_str()
         .filter(|message| !message.trim().is_empty())
     else {
-        return Some(params.to_owned());
+        return params.to_owned();
     };
-    let fields = asked["requestedSchema"]["properties"]
-        .as_object()
-        .into_iter()
-        .flatten();
-    let fields: Vec<String> = fields
-        .map(|(name, field)| {
-            let title = field["title"].as_str().unwrap_or(name);
-            let choices = field["enum"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str);
-            let titled = field["oneOf"].as_array().into_iter().flatten();
-            let titled =
-                titled.filter_map(|choice| choice["title"].as_str().or_else(|| choice["const"].as_str()));
-            let choices: Vec<&str> = choices.chain(titled).collect();
-            match choices[..] {
-                [] => title.to_owned(),
-                _ => format!("{title}: {}", choices.join(" | ")),
-            }
-        })
-        .collect();
-    Some(match fields[..] {
+    let fields = asked["requestedSchema"]["properties"].as_object();
+    let fields = fields.into_iter().flatten().map(|(name, schema)| {
+        let title = schema["title"].as_str().unwrap_or(name);
+        let choices = Field::read((name, schema)).choices;
+        let choices: Vec<&str> = choices.iter().map(|(title, _)| title.as_str()).collect();
+        match choices[..] {
+            [] => title.to_owned(),
+            _ => format!("{title}: {}", choices.join(" | ")),
+        }
+    });
+    let fields: Vec<String> = fields.collect();
+    match fields[..] {
         [] => message.to_owned(),
         _ => format!("{message} ({})", fields.join(", ")),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use ralph_shared::ids::DispatchId;
+    use ralph_shared::wire::Words;
+
     use super::*;
 
     #[test]
-    fn the_answer_is_the_protocols_and_says_why() {
+    fn nobodys_answer_is_the_protocols_and_says_why() {
         let expected = json!({"action": "decline", "_meta": {"ralph": {"message": NOBODY}}});
-        assert_eq!(answer(), expected);
+        assert_eq!(declined(NOBODY), expected);
     }
 
     #[test]
     fn questions_are_their_message_with_what_can_be_chosen() {
-        let check = |params: Value, expected: &str| {
-            assert_eq!(question(METHOD, &params.to_string()).as_deref(), Some(expected));
-        };
+        let check = |params: Value, expected: &str| assert_eq!(question(&params.to_string()), expected);
         check(
             json!({"mode": "url", "message": "Log in", "url": "https://x"}),
             "Log in",
@@ -87,6 +185,44 @@ mod tests {
             "Which? (Database: Postgres | SQLite, name, size: Small | l)",
         );
         check(json!({"mode": "form"}), r#"{"mode":"form"}"#);
-        assert_eq!(question("fs/read_text_file", "{}"), None);
+    }
+
+    #[test]
+    fn an_answer_fills_in_a_form_of_one_field_or_is_told_beside_it() {
+        let check = |properties: Value, said: &str, content: Option<Value>| {
+            let asked = json!({"message": "Which?", "requestedSchema": {"properties": properties}});
+            let form = Form::read(&asked.to_string()).unwrap();
+            let words = Words {
+                id: uuid::Uuid::nil(),
+                dispatch: DispatchId::new(),
+                question: None,
+                by: "ann".to_owned(),
+                text: said.to_owned(),
+                prompt: String::new(),
+            };
+            let answer = answer(&form, Reply::Answered(words)).0;
+            match content {
+                Some(content) => assert_eq!(answer, json!({"action": "accept", "content": content})),
+                None => assert_eq!(answer, declined(&format!("ann answered: {said}"))),
+            }
+        };
+        let choices = json!({"db": {"type": "string", "enum": ["Postgres", "SQLite"]}});
+        check(choices.clone(), "postgres", Some(json!({"db": "Postgres"})));
+        check(choices.clone(), "2", Some(json!({"db": "SQLite"})));
+        check(choices, "neither", None);
+        let titled = json!({"n": {"type": "integer", "oneOf": [{"const": 3, "title": "Three"}]}});
+        check(titled, "three", Some(json!({"n": 3})));
+        check(
+            json!({"n": {"type": "string"}}),
+            " any ",
+            Some(json!({"n": "any"})),
+        );
+        check(json!({"n": {"type": "boolean"}}), "yes", Some(json!({"n": true})));
+        check(json!({"n": {"type": "integer"}}), "1.5", None);
+        check(json!({"a": {"type": "string"}, "b": {"type": "string"}}), "x", None);
+        check(json!({}), "x", None);
+        assert_eq!(Form::read(r#"{"mode":"url","message":"Log in"}"#), None);
+        assert_eq!(Form::read(r#"{"message":" "}"#), None);
+        assert_eq!(Form::read("[]"), None);
     }
 }

@@ -22,8 +22,17 @@ pub struct Rule {
     pub kinds: Vec<ToolKind>,
     /// Files of the workspace that it is about; all, and tools without files too, when empty.
     pub paths: Vec<Pattern>,
-    /// Whether it allows. A rule that refuses fits when any of the tool's files is meant; one that allows, when all are.
-    pub allow: bool,
+    /// What it says. One that allows fits when all of the tool's files are meant, any other one when any is.
+    pub answer: Answer,
+}
+
+/// What a rule says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Allow,
+    Reject,
+    /// A person decides; where none is there, no.
+    Ask,
 }
 
 /// What one session may do.
@@ -60,29 +69,34 @@ impl Policy {
         self.access
     }
 
-    /// Whether a tool of this kind may be used on these files.
+    /// Whether a tool of this kind may be used on these files, once a person allowed it where they have to.
     pub fn allows(&self, kind: ToolKind, files: &[&Path]) -> bool {
+        self.decides(kind, files) != Answer::Reject
+    }
+
+    /// Whether a tool of this kind may be used on these files.
+    pub fn decides(&self, kind: ToolKind, files: &[&Path]) -> Answer {
         if !allowed(self.access, kind) {
-            return false;
+            return Answer::Reject;
         }
         let files: Vec<PathBuf> = files.iter().map(|file| self.below(file)).collect();
         let fits = |rule: &&Rule| {
             let meant = |file: &PathBuf| rule.paths.iter().any(|path| path.fits(file));
             let of_kind = rule.kinds.is_empty() || rule.kinds.contains(&kind);
-            let of_files = match rule.allow {
+            let of_files = match rule.answer {
                 _ if rule.paths.is_empty() => true,
-                true => !files.is_empty() && files.iter().all(meant),
-                false => files.iter().any(meant),
+                Answer::Allow => !files.is_empty() && files.iter().all(meant),
+                Answer::Reject | Answer::Ask => files.iter().any(meant),
             };
             of_kind && of_files
         };
-        self.rules.iter().find(fits).is_none_or(|rule| rule.allow)
+        self.rules.iter().find(fits).map_or(Answer::Allow, |rule| rule.answer)
     }
 
     /// Answers a request, choosing the narrowest option of the decided side. Without an option of that side it is
     /// answered as cancelled, never with the other side.
     pub fn answer(&self, kind: ToolKind, files: &[&Path], options: &[PermissionOption]) -> Decision {
-        choose(self.allows(kind, files), options)
+        choose(self.decides(kind, files) == Answer::Allow, options)
     }
 
     /// A file as seen from the workspace; one that is elsewhere stays absolute.
@@ -241,38 +255,42 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_fits_decides() {
-        let rule = |kinds: &[ToolKind], paths: &[&str], allow| Rule {
+        let rule = |kinds: &[ToolKind], paths: &[&str], answer| Rule {
             kinds: kinds.to_vec(),
             paths: paths.iter().map(|path| Pattern::new(path)).collect(),
-            allow,
+            answer,
         };
+        use Answer::{Allow, Ask, Reject};
         use ToolKind::{Delete, Edit, Execute, Fetch, Read};
         let rules = [
-            rule(&[Edit, Delete], &["docs/**"], true),
-            rule(&[Edit, Delete], &["migrations", "*.lock"], false),
-            rule(&[Fetch], &[], false),
-            rule(&[Execute], &["**"], true),
+            rule(&[Edit, Delete], &["docs/**"], Allow),
+            rule(&[Edit, Delete], &["migrations", "*.lock"], Reject),
+            rule(&[Edit], &["deploy/**"], Ask),
+            rule(&[Fetch], &[], Reject),
+            rule(&[Execute], &["**"], Allow),
         ];
         let check = |access, kind, files: &[&str], expected| {
             let files: Vec<&Path> = files.iter().map(Path::new).collect();
             let policy = Policy::new(access, &rules, Path::new("/w"));
             assert_eq!(
-                policy.allows(kind, &files),
+                policy.decides(kind, &files),
                 expected,
                 "{access:?} {kind:?} {files:?}"
             );
         };
         let work = Access::Workspace;
-        check(work, Edit, &["/w/src/a.rs"], true);
-        check(work, Edit, &["/w/migrations/1.sql"], false);
-        check(work, Edit, &["/w/src/../migrations/1.sql"], false);
-        check(work, Edit, &["migrations/1.sql"], false);
-        check(work, Edit, &["/w/src/a.rs", "/w/deep/Cargo.lock"], false);
-        check(work, Edit, &["/w/docs/Cargo.lock"], true);
-        check(work, Edit, &["/w/docs/Cargo.lock", "/w/Cargo.lock"], false);
-        check(work, Read, &["/w/migrations/1.sql"], true);
-        check(work, Fetch, &[], false);
-        check(work, Execute, &[], true);
-        check(Access::ReadOnly, Edit, &["/w/docs/a.md"], false);
+        check(work, Edit, &["/w/src/a.rs"], Allow);
+        check(work, Edit, &["/w/migrations/1.sql"], Reject);
+        check(work, Edit, &["/w/src/../migrations/1.sql"], Reject);
+        check(work, Edit, &["migrations/1.sql"], Reject);
+        check(work, Edit, &["/w/src/a.rs", "/w/deep/Cargo.lock"], Reject);
+        check(work, Edit, &["/w/docs/Cargo.lock"], Allow);
+        check(work, Edit, &["/w/docs/Cargo.lock", "/w/Cargo.lock"], Reject);
+        check(work, Read, &["/w/migrations/1.sql"], Allow);
+        check(work, Fetch, &[], Reject);
+        check(work, Execute, &[], Allow);
+        check(Access::ReadOnly, Edit, &["/w/docs/a.md"], Reject);
+        check(work, Edit, &["/w/src/a.rs", "/w/deploy/a.yaml"], Ask);
+        check(Access::ReadOnly, Edit, &["/w/deploy/a.yaml"], Reject);
     }
 }

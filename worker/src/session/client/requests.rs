@@ -12,6 +12,7 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, TerminalOutputRequest,
     ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
 };
+use ralph_shared::sigil::Question;
 use ralph_shared::wire::{Access, TranscriptUpdate};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,12 +22,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::elicitation;
+use super::elicitation::{self, Form};
 use super::files::{Files, refused};
-use super::permissions::{self, Policy};
+use super::permissions::{self, Answer, Policy};
 use super::terminal::Terminals;
 use crate::sandbox::Confinement;
-use crate::session::operator::Question;
+use crate::session::operator::Question as OperatorQuestion;
+use crate::session::people::{People, Reply};
 use crate::session::process::leftovers::Group;
 use crate::session::protocol::peer::{LargeSlot, Open, Outbox};
 use crate::session::transcript::record::Record;
@@ -44,8 +46,10 @@ pub struct Desk {
     confinement: Confinement,
     outbox: Outbox,
     jobs: JoinSet<()>,
+    /// Who may be asked from afar.
+    people: Option<People>,
     /// Who answers permission requests, if somebody is there.
-    questions: Option<mpsc::UnboundedSender<Question>>,
+    questions: Option<mpsc::UnboundedSender<OperatorQuestion>>,
     /// The agent's turn, as far as it isn't cancelled: nothing is permitted to it afterwards.
     turn: CancellationToken,
 }
@@ -78,15 +82,27 @@ impl Desk {
             confinement,
             outbox,
             jobs: JoinSet::new(),
+            people: None,
             questions: None,
             turn: CancellationToken::new(),
         }
     }
 
     /// Asks a person for permission where the policy would allow.
-    pub fn asking(mut self, questions: Option<mpsc::UnboundedSender<Question>>) -> Self {
+    pub fn asking(mut self, questions: Option<mpsc::UnboundedSender<OperatorQuestion>>) -> Self {
         self.questions = questions;
         self
+    }
+
+    /// Asks these people what only they can decide.
+    pub fn with_people(mut self, people: Option<People>) -> Self {
+        self.people = people;
+        self
+    }
+
+    /// Whether a request is put to people, rather than declined at once.
+    pub fn asks(&self, params: &str) -> bool {
+        self.people.is_some() && Form::read(params).is_some()
     }
 
     /// The agent has another turn.
@@ -129,9 +145,14 @@ impl Desk {
                 ticket.done(self.terminals.release(&request.terminal_id.0));
             }),
             elicitation::METHOD => {
-                let asked = elicitation::question(method, params).unwrap_or_default();
-                let words = format!("declined: {}", elicitation::NOBODY);
-                ticket.about(asked).answer(Ok(elicitation::answer()), words, None);
+                let ticket = ticket.about(elicitation::question(params));
+                match self.people.clone().zip(Form::read(params)) {
+                    Some((people, form)) => self.put_form(ticket, people, form),
+                    None => {
+                        let words = format!("declined: {}", elicitation::NOBODY);
+                        ticket.answer(Ok(elicitation::declined(elicitation::NOBODY)), words, None);
+                    }
+                }
             }
             _ => {
                 let words = "refused: the method is not known".to_owned();
@@ -156,7 +177,8 @@ impl Desk {
             let answer = RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled);
             return ticket.answer(Ok(value(answer)), "cancelled, as its turn is".to_owned(), None);
         }
-        if self.policy.allows(kind, &files)
+        let decided = self.policy.decides(kind, &files);
+        if decided != Answer::Reject
             && let Some(answered) = self.put_question(title, &request.options)
         {
             let (options, turn) = (request.options.clone(), self.turn.clone());
@@ -176,6 +198,14 @@ impl Desk {
             });
             return;
         }
+        if decided == Answer::Ask
+            && let Some(people) = self.people.clone()
+        {
+            let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            let named = if named.is_empty() { String::new() } else { format!(", {}", named.join(", ")) };
+            let asked = format!("May the agent do this? {title} ({kind:?}{named})");
+            return self.put_permission(ticket, people, &asked, request.options.clone());
+        }
         let answer = self.policy.answer(kind, &files, &request.options);
         ticket.answer(
             Ok(value(RequestPermissionResponse::new(answer.outcome))),
@@ -184,11 +214,61 @@ impl Desk {
         );
     }
 
+    /// Puts a permission to people, of whom nobody may answer: then it is not given.
+    fn put_permission(&mut self, ticket: Ticket, people: People, asked: &str, options: Vec<PermissionOption>) {
+        let names = options.iter().map(|option| option.name.as_str());
+        let (question, turn) = (Question::new(asked, names), self.turn.clone());
+        self.jobs.spawn(async move {
+            let reply = match &question {
+                Some(question) => turn.run_until_cancelled_owned(people.ask(question.clone())).await,
+                None => None,
+            };
+            let (outcome, words) = match (reply, question) {
+                (Some(Reply::Answered(said)), Some(question)) => {
+                    let chosen = question.choice(&said.text);
+                    let chosen = options.iter().find(|option| {
+                        chosen.is_some_and(|chosen| Question::new("-", [&option.name]).is_some_and(|q| q.choice(chosen).is_some()))
+                    });
+                    let words = format!("{} answered: {}", said.by, said.text);
+                    match chosen {
+                        Some(option) => (
+                            RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
+                                option.option_id.clone(),
+                            )),
+                            words,
+                        ),
+                        // Whatever else they say is no permission.
+                        None => (permissions::choose(false, &options).outcome, words),
+                    }
+                }
+                (Some(_), _) => {
+                    let refused = permissions::choose(false, &options);
+                    (refused.outcome, format!("{}, since nobody is there to ask", refused.words))
+                }
+                (None, _) => (RequestPermissionOutcome::Cancelled, "cancelled".to_owned()),
+            };
+            ticket.answer(Ok(value(RequestPermissionResponse::new(outcome))), words, None);
+        });
+    }
+
+    /// Puts a form to people.
+    fn put_form(&mut self, ticket: Ticket, people: People, form: Form) {
+        let turn = self.turn.clone();
+        self.jobs.spawn(async move {
+            let reply = turn.run_until_cancelled_owned(people.ask(form.question.clone())).await;
+            let (answer, words) = match reply {
+                Some(reply) => elicitation::answer(&form, reply),
+                None => (elicitation::cancelled(), "cancelled".to_owned()),
+            };
+            ticket.answer(Ok(answer), words, None);
+        });
+    }
+
     /// Asks the person, if one is there. Gives what tells the number of the chosen option.
     fn put_question(&self, title: &str, options: &[PermissionOption]) -> Option<oneshot::Receiver<usize>> {
         let questions = self.questions.as_ref()?;
         let (answer, answered) = oneshot::channel();
-        let question = Question {
+        let question = OperatorQuestion {
             title: bounded(title, DETAIL_BYTES),
             options: options.to_vec(),
             answer,

@@ -332,6 +332,7 @@ fn each_text(update: &mut TranscriptUpdate, mut change: impl FnMut(&mut String))
             detail,
             answer,
         } => [method, detail, answer].into_iter().for_each(change),
+        U::Said { by, text } => [by, text].into_iter().for_each(change),
         U::Session { kind, text } => [kind, text].into_iter().for_each(change),
         U::Ended { how } => change(how),
         U::Dropped { .. } | U::Unknown => {}

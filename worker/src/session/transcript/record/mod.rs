@@ -10,11 +10,12 @@ use agent_client_protocol::v1::schema::{
     UsageUpdate,
 };
 use ralph_shared::plain::plain;
-use ralph_shared::wire::{AgentInfo, SessionLimit, TranscriptUpdate, Usage};
+use ralph_shared::wire::{AgentInfo, SessionLimit, TranscriptUpdate, Usage, Words};
 use serde_json::Value;
 
 use super::tools::Tools;
 use crate::session::check;
+use crate::session::left::Left;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
 use crate::session::limits::usage::{self, Meter};
@@ -202,6 +203,24 @@ impl Record {
             self.questions
                 .push(self.transcript.kept(question, QUESTION_BYTES));
         }
+    }
+
+    /// The agent's message text without secrets, with what its tools left before it.
+    pub fn said_in_all(&self, left: Option<&Left>) -> String {
+        let redactor = self.transcript.redactor();
+        match left {
+            Some(left) => redactor.words(&left.before(&self.text)),
+            None => redactor.words(&self.text),
+        }
+    }
+
+    /// A person says something to the agent.
+    pub fn said(&mut self, words: &Words) {
+        self.transcript.flush();
+        self.transcript.push(TranscriptUpdate::Said {
+            by: words.by.clone(),
+            text: words.text.clone(),
+        });
     }
 
     /// What it asked, in its order.

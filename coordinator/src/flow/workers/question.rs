@@ -1,0 +1,152 @@
+//! What sessions that run want: the answer of a person to a question.
+
+use ralph_shared::ids::DispatchId;
+use ralph_shared::sigil::{Question, defuse};
+use ralph_shared::wire::{Call, CallAnswer, SessionCall, Words};
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::domain::recall::Kind;
+use crate::flow::memory::embedding::Meaning;
+use crate::flow::memory::library::{self, QueryLine};
+use crate::flow::{Settings, Signals};
+use crate::prompt;
+use crate::prompt::Templates;
+use crate::store;
+use crate::store::dispatch::{Dispatch, DispatchState};
+use crate::store::question::Unheard;
+
+/// Characters of a query, and of an entry that is found.
+const QUERY_CHARS: usize = 2_000;
+const ENTRY_CHARS: usize = 2_000;
+/// Entries of each kind that are found.
+const FOUND: usize = 8;
+/// Questions of one session; an agent in a loop asks more.
+const MOST_QUESTIONS: i64 = 50;
+
+/// Answers a session's call, of the life that holds its dispatch.
+pub async fn call(
+    db: &PgPool,
+    settings: &Settings,
+    call: &SessionCall,
+) -> sqlx::Result<(CallAnswer, Signals)> {
+    let refused = |reason: &str| {
+        let reason = reason.to_owned();
+        Ok((CallAnswer::Refused { reason }, Signals::default()))
+    };
+    let mut conn = db.acquire().await?;
+    let named = store::dispatch::read(&mut conn, &[call.dispatch.0]).await?.pop();
+    drop(conn);
+    let Some(dispatch) =
+        named.filter(|d| d.state == DispatchState::Live && d.incarnation == call.incarnation)
+    else {
+        return refused("the session is not its task's any more");
+    };
+    match &call.call {
+        Call::Ask { id, asked, choices } => match Question::new(asked, choices) {
+            Some(question) => ask(db, settings, &dispatch, *id, &question).await,
+            None => refused("the question says nothing"),
+        },
+        Call::MemorySearch { query } => {
+            let found = search(db, settings, &dispatch, query).await?;
+            Ok((found, Signals::default()))
+        }
+        Call::Unknown => refused("this coordinator doesn't know the call"),
+    }
+}
+
+/// Stores a question, and says for how long a person may answer. Asked again, it is the same question.
+async fn ask(
+    db: &PgPool,
+    settings: &Settings,
+    dispatch: &Dispatch,
+    id: Uuid,
+    question: &Question,
+) -> sqlx::Result<(CallAnswer, Signals)> {
+    let mut signals = Signals::default();
+    let wait_ms = i64::try_from(settings.question_wait.as_millis()).unwrap_or(i64::MAX);
+    let mut tx = db.begin().await?;
+    let whose = (dispatch.id, dispatch.task);
+    if store::question::asked_by(&mut tx, dispatch.id).await? >= MOST_QUESTIONS
+        && store::question::waits_ms(&mut tx, id, dispatch.id).await?.is_none()
+    {
+        let prompt = prompt::decide(&settings.templates);
+        return Ok((CallAnswer::Decide { prompt }, signals));
+    }
+    if store::question::ask(&mut tx, id, whose, question, wait_ms).await? {
+        if wait_ms > 0 {
+            let task = dispatch.task;
+            let reason = format!("it asks: {}\n`task answer {task}` answers it", question.words());
+            store::notice::person_needed(&mut tx, task, &reason).await?;
+        }
+        signals.features.insert(dispatch.feature);
+    }
+    let left = store::question::waits_ms(&mut tx, id, dispatch.id).await?;
+    tx.commit().await?;
+    let answer = match left.and_then(|ms| u64::try_from(ms).ok()) {
+        Some(ms) => CallAnswer::Wait { ms },
+        None => CallAnswer::Decide {
+            prompt: prompt::decide(&settings.templates),
+        },
+    };
+    Ok((answer, signals))
+}
+
+/// Searches the memory of the session's repository, as `memory search` does.
+async fn search(
+    db: &PgPool,
+    settings: &Settings,
+    dispatch: &Dispatch,
+    query: &str,
+) -> sqlx::Result<CallAnswer> {
+    let refused = |reason: &str| CallAnswer::Refused {
+        reason: reason.to_owned(),
+    };
+    if !settings.memory {
+        return Ok(refused("the memory is off"));
+    }
+    let query: String = query.chars().take(QUERY_CHARS).collect();
+    let repo = store::feature::repo_id(&mut *db.acquire().await?, dispatch.feature).await?;
+    let Some(repo) = repo.filter(|_| !query.trim().is_empty()) else {
+        return Ok(refused("say what to search for"));
+    };
+    let asked = [QueryLine {
+        query_id: String::new(),
+        date: OffsetDateTime::now_utc(),
+        title: query,
+        description: String::new(),
+    }];
+    let mut found = Vec::new();
+    for kind in Kind::ALL {
+        let picked = library::search(db, Meaning::of_person(settings), &repo, kind, &asked, FOUND).await?;
+        let shown = picked.into_iter().flat_map(|picked| picked.shown);
+        found.extend(shown.map(|one| {
+            let title = match one.entry.title.as_str() {
+                "" => String::new(),
+                title => format!("{title}: "),
+            };
+            let text = format!("{title}{}", one.entry.body);
+            let text: String = text.chars().take(ENTRY_CHARS).collect();
+            format!("- {}: {}", kind.as_str(), defuse(&text))
+        }));
+    }
+    let text = match found.is_empty() {
+        true => "nothing is known of that".to_owned(),
+        false => found.join("\n"),
+    };
+    Ok(CallAnswer::Found { text })
+}
+
+/// What a person said, as a worker hands it to its session.
+pub(super) fn told(templates: &Templates, words: Unheard) -> Words {
+    let asked = words.question.as_ref().map(|(_, asked)| asked.as_str());
+    Words {
+        prompt: prompt::said(templates, &words.by, &words.text, asked),
+        id: words.id,
+        dispatch: DispatchId(words.dispatch.0),
+        question: words.question.map(|(id, _)| id),
+        by: words.by,
+        text: words.text,
+    }
+}
