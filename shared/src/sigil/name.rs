@@ -41,7 +41,7 @@ impl SigilName {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every sigil, in the order of SPEC 4.1.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::TaskDone,
         Self::TaskFailed,
         Self::Promise,
