@@ -14,7 +14,7 @@ use ralph_shared::sigil::SigilName;
 const PART: &str = "=== ";
 
 /// File name without `.md`, and content.
-const BUILT_IN: [(&str, &str); 20] = [
+const BUILT_IN: [(&str, &str); 21] = [
     ("spec.frame", include_str!("templates/spec.frame.md")),
     ("plan.frame", include_str!("templates/plan.frame.md")),
     ("build.frame", include_str!("templates/build.frame.md")),
