@@ -173,7 +173,7 @@ async fn of_two_that_pass_alone_and_fail_together_one_lands() {
 
 /// Branch protection, or whatever else has a say there.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_refuses_the_third_of_five_once_gets_them_all() {
+async fn a_server_that_refuses_the_third_of_five_gets_the_others_and_a_person_is_asked() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let name = "refused";
@@ -191,9 +191,20 @@ async fn a_server_that_refuses_the_third_of_five_once_gets_them_all() {
     let _worker = world
         .worker(&WorkerOptions::named(name).slots(5).pool(name))
         .unwrap();
-    scene.completes().await;
-    let pushes = std::fs::read_to_string(path.join("pushes")).unwrap();
-    assert_eq!(pushes.lines().count(), 6);
+    scene.ends(RunOutcome::Blocked).await;
+    let reasons: Vec<String> = sqlx::query_scalar(
+        "select x.reason from tasks t join task_texts x on x.task_id = t.id where t.feature_id = $1 and t.state = 'needs_review'",
+    )
+    .bind(scene.feature.0)
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    assert!(
+        reasons.len() == 1 && reasons[0].contains("protected branch"),
+        "{reasons:?}"
+    );
+    let landed = scene.repository.as_ref().unwrap().landed("ralph/refused").unwrap();
+    assert_eq!(landed.len(), 4, "{landed:?}");
     world.stop().await;
 }
 
