@@ -183,13 +183,20 @@ async fn what_fails_leaves_and_those_behind_it_are_made_without_it() {
     assert!(none.is_none());
     assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
     assert_eq!((again[1].task, ahead(&again[1])), (d, vec![a, c]));
-    assert_eq!(scene.state(b).await, TaskState::InProgress, "it waits for its turn");
+    assert_eq!(
+        scene.state(b).await,
+        TaskState::InProgress,
+        "it waits for its turn"
+    );
     lands(&scene, &turn).await;
     let (turn, none) = given(&scene).await;
     let turn = turn.unwrap();
     assert_eq!((turn.task, none.len()), (b, 0));
     let failed = order(&turn).failed.as_ref().unwrap();
-    assert_eq!((failed.tree.clone(), failed.output.clone()), (tree(2), format!("{b} broke it")));
+    assert_eq!(
+        (failed.tree.clone(), failed.output.clone()),
+        (tree(2), format!("{b} broke it"))
+    );
     fails(&scene, &turn, tree(2)).await;
     assert_eq!(scene.state(b).await, TaskState::Pending, "its next attempt");
     // The others are as they were checked.
@@ -345,7 +352,10 @@ async fn slots_that_work_needs_check_nothing() {
         scene.done(&of).await;
     }
     let kinds: Vec<SessionKind> = scene.pool.claim(3).await.iter().map(|of| of.kind).collect();
-    assert_eq!(kinds, [SessionKind::Integrate, SessionKind::Work, SessionKind::Check]);
+    assert_eq!(
+        kinds,
+        [SessionKind::Integrate, SessionKind::Work, SessionKind::Check]
+    );
     scene.holds().await;
     world.stop().await;
 }
@@ -452,6 +462,9 @@ async fn a_gate_that_passes_and_fails_on_one_tree_is_told_as_flaky() {
     passes(&scene, &again[0], tree(2), vec![]).await;
     let (trees, words) = flaky().await;
     assert_eq!(trees, 1);
-    assert!(words.starts_with("flaky: it passed and failed on 1 tree"), "{words}");
+    assert!(
+        words.starts_with("flaky: it passed and failed on 1 tree"),
+        "{words}"
+    );
     world.stop().await;
 }
