@@ -70,7 +70,9 @@ pub async fn landing(servers: &Servers, gate_s: u32, figures: &mut Figures) -> a
 }
 
 async fn measure(servers: &Servers, number: usize, case: &Case, gate_s: u32) -> anyhow::Result<f64> {
-    let dir = tempfile::Builder::new().prefix("ralph-bench-landing-").tempdir()?;
+    let dir = tempfile::Builder::new()
+        .prefix("ralph-bench-landing-")
+        .tempdir()?;
     let origin = Origin::with_files(&dir.path().join("small"), 20)?;
     let name = format!("landing_{number}");
     let mut system = System::fresh(servers, &name).await?;
@@ -95,7 +97,16 @@ async fn measure(servers: &Servers, number: usize, case: &Case, gate_s: u32) -> 
         ..RunSettings::default()
     };
     let address = origin.path.display().to_string();
-    load::submit_as(&db, &bus, "landing", &graph, Some((&address, &origin.base)), run, 0).await?;
+    load::submit_as(
+        &db,
+        &bus,
+        "landing",
+        &graph,
+        Some((&address, &origin.base)),
+        run,
+        0,
+    )
+    .await?;
     let good = i64::try_from(TASKS - usize::from(case.has_bad))?;
     let over = async || {
         let (landed, open): (i64, i64) = sqlx::query_as(

@@ -241,7 +241,11 @@ impl Origin {
         };
         let decide = |_: Decided| async { Decision::Push };
         let (_sender, end) = watch::channel(None);
-        match workspaces.integrate(&dispatch, &git, &order, decide, end).await.end {
+        match workspaces
+            .integrate(&dispatch, &git, &order, decide, end)
+            .await
+            .end
+        {
             IntegrationEnd::Merged { .. } => Ok(()),
             other => bail!("{task} did not land: {other:?}"),
         }

@@ -35,9 +35,8 @@ pub use crate::wire::repo_scan::{
     KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
 };
 pub use assignment::{
-    Ahead, FailedTree, PassedTree,
-    Access, Assignment, CONTEXT_DIR, Decided, DirOrder, GitOrder, IntegrateOrder, Landed, ModelChoice,
-    Repository, SessionLimits, SessionOrder, Work, WorkspaceOrder,
+    Access, Ahead, Assignment, CONTEXT_DIR, Decided, DirOrder, FailedTree, GitOrder, IntegrateOrder, Landed,
+    ModelChoice, PassedTree, Repository, SessionLimits, SessionOrder, Work, WorkspaceOrder,
 };
 pub use blob::{BlobAnswer, BlobRequest};
 pub use change::{Change, TestChange, TestChangeKind};
@@ -50,9 +49,8 @@ pub use heartbeat::{End, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 pub use hello::{Hello, HelloAnswer};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
-    Gated,
-    AgentInfo, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionLimit, SessionReport,
-    Snapshot,
+    AgentInfo, Ended, Finished, Gated, IntegrationEnd, IntegrationReport, Report, SessionLimit,
+    SessionReport, Snapshot,
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
 pub use session_call::{Call, CallAnswer, SessionCall, Words};

@@ -14,7 +14,9 @@ use super::scene::{Scene, folder, label};
 /// Independent tasks, each with a file of its own.
 fn tasks(n: usize) -> String {
     let task = |n: usize| {
-        format!("- key: t{n}\n  title: Write {n}\n  description: |\n    @write f{n}.txt {n}\n    @effect t{n}\n    @done\n")
+        format!(
+            "- key: t{n}\n  title: Write {n}\n  description: |\n    @write f{n}.txt {n}\n    @effect t{n}\n    @done\n"
+        )
     };
     (0..n).map(task).collect()
 }
@@ -80,7 +82,11 @@ async fn a_worker_killed_with_three_cars_under_way_loses_none() {
     // The second passage is a check's as often as not.
     let points = POINTS.iter().filter(|point| point.starts_with("integrate."));
     for point in points {
-        let nth = if matches!(*point, "integrate.after_rebase" | "integrate.after_gate") { 2 } else { 1 };
+        let nth = if matches!(*point, "integrate.after_rebase" | "integrate.after_gate") {
+            2
+        } else {
+            1
+        };
         killed_at(&world, point, nth).await;
     }
     world.check_processes().await.unwrap();
@@ -89,12 +95,20 @@ async fn a_worker_killed_with_three_cars_under_way_loses_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_killed_with_three_cars_under_way_loses_none() {
-    for point in ["report.before_commit", "report.after_commit", "decide.before_commit", "decide.after_commit"] {
+    for point in [
+        "report.before_commit",
+        "report.after_commit",
+        "decide.before_commit",
+        "decide.after_commit",
+    ] {
         let world = World::start().await.unwrap();
         let name = label(point);
         // Three works report before the first check does.
         let nth = if point.starts_with("report") { 4 } else { 1 };
-        let fault = Fault::new(&format!("{point}:kill:{nth}"), &folder(&world, &name).join("once"));
+        let fault = Fault::new(
+            &format!("{point}:kill:{nth}"),
+            &folder(&world, &name).join("once"),
+        );
         let mut first = world.coordinator_process("c", Some(&fault)).unwrap();
         let _worker = world
             .worker(&WorkerOptions::named(&name).slots(3).pool(&name))
@@ -150,12 +164,17 @@ async fn of_two_that_pass_alone_and_fail_together_one_lands() {
     };
     let scene = Scene::submit_with(&world, name, &tasks(4), options).await;
     scene.ends(RunOutcome::Blocked).await;
-    let states: Vec<String> = sqlx::query_scalar("select state::text from tasks where feature_id = $1 order by state")
-        .bind(scene.feature.0)
-        .fetch_all(&world.db)
-        .await
-        .unwrap();
-    assert_eq!(states.iter().filter(|state| *state == "done").count(), 3, "{states:?}");
+    let states: Vec<String> =
+        sqlx::query_scalar("select state::text from tasks where feature_id = $1 order by state")
+            .bind(scene.feature.0)
+            .fetch_all(&world.db)
+            .await
+            .unwrap();
+    assert_eq!(
+        states.iter().filter(|state| *state == "done").count(),
+        3,
+        "{states:?}"
+    );
     assert!(states.contains(&"needs_review".to_owned()), "{states:?}");
     // The one that came first is the one that landed.
     let (first, last): (uuid::Uuid, uuid::Uuid) = sqlx::query_as(
@@ -173,7 +192,7 @@ async fn of_two_that_pass_alone_and_fail_together_one_lands() {
 
 /// Branch protection, or whatever else has a say there.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_refuses_the_third_of_five_once_gets_them_all() {
+async fn a_server_that_refuses_the_third_of_five_gets_the_others_and_a_person_is_asked() {
     let mut world = World::start().await.unwrap();
     world.coordinator().await.unwrap();
     let name = "refused";
@@ -191,9 +210,25 @@ async fn a_server_that_refuses_the_third_of_five_once_gets_them_all() {
     let _worker = world
         .worker(&WorkerOptions::named(name).slots(5).pool(name))
         .unwrap();
-    scene.completes().await;
-    let pushes = std::fs::read_to_string(path.join("pushes")).unwrap();
-    assert_eq!(pushes.lines().count(), 6);
+    scene.ends(RunOutcome::Blocked).await;
+    let reasons: Vec<String> = sqlx::query_scalar(
+        "select x.reason from tasks t join task_texts x on x.task_id = t.id where t.feature_id = $1 and t.state = 'needs_review'",
+    )
+    .bind(scene.feature.0)
+    .fetch_all(&world.db)
+    .await
+    .unwrap();
+    assert!(
+        reasons.len() == 1 && reasons[0].contains("protected branch"),
+        "{reasons:?}"
+    );
+    let landed = scene
+        .repository
+        .as_ref()
+        .unwrap()
+        .landed("ralph/refused")
+        .unwrap();
+    assert_eq!(landed.len(), 4, "{landed:?}");
     world.stop().await;
 }
 
@@ -208,6 +243,11 @@ async fn features_side_by_side_have_trains_of_their_own() {
         let scene = Scene::submit_with(&world, name, &tasks(4), gated("sleep 1", landing)).await;
         scene.completes().await;
     };
-    join_all([run("one", Landing::Each), run("two", Landing::Batch), run("three", Landing::Serial)]).await;
+    join_all([
+        run("one", Landing::Each),
+        run("two", Landing::Batch),
+        run("three", Landing::Serial),
+    ])
+    .await;
     world.stop().await;
 }

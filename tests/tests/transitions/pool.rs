@@ -9,8 +9,8 @@ use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
     AgentRule, Assignment, ClaimAnswer, ClaimRequest, End, EndReason, Ended, Finished, Granted, Heartbeat,
-    HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, READS, Report, SessionReport,
-    Snapshot, Text, Usage, Used, WRITES, Work, WorkspaceOrder,
+    HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, READS, Report, SessionReport, Snapshot, Text, Usage,
+    Used, WRITES, Work, WorkspaceOrder,
 };
 use ralph_tests::harness::World;
 

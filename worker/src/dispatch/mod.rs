@@ -26,9 +26,8 @@ use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil;
 use ralph_shared::wire::{
-    Access, Assignment, CheckAnswer, CheckRequest, EndReason, Ended, Finished, IntegrationEnd,
-    Report, SessionLimit, SessionOrder, SessionReport, Snapshot, Text, Unavailable,
-    WRITES, Work,
+    Access, Assignment, CheckAnswer, CheckRequest, EndReason, Ended, Finished, IntegrationEnd, Report,
+    SessionLimit, SessionOrder, SessionReport, Snapshot, Text, Unavailable, WRITES, Work,
 };
 use tokio::sync::watch;
 

@@ -274,7 +274,12 @@ fn landings(text: &mut String, trains: Trains) {
         "Those that were ended, since what was to land before became something else.",
         count(trains.wasted),
     );
-    one("gauge", "landings", "Attempts that landed.", count(trains.landings));
+    one(
+        "gauge",
+        "landings",
+        "Attempts that landed.",
+        count(trains.landings),
+    );
     one(
         "gauge",
         "landing_seconds",

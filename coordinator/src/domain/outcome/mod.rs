@@ -554,7 +554,9 @@ pub fn checked_ahead(end: &IntegrationEnd) -> (Judgement, Option<CheckResult>) {
             Some(CheckResult::Passed),
         ),
         IntegrationEnd::GateFailed { command, output } => (
-            nothing(&format!("`{command}` failed behind what is to land before it:\n{output}")),
+            nothing(&format!(
+                "`{command}` failed behind what is to land before it:\n{output}"
+            )),
             Some(CheckResult::Failed),
         ),
         IntegrationEnd::Conflict { paths, .. } => (

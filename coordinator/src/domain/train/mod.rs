@@ -164,7 +164,10 @@ impl Train {
         let first = usize::from(since == 0);
         landed.iter().skip(first).all(|landed| landed.follows)
             && check.ahead.len() == landed.len() + ahead.len()
-            && landed.iter().map(|landed| &landed.id).eq(&check.ahead[..landed.len()])
+            && landed
+                .iter()
+                .map(|landed| &landed.id)
+                .eq(&check.ahead[..landed.len()])
             && check.ahead[landed.len()..] == *ahead
     }
 
@@ -238,7 +241,9 @@ fn batch(train: &Train) -> Plan {
             .map(|n| train.known(chain[n], &ids[..n]).flatten())
             .collect();
         let is = |n: &usize, wanted: &[CheckResult]| results[*n].is_some_and(|found| wanted.contains(&found));
-        let fit = (0..chain.len()).rfind(|n| is(n, &[CheckResult::Passed])).map_or(0, |n| n + 1);
+        let fit = (0..chain.len())
+            .rfind(|n| is(n, &[CheckResult::Passed]))
+            .map_or(0, |n| n + 1);
         if let Some(n) = (fit..chain.len()).find(|n| is(n, &[CheckResult::Conflict])) {
             plan.cleared.push(ids[n]);
             chain.remove(n);
@@ -260,9 +265,9 @@ fn batch(train: &Train) -> Plan {
     };
     let mut waits = false;
     for (at, car) in train.cars.iter().enumerate() {
-        let is_target = target.as_ref().is_some_and(|(id, ahead)| {
-            *id == car.id && train.known(at, ahead) == Some(None)
-        });
+        let is_target = target
+            .as_ref()
+            .is_some_and(|(id, ahead)| *id == car.id && train.known(at, ahead) == Some(None));
         match car.stand {
             Stand::Queued | Stand::Checks if is_target => waits = true,
             Stand::Queued => plan.withdraw.push(car.id),

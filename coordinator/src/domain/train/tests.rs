@@ -125,11 +125,21 @@ fn a_check_holds_while_what_was_ahead_lands_as_it_stood() {
     assert!(check(vec![], None, &[1, 2], &[1, 2]));
     assert!(check(vec![landed(1, false)], None, &[1, 2], &[2]));
     assert!(check(vec![landed(1, false), landed(2, true)], None, &[1, 2], &[]));
-    assert!(check(vec![landed(9, false), landed(1, true)], Some(9), &[1, 2], &[2]));
+    assert!(check(
+        vec![landed(9, false), landed(1, true)],
+        Some(9),
+        &[1, 2],
+        &[2]
+    ));
     // Something else landed, or nothing yet, or a person pushed in between, or nobody knows any more.
     assert!(!check(vec![landed(3, false)], None, &[1, 2], &[2]));
     assert!(!check(vec![], None, &[1, 2], &[2]));
-    assert!(!check(vec![landed(9, false), landed(1, false)], Some(9), &[1, 2], &[2]));
+    assert!(!check(
+        vec![landed(9, false), landed(1, false)],
+        Some(9),
+        &[1, 2],
+        &[2]
+    ));
     assert!(!check(vec![landed(1, true)], Some(9), &[1, 2], &[2]));
 }
 
@@ -145,17 +155,30 @@ fn a_batch_is_bisected_when_it_fails() {
     let told = |n: u128, ahead: &[u128], result| car(n, Stand::Waits, Some((ahead, result)));
     let all = |told: Vec<Car>| {
         (1..=4)
-            .map(|n| told.iter().find(|car| car.id == id(n)).cloned().unwrap_or_else(|| waits(n)))
+            .map(|n| {
+                told.iter()
+                    .find(|car| car.id == id(n))
+                    .cloned()
+                    .unwrap_or_else(|| waits(n))
+            })
             .collect::<Vec<_>>()
     };
     check(all(vec![]), Some((4, &[1, 2, 3])), &[]);
     check(all(vec![told(4, &[1, 2, 3], PASSED)]), None, &[1, 2, 3, 4]);
     let last = told(4, &[1, 2, 3], FAILED);
     check(all(vec![last.clone()]), Some((2, &[1])), &[]);
-    check(all(vec![last.clone(), told(2, &[1], PASSED)]), Some((3, &[1, 2])), &[1, 2]);
+    check(
+        all(vec![last.clone(), told(2, &[1], PASSED)]),
+        Some((3, &[1, 2])),
+        &[1, 2],
+    );
     // The third is to blame: its turn says so, and the fourth is tried without it.
     check(
-        all(vec![last.clone(), told(2, &[1], PASSED), told(3, &[1, 2], FAILED)]),
+        all(vec![
+            last.clone(),
+            told(2, &[1], PASSED),
+            told(3, &[1, 2], FAILED),
+        ]),
         Some((4, &[1, 2])),
         &[3, 1, 2],
     );
@@ -253,7 +276,10 @@ impl World {
                 result: None,
             });
         }
-        let running = self.cars.iter().filter(|car| matches!(car.stand, Stand::Queued | Stand::Checks));
+        let running = self
+            .cars
+            .iter()
+            .filter(|car| matches!(car.stand, Stand::Queued | Stand::Checks));
         assert!(running.count() <= 3);
     }
 

@@ -108,7 +108,14 @@ pub async fn build(
             };
             let operation = facts.operations.get(&dispatch.task);
             let known = facts.known.get(&dispatch.task).cloned().unwrap_or_default();
-            Work::Integrate(integrate_order(task, run, dispatch, integration, operation, known))
+            Work::Integrate(integrate_order(
+                task,
+                run,
+                dispatch,
+                integration,
+                operation,
+                known,
+            ))
         } else {
             let (rendered, laid) = render(&facts, task, run, dispatch, settings);
             if let Some(laid) = laid {

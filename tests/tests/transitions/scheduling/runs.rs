@@ -3,8 +3,8 @@
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::routing::strategy::Strategy;
 use ralph_coordinator::domain::run::{Run, RunSettings};
-use ralph_coordinator::domain::train::Landing;
 use ralph_coordinator::domain::states::FeatureState;
+use ralph_coordinator::domain::train::Landing;
 use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand};
 use ralph_coordinator::flow::finish;
 use ralph_coordinator::store;

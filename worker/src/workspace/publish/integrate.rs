@@ -91,7 +91,10 @@ impl Workspaces {
             gated: Mutex::default(),
         };
         let end = integration.run(decide, &mut end).await.unwrap_or_else(failed);
-        let gated = integration.gated.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let gated = integration
+            .gated
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
@@ -281,7 +284,13 @@ impl Integration<'_> {
             .into_iter()
             .chain(self.site.git_order.start_ref.as_deref())
             .chain(self.order.brings_ref.as_deref())
-            .chain(self.order.ahead.iter().flatten().map(|ahead| ahead.commit_ref.as_str()))
+            .chain(
+                self.order
+                    .ahead
+                    .iter()
+                    .flatten()
+                    .map(|ahead| ahead.commit_ref.as_str()),
+            )
             .collect();
         let wanted = FetchRequest {
             refs,
@@ -339,7 +348,10 @@ impl Integration<'_> {
             Some(onto) => onto,
             None => return Err(prepare::missing_base(git_order, &site.mirror).await),
         };
-        let Onto { commit: onto, trees } = match self.behind(head.as_deref(), fetched.base.as_deref(), onto).await? {
+        let Onto { commit: onto, trees } = match self
+            .behind(head.as_deref(), fetched.base.as_deref(), onto)
+            .await?
+        {
             Step::Next(onto) => onto,
             Step::Ended(ended) => return Ok(Step::Ended(ended)),
         };

@@ -143,7 +143,10 @@ async fn a_conflict_ahead_of_its_turn_is_told_of_the_one_that_has_it() {
         matches!(&of_b, IntegrationEnd::Conflict { paths, .. } if paths == &["same.txt"]),
         "{of_b:?}"
     );
-    let of_c = c.check(&remote, &workspaces, c.order("true"), &[&a, &b]).await.end;
+    let of_c = c
+        .check(&remote, &workspaces, c.order("true"), &[&a, &b])
+        .await
+        .end;
     assert!(matches!(of_c, IntegrationEnd::Void { .. }), "{of_c:?}");
 }
 
@@ -152,7 +155,9 @@ async fn a_known_failure_counts_on_its_tree_alone() {
     let remote = Remote::new();
     let workspaces = remote.workspaces().await;
     let a = Car::new(&remote, &workspaces, "a.txt", "a\n").await;
-    let failing = a.check(&remote, &workspaces, a.order("echo no; false"), &[]).await;
+    let failing = a
+        .check(&remote, &workspaces, a.order("echo no; false"), &[])
+        .await;
     assert!(
         matches!(failing.end, IntegrationEnd::GateFailed { .. }),
         "{failing:?}"
