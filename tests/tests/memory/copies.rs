@@ -114,10 +114,8 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
     )
     .await;
     scene::upkeep(&world).await;
-    assert_eq!(
-        found(&world, "Build the kettle with its checksum").await,
-        ["The kettle's lid closes to the left."]
-    );
+    let told = found(&world, "Build the kettle with its checksum").await;
+    assert!(!told.iter().any(|text| text.contains("checksum")), "{told:?}");
     assert_eq!(live_with(&world, "checksum t").await, 0);
 
     // The entry knows its copies, and a person lets one of them out.
@@ -137,7 +135,7 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
         .await
         .unwrap();
     assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
-    assert_eq!(found(&world, "Build the kettle with its checksum").await.len(), 2);
+    assert_eq!(live_with(&world, "checksum t").await, 1);
     world.stop().await;
 }
 
@@ -209,9 +207,9 @@ async fn what_one_task_leaves_in_many_attempts_hides_nothing_of_others() {
         .await;
         task_of(&pool, &learning(text)).await;
     }
-    let mut before = found(&world, "Look after the kettle").await;
-    before.retain(|text| others.contains(&text.as_str()));
-    assert_eq!(before.len(), 3);
+    for text in others {
+        assert!(found(&world, text).await.contains(&text.to_owned()), "{text}");
+    }
     scene::submit(
         &world,
         "flood",
@@ -233,15 +231,16 @@ async fn what_one_task_leaves_in_many_attempts_hides_nothing_of_others() {
             scene::fails(&pool, &flood).await;
         }
     }
-    let kept: i64 =
-        sqlx::query_scalar("select count(*) from learnings where pruned_at is null and body like 'Kettle part%'")
-            .fetch_one(&world.db)
-            .await
-            .unwrap();
+    let kept: i64 = sqlx::query_scalar(
+        "select count(*) from learnings where pruned_at is null and body like 'Kettle part%'",
+    )
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
     assert!((1..=10).contains(&kept), "{kept}");
-    let after = found(&world, "Look after the kettle").await;
-    for text in &before {
-        assert!(after.contains(text), "{text}: {after:?}");
+    for text in others {
+        let after = found(&world, text).await;
+        assert!(after.contains(&text.to_owned()), "{text}: {after:?}");
     }
     world.stop().await;
 }

@@ -424,7 +424,9 @@ pub(in crate::flow) async fn take_back(
     let words = dispatches.iter().chain(&reach.journals);
     let gone: Vec<Uuid> = hidden.iter().chain(words).copied().collect();
     store::memory::index::remove(conn, &gone).await?;
-    let restored = store::memory::retract::restore_replaced(conn, &hidden).await?;
+    // A copy in doubt may be a witness of what is revoked: it stands for itself, once a person restores it.
+    let mut restored = store::memory::retract::restore_replaced(conn, &revoked).await?;
+    restored.extend(store::memory::retract::restore_replaced(conn, &reach.doubted).await?);
     index_again(conn, &restored).await?;
     Ok(TakenBack {
         entries: revoked.len(),
