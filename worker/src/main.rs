@@ -92,10 +92,11 @@ fn run() -> anyhow::Result<ExitCode> {
         .unwrap_or_else(|error| error.exit());
     let default_filter = match cli.command {
         Command::Run(_) => "info,async_nats=warn",
-        Command::Doctor(_) | Command::Chat(_) | Command::Completions { .. } | Command::Free { .. }
-        | Command::Mcp => {
-            "warn,async_nats=off"
-        }
+        Command::Doctor(_)
+        | Command::Chat(_)
+        | Command::Completions { .. }
+        | Command::Free { .. }
+        | Command::Mcp => "warn,async_nats=off",
     };
     logging::init(default_filter, LogFormat::Text);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -136,7 +136,11 @@ const OFFERS: &[Offer] = &[
         words: &["logs"],
         arguments: &[
             TASK,
-            takes("attempt", Place::Flag("attempt"), "Number of the attempt; the last one when it isn't given"),
+            takes(
+                "attempt",
+                Place::Flag("attempt"),
+                "Number of the attempt; the last one when it isn't given",
+            ),
         ],
     },
     Offer {
@@ -148,9 +152,21 @@ const OFFERS: &[Offer] = &[
         arguments: &[
             needs("name", Place::Word, "Its name: a-z, 0-9, `.`, `_`, `-`"),
             takes("description", Place::Flag("description"), "What it is about"),
-            takes("tasks", Place::Input("tasks"), "The tasks as YAML: a list with key, title, description, after"),
-            takes("approve", Place::Flag("approve"), "What a person approves before the next step: spec, plan, tasks, with commas between"),
-            takes("max_cost", Place::Flag("max-cost"), "What its run may cost, in USD"),
+            takes(
+                "tasks",
+                Place::Input("tasks"),
+                "The tasks as YAML: a list with key, title, description, after",
+            ),
+            takes(
+                "approve",
+                Place::Flag("approve"),
+                "What a person approves before the next step: spec, plan, tasks, with commas between",
+            ),
+            takes(
+                "max_cost",
+                Place::Flag("max-cost"),
+                "What its run may cost, in USD",
+            ),
         ],
     },
     Offer {
@@ -161,7 +177,11 @@ const OFFERS: &[Offer] = &[
         arguments: &[
             TASK,
             takes("text", Place::Word, "The answer, in words"),
-            takes("choice", Place::Flag("choice"), "The number of one of its choices, from 1"),
+            takes(
+                "choice",
+                Place::Flag("choice"),
+                "The number of one of its choices, from 1",
+            ),
         ],
     },
     Offer {
@@ -176,7 +196,10 @@ const OFFERS: &[Offer] = &[
         description: "Accept what waits for approval: a specification, a plan, tasks, or work that then lands. Only when the person said so.",
         effect: Effect::Decides,
         words: &["task", "approve"],
-        arguments: &[TASK, takes("reason", Place::Flag("reason"), "Why; stands in the task's log")],
+        arguments: &[
+            TASK,
+            takes("reason", Place::Flag("reason"), "Why; stands in the task's log"),
+        ],
     },
 ];
 
@@ -242,7 +265,10 @@ impl Assistant {
 
 /// The words of a command, and what it gets on standard input. No argument can become a flag.
 fn line(offer: &Offer, arguments: &Map<String, Value>) -> Result<(Vec<String>, String), String> {
-    if let Some(unknown) = arguments.keys().find(|key| !offer.arguments.iter().any(|one| one.name == **key)) {
+    if let Some(unknown) = arguments
+        .keys()
+        .find(|key| !offer.arguments.iter().any(|one| one.name == **key))
+    {
         return Err(format!("`{}` takes no `{unknown}`", offer.name));
     }
     let mut line: Vec<String> = offer.words.iter().map(|word| (*word).to_owned()).collect();
@@ -286,9 +312,18 @@ fn described(offer: &Offer) -> Tool {
     let properties: Map<String, Value> = offer
         .arguments
         .iter()
-        .map(|one| (one.name.to_owned(), json!({ "type": ["string", "number"], "description": one.description })))
+        .map(|one| {
+            (
+                one.name.to_owned(),
+                json!({ "type": ["string", "number"], "description": one.description }),
+            )
+        })
         .collect();
-    let required = offer.arguments.iter().filter(|one| one.required).map(|one| one.name);
+    let required = offer
+        .arguments
+        .iter()
+        .filter(|one| one.required)
+        .map(|one| one.name);
     let required: Vec<&str> = required.collect();
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
@@ -356,7 +391,10 @@ mod tests {
                 .arguments
                 .iter()
                 .filter(|one| !(offer.name == "answer" && one.name == "choice"))
-                .map(|one| (one.name.to_owned(), "1".into()))
+                .map(|one| {
+                    let value = if one.name == "approve" { "plan" } else { "1" };
+                    (one.name.to_owned(), value.into())
+                })
                 .collect();
             let (line, _) = line(offer, &given).unwrap();
             let words = std::iter::once("ralph-coordinator".to_owned()).chain(line.clone());
@@ -382,7 +420,10 @@ mod tests {
             "--",
             "--draft",
         ];
-        assert_eq!((line, input.as_str()), (expected.map(str::to_owned).to_vec(), "- key: a"));
+        assert_eq!(
+            (line, input.as_str()),
+            (expected.map(str::to_owned).to_vec(), "- key: a")
+        );
         for (tool, wrong, why) in [
             ("approve", json!({}), "`task` is missing"),
             ("approve", json!({"task": "t-1", "yes": true}), "takes no `yes`"),

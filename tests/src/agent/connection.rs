@@ -191,10 +191,13 @@ impl Agent {
         cx: &ConnectionTo<Client>,
     ) -> Result<LoadSessionResponse, Error> {
         let id = request.session_id;
-        let session = self.sessions.load(&id, request.cwd, request.mcp_servers).map_err(|error| {
-            let error = format!("the session {id} can't be loaded: {error}");
-            Error::from(SchemaError::session_not_found(id.clone()).data(error))
-        })?;
+        let session = self
+            .sessions
+            .load(&id, request.cwd, request.mcp_servers)
+            .map_err(|error| {
+                let error = format!("the session {id} can't be loaded: {error}");
+                Error::from(SchemaError::session_not_found(id.clone()).data(error))
+            })?;
         for update in session.told() {
             cx.send_notification(SessionNotification::new(id.clone(), update))?;
         }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
-    McpServer, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId, SessionUpdate,
+    McpServer, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId,
+    SessionUpdate,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

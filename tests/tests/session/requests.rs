@@ -2,7 +2,7 @@
 
 use agent_client_protocol::v1::schema::ToolKind;
 use ralph_shared::wire::{Access, EndReason, TranscriptUpdate};
-use ralph_worker::session::{Pattern, Rule};
+use ralph_worker::session::{Answer, Pattern, Rule};
 
 use super::scene::{scene, shell, turn};
 

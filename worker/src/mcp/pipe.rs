@@ -14,7 +14,8 @@ use super::{KEY, SOCKET};
 /// When nobody started it for a session, or its worker is gone.
 pub async fn run() -> anyhow::Result<()> {
     let socket = std::env::var_os(SOCKET).map(PathBuf::from);
-    let socket = socket.with_context(|| format!("{SOCKET} is not set: agents start this program, in a session"))?;
+    let socket =
+        socket.with_context(|| format!("{SOCKET} is not set: agents start this program, in a session"))?;
     let key = std::env::var(KEY).with_context(|| format!("{KEY} is not set"))?;
     let stream = connect(&socket).await?;
     let (mut from, mut to) = stream.into_split();

@@ -1,8 +1,8 @@
 //! What the tools of a session do. What they leave is written as sigils beside the agent's text, defused and checked as it comes, and
 //! takes the way of that text: the same checks, the same fence.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::future::BoxFuture;
 use ralph_shared::kind::SessionKind;
@@ -63,22 +63,32 @@ impl ToolName {
                 "Leave something for later sessions: a fact that stays true (knowledge), what helps to do such tasks (learning), or a note \
                  for this feature. It counts once your task is done."
             }
-            Self::TaskContext => "Read again what you were assigned: your task with everything that your prompt said.",
+            Self::TaskContext => {
+                "Read again what you were assigned: your task with everything that your prompt said."
+            }
             Self::TaskCreate => {
                 "Make tasks: in a work session they take the place of your task, which is too large; in a build session they are the \
                  result; in a review they are what has to change. The whole graph is checked now. Calling it again replaces it."
             }
-            Self::ReportProgress => "Say what is done and what comes next, for whoever watches and for the next attempt.",
-            Self::Ask => "Ask a person what only a person can decide. You get the answer, or are told to decide.",
+            Self::ReportProgress => {
+                "Say what is done and what comes next, for whoever watches and for the next attempt."
+            }
+            Self::Ask => {
+                "Ask a person what only a person can decide. You get the answer, or are told to decide."
+            }
         }
     }
 
     /// The arguments, as a JSON Schema.
     pub fn schema(self) -> Value {
         let text = |what: &str| json!({ "type": "string", "description": what });
-        let texts = |what: &str| json!({ "type": "array", "items": { "type": "string" }, "description": what });
+        let texts =
+            |what: &str| json!({ "type": "array", "items": { "type": "string" }, "description": what });
         let (properties, required): (Value, &[&str]) = match self {
-            Self::MemorySearch => (json!({ "query": text("Words of what you want to know") }), &["query"]),
+            Self::MemorySearch => (
+                json!({ "query": text("Words of what you want to know") }),
+                &["query"],
+            ),
             Self::MemoryAdd => (
                 json!({
                     "kind": { "type": "string", "enum": KINDS, "description": "What it is" },
@@ -90,7 +100,10 @@ impl ToolName {
                 }),
                 &["kind", "text"],
             ),
-            Self::TaskContext => (json!({ "task": text("Your task's id; no other one is told") }), &[]),
+            Self::TaskContext => (
+                json!({ "task": text("Your task's id; no other one is told") }),
+                &[],
+            ),
             Self::TaskCreate => (
                 json!({ "tasks": {
                     "description": "The list of tasks, or the same as YAML: each with key, title, description and after (keys of those it waits for)",
@@ -267,7 +280,10 @@ impl Toolbox {
     async fn served(&self, name: &str, arguments: Value) -> Result<String, String> {
         let tool = self.offered().find(|tool| tool.as_str() == name);
         let Some(tool) = tool else {
-            return Err(format!("there is no tool `{}` in this session", name.chars().take(100).collect::<String>()));
+            return Err(format!(
+                "there is no tool `{}` in this session",
+                name.chars().take(100).collect::<String>()
+            ));
         };
         match tool {
             ToolName::MemorySearch => {
@@ -314,9 +330,15 @@ impl Toolbox {
         }
         // The other kinds have no notes; what they say stands in the transcript.
         if SigilName::Memory.is_taken_from(self.kind) {
-            self.leave(&format!("<memory kind=\"step_done\">{}</memory>", defuse(&progress.done)))?;
+            self.leave(&format!(
+                "<memory kind=\"step_done\">{}</memory>",
+                defuse(&progress.done)
+            ))?;
             if !progress.next.trim().is_empty() {
-                self.leave(&format!("<memory kind=\"step_pending\">{}</memory>", defuse(&progress.next)))?;
+                self.leave(&format!(
+                    "<memory kind=\"step_pending\">{}</memory>",
+                    defuse(&progress.next)
+                ))?;
             }
         }
         Ok("noted".to_owned())
@@ -350,7 +372,10 @@ impl Toolbox {
 
     fn context(&self, context: Context) -> Result<String, String> {
         if context.task.as_deref().is_some_and(|task| task != self.task) {
-            return Err(format!("this session may read its own task alone, which is {}", self.task));
+            return Err(format!(
+                "this session may read its own task alone, which is {}",
+                self.task
+            ));
         }
         Ok(self.prompt.clone())
     }
@@ -442,7 +467,13 @@ mod tests {
         check(&tools, "memory_add", fact, Ok("kept")).await;
         let lesson = json!({"kind": "learning", "category": "pitfall", "tags": ["z"], "text": "mind it"});
         check(&tools, "memory_add", lesson, Ok("kept")).await;
-        check(&tools, "report_progress", json!({"done": "half", "next": "the rest"}), Ok("noted")).await;
+        check(
+            &tools,
+            "report_progress",
+            json!({"done": "half", "next": "the rest"}),
+            Ok("noted"),
+        )
+        .await;
         for wrong in [
             json!({"kind": "knowledge", "text": "no title"}),
             json!({"kind": "learning", "text": " ", "tags": ["a"], "category": "other"}),
@@ -454,7 +485,10 @@ mod tests {
             assert!(tools.call("memory_add", wrong.clone()).await.is_err(), "{wrong}");
         }
         let read = tools.parsed(&tools.left.before(""));
-        assert_eq!((read.knowledge.len(), read.learnings.len(), read.notes.len()), (1, 1, 2));
+        assert_eq!(
+            (read.knowledge.len(), read.learnings.len(), read.notes.len()),
+            (1, 1, 2)
+        );
         assert!(!read.task_done && read.malformed == 0, "{read:?}");
         assert!(read.knowledge[0].body.contains("‹task-done>"), "{read:?}");
         assert_eq!(read.knowledge[0].title, "A 'b' c");
@@ -483,7 +517,13 @@ mod tests {
         check(&tools, "task_context", json!({}), Ok("Do it.")).await;
         let other = json!({"task": "t-000000000000"});
         check(&tools, "task_context", other, Err("its own task alone")).await;
-        check(&tools, "task_create", json!({"tasks": []}), Err("no tool `task_create`")).await;
+        check(
+            &tools,
+            "task_create",
+            json!({"tasks": []}),
+            Err("no tool `task_create`"),
+        )
+        .await;
         check(&tools, "shell", json!({}), Err("no tool `shell`")).await;
         check(&tools, "memory_search", json!({"query": "x"}), Ok("nothing on x")).await;
         check(&tools, "ask", json!({"question": "?"}), Err("nobody")).await;

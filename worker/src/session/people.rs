@@ -94,7 +94,10 @@ impl People {
     /// Asks by a tool, which gives what it knows before its client gives it up.
     pub async fn ask_by_tool(&self, question: Question) -> String {
         let asking = AbortOnDropHandle::new(tokio::spawn(self.reach.ask(question)));
-        let pending = asking.map(|reply| reply.unwrap_or(Reply::Unanswered)).boxed().shared();
+        let pending = asking
+            .map(|reply| reply.unwrap_or(Reply::Unanswered))
+            .boxed()
+            .shared();
         self.open().push(pending.clone());
         let _parked = Parked::new(&self.parking);
         let reply = tokio::time::timeout(TOOL_WAIT, pending.clone()).await;

@@ -12,9 +12,9 @@ use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, S
 use crate::instance::session_permits::SessionPermit;
 use crate::sandbox::Sandbox;
 use crate::session::client::permissions::Rule;
+use crate::session::left::Left;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
-use crate::session::left::Left;
 use crate::session::people::People;
 use crate::session::process::logins::LoginFile;
 use crate::session::redaction::secrets::secret_values;

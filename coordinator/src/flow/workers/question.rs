@@ -69,7 +69,9 @@ async fn ask(
     let mut tx = db.begin().await?;
     let whose = (dispatch.id, dispatch.task);
     if store::question::asked_by(&mut tx, dispatch.id).await? >= MOST_QUESTIONS
-        && store::question::waits_ms(&mut tx, id, dispatch.id).await?.is_none()
+        && store::question::waits_ms(&mut tx, id, dispatch.id)
+            .await?
+            .is_none()
     {
         let prompt = prompt::decide(&settings.templates);
         return Ok((CallAnswer::Decide { prompt }, signals));

@@ -38,7 +38,9 @@ impl Turn {
             let mut server = self.mcp_server(VERSION).await?;
             let arguments = json!({ "query": "x".repeat(size_bytes) });
             let params = json!({ "name": "memory_search", "arguments": arguments });
-            server.send(json!({ "id": 7, "method": "tools/call", "params": params })).await?;
+            server
+                .send(json!({ "id": 7, "method": "tools/call", "params": params }))
+                .await?;
             server.call("task_context", &json!({})).await
         };
         let answer = flooded.await.unwrap_or_else(|error: io::Error| error.to_string());
@@ -93,7 +95,9 @@ impl Server {
             Value::Null => answer["result"]["protocolVersion"].take(),
             error => error,
         };
-        server.send(json!({ "method": "notifications/initialized" })).await?;
+        server
+            .send(json!({ "method": "notifications/initialized" }))
+            .await?;
         Ok(server)
     }
 

@@ -45,7 +45,10 @@ async fn what_a_session_leaves_by_its_tools_counts_as_if_it_had_written_it() {
     }
     let version = told.lines().find(|line| line.contains("mcp version: ")).unwrap();
     assert!(version.contains("20") && !version.contains("1999"), "{version}");
-    let after = told.lines().find(|line| line.contains("mcp after a flood: ")).unwrap();
+    let after = told
+        .lines()
+        .find(|line| line.contains("mcp after a flood: "))
+        .unwrap();
     let bytes: usize = after.rsplit(' ').next().unwrap().parse().unwrap();
     assert!(bytes > 500, "the connection goes on: {after}");
     let facts = until_said(&stage, "memory list --kind knowledge --repo r", "Port").await;
@@ -62,7 +65,10 @@ async fn a_session_makes_tasks_and_asks_by_its_tools() {
     let asked = until("a question in the inbox", async || {
         let (_, inbox) = stage.api.get("/inbox").await;
         let items = inbox["items"].as_array().cloned().unwrap_or_default();
-        items.into_iter().find(|item| item["kind"] == "question").ok_or(inbox)
+        items
+            .into_iter()
+            .find(|item| item["kind"] == "question")
+            .ok_or(inbox)
     })
     .await;
     assert_eq!(asked["reason"], "Which one? (left | right)");
@@ -91,10 +97,20 @@ async fn an_agent_can_be_left_without_the_tools() {
 async fn an_assistant_has_commands_as_tools_with_the_rights_of_its_token() {
     let stage = set("", "@done").await;
     stage.ends("complete").await;
-    let answers = assistant(&stage, ADMIN, &[("status", json!({})), ("task", json!({"task": "f/a"}))]).await;
+    let answers = assistant(
+        &stage,
+        ADMIN,
+        &[("status", json!({})), ("task", json!({"task": "f/a"}))],
+    )
+    .await;
     assert!(answers[0].starts_with('{'), "{answers:?}");
     assert!(answers[1].contains("\"title\""), "{answers:?}");
-    let answers = assistant(&stage, "read-token-of-this-test", &[("approve", json!({"task": "f/a"}))]).await;
+    let answers = assistant(
+        &stage,
+        "read-token-of-this-test",
+        &[("approve", json!({"task": "f/a"}))],
+    )
+    .await;
     assert!(answers[0].starts_with("error: "), "{answers:?}");
     stage.strike().await;
 }

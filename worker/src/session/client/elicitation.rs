@@ -219,7 +219,11 @@ mod tests {
         );
         check(json!({"n": {"type": "boolean"}}), "yes", Some(json!({"n": true})));
         check(json!({"n": {"type": "integer"}}), "1.5", None);
-        check(json!({"a": {"type": "string"}, "b": {"type": "string"}}), "x", None);
+        check(
+            json!({"a": {"type": "string"}, "b": {"type": "string"}}),
+            "x",
+            None,
+        );
         check(json!({}), "x", None);
         assert_eq!(Form::read(r#"{"mode":"url","message":"Log in"}"#), None);
         assert_eq!(Form::read(r#"{"message":" "}"#), None);
