@@ -10,6 +10,7 @@
 //! | [`spool`] | keeps reports on disk until the coordinator has settled them |
 //! | [`workspace`] | git: clones, snapshots, landings (DESIGN 6) |
 //! | [`session`] | one ACP conversation with an agent (DESIGN 5) |
+//! | [`mcp`] | the tools that sessions are offered beside the sigils |
 //! | [`sandbox`] | limits what an agent may reach (DESIGN 5) |
 //! | [`tools`] | finds the user's compilers, interpreters and package managers, and opens them in the sandbox |
 //! | [`doctor`], [`chat`] | `doctor` checks this machine; `chat` is an interactive session |
@@ -26,6 +27,7 @@ pub mod doctor;
 pub mod faults;
 pub mod home;
 pub mod instance;
+pub mod mcp;
 pub mod reminder;
 pub mod sandbox;
 pub mod session;

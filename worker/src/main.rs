@@ -13,6 +13,7 @@ use ralph_worker::config::{Config, RunArgs};
 use ralph_worker::doctor::{self, DoctorArgs, Output, Status};
 use ralph_worker::home;
 use ralph_worker::instance;
+use ralph_worker::mcp;
 use ralph_worker::sandbox::Sandbox;
 use ralph_worker::session;
 use ralph_worker::signals;
@@ -67,6 +68,9 @@ enum Command {
         #[arg(value_name = "DIR")]
         dir: std::path::PathBuf,
     },
+    /// What an agent starts to reach the tools of its session
+    #[command(hide = true)]
+    Mcp,
 }
 
 fn main() -> ExitCode {
@@ -88,9 +92,11 @@ fn run() -> anyhow::Result<ExitCode> {
         .unwrap_or_else(|error| error.exit());
     let default_filter = match cli.command {
         Command::Run(_) => "info,async_nats=warn",
-        Command::Doctor(_) | Command::Chat(_) | Command::Completions { .. } | Command::Free { .. } => {
-            "warn,async_nats=off"
-        }
+        Command::Doctor(_)
+        | Command::Chat(_)
+        | Command::Completions { .. }
+        | Command::Free { .. }
+        | Command::Mcp => "warn,async_nats=off",
     };
     logging::init(default_filter, LogFormat::Text);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -104,6 +110,11 @@ fn run() -> anyhow::Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             }
             Command::Free { dir } => free(&dir),
+            Command::Mcp => {
+                mcp::pipe::run().await?;
+                // A read of standard input may be under way, which nothing ends.
+                std::process::exit(0);
+            }
         }
     })
 }

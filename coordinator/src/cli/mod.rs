@@ -12,6 +12,7 @@ mod git;
 mod hook;
 mod inbox;
 mod logs;
+mod mcp;
 mod memory;
 pub mod reference;
 mod run;

@@ -9,7 +9,7 @@ use super::args::{Cli, Command, command};
 use super::client::ApiError;
 use super::wait::Quit;
 use super::{
-    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
+    context, feature, hook, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::args::globals::MATCHES;
 use crate::cli::args::usage::Usage;
@@ -94,6 +94,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Log(args) => activity::run(globals, args).await,
         Command::Status(args) => status::run(globals, args).await,
         Command::Context(args) => context::run(globals, args).await,
+        Command::Mcp(args) => mcp::run(globals, args).await,
         Command::Config(args) => config::run(globals, *args).await,
         Command::Init(args) => init::run(globals, args).await,
         Command::Doctor(args) => doctor::run(globals, args).await,

@@ -46,9 +46,14 @@ mod tests {
         };
         assert_eq!(wait("").unwrap(), Duration::from_secs(600));
         assert_eq!(wait("[questions]\nwait = '0'").unwrap(), Duration::ZERO);
-        assert_eq!(wait("[questions]\nwait = '1h30m'").unwrap(), Duration::from_secs(5_400));
+        assert_eq!(
+            wait("[questions]\nwait = '1h30m'").unwrap(),
+            Duration::from_secs(5_400)
+        );
         for (wrong, why) in [("soon", "is no time"), ("25h", "at most 24h")] {
-            let error = wait(&format!("[questions]\nwait = '{wrong}'")).unwrap_err().to_string();
+            let error = wait(&format!("[questions]\nwait = '{wrong}'"))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("questions.wait") && error.contains(why), "{error}");
         }
     }

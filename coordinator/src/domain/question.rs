@@ -38,7 +38,11 @@ pub fn meant(task: TaskId, questions: &[Asked], named: Option<Uuid>) -> Result<&
         None => open()
             .find(|one| one.waits)
             .or_else(|| open().next_back())
-            .or_else(|| questions.iter().max_by_key(|one| one.answer.as_ref().map(|(.., at)| *at))),
+            .or_else(|| {
+                questions
+                    .iter()
+                    .max_by_key(|one| one.answer.as_ref().map(|(.., at)| *at))
+            }),
     };
     let Some(found) = found else {
         return Err(match named {
@@ -103,7 +107,11 @@ mod tests {
                 (found, expected) => panic!("{found:?} {expected:?}"),
             }
         };
-        let (told, waits, also) = (asked(1, false, false), asked(2, true, false), asked(3, true, false));
+        let (told, waits, also) = (
+            asked(1, false, false),
+            asked(2, true, false),
+            asked(3, true, false),
+        );
         let answered = asked(4, true, true);
         check(&[told.clone(), waits.clone(), also.clone()], None, Ok(2));
         check(&[told.clone(), waits.clone(), also], Some(3), Ok(3));

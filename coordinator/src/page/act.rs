@@ -82,7 +82,12 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
         return Err(Trouble::incomplete("the form doesn't say what it is about"));
     }
     match kind {
-        "task" if verb == "answer" => Ok((Method::POST, format!("/tasks/{of}/answer"), answered(form)?, said(verb))),
+        "task" if verb == "answer" => Ok((
+            Method::POST,
+            format!("/tasks/{of}/answer"),
+            answered(form)?,
+            said(verb),
+        )),
         "task" => Ok((
             Method::POST,
             format!("/tasks/{of}/{}", encoded(verb)),
@@ -198,7 +203,10 @@ fn answered(form: &Sent) -> Result<Value, Trouble> {
         body.insert("question".to_owned(), form.get("question").into());
     }
     match form.get("choice") {
-        "" => body.insert("answer".to_owned(), form.get("reason").replace("\r\n", "\n").into()),
+        "" => body.insert(
+            "answer".to_owned(),
+            form.get("reason").replace("\r\n", "\n").into(),
+        ),
         choice => {
             let number = choice.parse::<usize>();
             let number = number.map_err(|_| Trouble::incomplete("the choice is no number"))?;
@@ -260,7 +268,10 @@ mod tests {
         assert_eq!((method, path.as_str()), (Method::POST, "/tasks/t-1/answer"));
         assert_eq!(body, json!({"question": "q", "choice": 2}));
         let form = sent(&[("of", "t-1"), ("reason", "a\r\nb")]);
-        assert_eq!(request("task", "answer", &form).unwrap().2, json!({"answer": "a\nb"}));
+        assert_eq!(
+            request("task", "answer", &form).unwrap().2,
+            json!({"answer": "a\nb"})
+        );
         assert!(request("task", "answer", &sent(&[("of", "t-1"), ("choice", "x")])).is_err());
     }
 }

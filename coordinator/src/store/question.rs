@@ -184,11 +184,7 @@ pub struct Unheard {
 }
 
 /// What was said to these sessions and is not heard yet, the first `limit`.
-pub async fn unheard(
-    conn: &mut PgConnection,
-    dispatches: &[Uuid],
-    limit: i64,
-) -> sqlx::Result<Vec<Unheard>> {
+pub async fn unheard(conn: &mut PgConnection, dispatches: &[Uuid], limit: i64) -> sqlx::Result<Vec<Unheard>> {
     let rows = sqlx::query!(
         r#"select s.id, s.dispatch_id, s.question_id, q.asked as "asked?", s.actor, s.body
            from said s

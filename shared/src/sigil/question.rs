@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::attributes::Attributes;
 use super::cut::cut_at_word;
 use super::value::{Fault, one_line, required};
+use crate::plain::{plain, visible};
 
 /// A question keeps this many characters.
 pub const QUESTION_CHARS: usize = 4_000;
@@ -23,12 +24,14 @@ pub struct Question {
 }
 
 impl Question {
-    /// One with bounded texts; `None` where nothing is asked.
+    /// One with bounded texts, without what no person would see; `None` where nothing is asked.
     #[must_use]
     pub fn new(asked: &str, choices: impl IntoIterator<Item = impl AsRef<str>>) -> Option<Self> {
+        let asked = plain(asked);
+        let asked = visible(&asked);
         let asked = cut_at_word(asked.trim(), QUESTION_CHARS).trim_end();
         let choices = choices.into_iter().filter_map(|choice| {
-            let choice = one_line(choice.as_ref());
+            let choice = one_line(&visible(&plain(choice.as_ref())));
             (!choice.is_empty()).then(|| cut_at_word(&choice, CHOICE_CHARS).to_owned())
         });
         (!asked.is_empty()).then(|| Self {
@@ -98,5 +101,7 @@ mod tests {
                 .all(|choice| choice.chars().count() <= CHOICE_CHARS)
         );
         assert_eq!(Question::new(" \n", ["a"]), None);
+        let odd = Question::new("Which \u{1b}[31m\u{202e}one\0?", ["\u{1b}]0;t\u{7}A\u{200b}"]).unwrap();
+        assert_eq!(odd.words(), "Which one? (A)");
     }
 }

@@ -171,7 +171,7 @@ impl Agent {
         if self.options.handshake == Handshake::AuthRequired {
             return responder.respond_with_error(Error::auth_required());
         }
-        let session = self.sessions.open(request.cwd);
+        let session = self.sessions.open(request.cwd, request.mcp_servers);
         let mut response = NewSessionResponse::new(session.id.clone());
         if !self.options.no_model_option {
             response = response.config_options(session.options());
@@ -191,10 +191,13 @@ impl Agent {
         cx: &ConnectionTo<Client>,
     ) -> Result<LoadSessionResponse, Error> {
         let id = request.session_id;
-        let session = self.sessions.load(&id, request.cwd).map_err(|error| {
-            let error = format!("the session {id} can't be loaded: {error}");
-            Error::from(SchemaError::session_not_found(id.clone()).data(error))
-        })?;
+        let session = self
+            .sessions
+            .load(&id, request.cwd, request.mcp_servers)
+            .map_err(|error| {
+                let error = format!("the session {id} can't be loaded: {error}");
+                Error::from(SchemaError::session_not_found(id.clone()).data(error))
+            })?;
         for update in session.told() {
             cx.send_notification(SessionNotification::new(id.clone(), update))?;
         }

@@ -35,6 +35,9 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("fs-read",          |a| Ok(Action::FsRead { path: a.path()? })),
     ("term",             |a| Ok(Action::Term { command: a.verbatim("CMD")? })),
     ("ask",              |a| Ok(Action::Ask { title: a.verbatim("TITLE")? })),
+    ("mcp",              |a| Ok(Action::Mcp { tool: a.word("TOOL")?, arguments: a.json("JSON")? })),
+    ("mcp-version",      |a| Ok(Action::McpVersion { version: a.word("VERSION")? })),
+    ("mcp-flood",        |a| Ok(Action::McpFlood { size_bytes: a.size_bytes()? })),
     ("effect",           |a| Ok(Action::Effect { name: a.word("NAME")? })),
 
     ("say",              |a| Ok(Action::Say { text: a.text()? })),
@@ -217,6 +220,11 @@ impl<'d> Args<'_, 'd> {
         } else {
             Ok(rest.to_owned())
         }
+    }
+
+    fn json(&mut self, what: &str) -> Read<serde_json::Value> {
+        let text = self.verbatim(what)?;
+        serde_json::from_str(&text).map_err(|error| format!("{what}: {error}"))
     }
 
     /// Up to ` : `, which is dropped; also to a ` :` that ends the line.

@@ -81,6 +81,16 @@ pub(super) enum Action {
     Ask {
         title: String,
     },
+    Mcp {
+        tool: String,
+        arguments: serde_json::Value,
+    },
+    McpVersion {
+        version: String,
+    },
+    McpFlood {
+        size_bytes: usize,
+    },
     Effect {
         name: String,
     },

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId, SessionUpdate,
+    McpServer, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionId,
+    SessionUpdate,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ const FIRST_MODEL: &str = "sonnet";
 pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) cwd: PathBuf,
+    /// What the client offers.
+    pub(super) mcp_servers: Vec<McpServer>,
     model: Mutex<String>,
     usage: Mutex<Usage>,
     cancelled: watch::Sender<bool>,
@@ -54,10 +57,11 @@ pub(super) struct Usage {
 }
 
 impl Session {
-    fn new(id: SessionId, cwd: PathBuf, kept: Option<PathBuf>) -> Self {
+    fn new(id: SessionId, cwd: PathBuf, mcp_servers: Vec<McpServer>, kept: Option<PathBuf>) -> Self {
         Self {
             id,
             cwd,
+            mcp_servers,
             model: Mutex::new(FIRST_MODEL.to_owned()),
             usage: Mutex::default(),
             cancelled: watch::Sender::new(false),
@@ -209,14 +213,19 @@ impl Sessions {
         }
     }
 
-    pub(super) fn open(&self, cwd: PathBuf) -> Arc<Session> {
+    pub(super) fn open(&self, cwd: PathBuf, servers: Vec<McpServer>) -> Arc<Session> {
         let id = SessionId::new(format!("scripted-{}", uuid::Uuid::now_v7()));
-        self.insert(Session::new(id.clone(), cwd, self.place(&id)))
+        self.insert(Session::new(id.clone(), cwd, servers, self.place(&id)))
     }
 
     /// Opens one that an earlier process kept.
-    pub(super) fn load(&self, id: &SessionId, cwd: PathBuf) -> io::Result<Arc<Session>> {
-        let session = Session::new(id.clone(), cwd, self.place(id));
+    pub(super) fn load(
+        &self,
+        id: &SessionId,
+        cwd: PathBuf,
+        servers: Vec<McpServer>,
+    ) -> io::Result<Arc<Session>> {
+        let session = Session::new(id.clone(), cwd, servers, self.place(id));
         session.restore()?;
         Ok(self.insert(session))
     }

@@ -85,7 +85,8 @@ pub fn scene(description: &str) -> Scene {
         tariff: Default::default(),
         allowance: Arc::default(),
         people: None,
-            place: None,
+        left: None,
+        place: None,
         protocol_log: None,
         env: BTreeMap::new(),
     };

@@ -130,6 +130,7 @@ impl ChatArgs {
             tariff: Default::default(),
             allowance: Arc::default(),
             people: None,
+            left: None,
             place: None,
             protocol_log: None,
             limits: SessionLimits {

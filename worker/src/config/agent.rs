@@ -100,6 +100,7 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         mcp_servers,
         secrets,
         protocol_log: table.protocol_log.unwrap_or_default(),
+        tools: table.tools.unwrap_or(true),
     })
 }
 

@@ -157,6 +157,8 @@ pub struct AgentTable {
     pub start_seconds: Option<u64>,
     /// Whether the protocol's lines of its sessions are kept on this machine.
     pub protocol_log: Option<bool>,
+    /// Whether it is offered the tools of its session over MCP.
+    pub tools: Option<bool>,
     /// The account at a provider that it uses.
     pub account: Option<String>,
     /// How it is paid.

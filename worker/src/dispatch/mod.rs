@@ -8,6 +8,7 @@ mod panicked;
 mod people;
 mod retry_budget;
 pub mod session_output;
+mod toolbox;
 mod transcript;
 mod unpushed;
 
@@ -306,11 +307,25 @@ async fn session(
     }
     faults::point("session.prepared");
     let logins = agent.files.clone();
-    let redactor = instance.redactor.with(session::login_secrets(&logins));
+    let key = toolbox::key(&agent, assignment);
+    let secrets = session::login_secrets(&logins);
+    let secrets = secrets.into_iter().chain(key.map(|key| key.to_string()));
+    let redactor = instance.redactor.with(secrets);
     let (sender, receiver) = session::channel(redactor.clone());
     let mut publisher = tokio::spawn(publish(instance.clone(), assignment.dispatch, receiver));
     let account = agent.account.clone();
-    let spec = spec(instance, assignment, order, agent, &workspace, prompt, place);
+    let mut agent = agent;
+    let people = people::people(instance, assignment);
+    let tools = key.and_then(|key| {
+        let tmp = workspace.tmp();
+        let with = (people.clone(), sender.clone());
+        toolbox::offer(instance, assignment, &mut agent, (&tmp, key), &prompt, with)
+    });
+    let spec = SessionSpec {
+        people,
+        left: tools.as_ref().map(|offered| Arc::clone(&offered.tools.left)),
+        ..spec(instance, assignment, order, agent, &workspace, prompt, place)
+    };
     let allowance = Arc::clone(&spec.allowance);
     instance
         .allowances
@@ -507,7 +522,7 @@ fn folder(dispatch: DispatchId) -> String {
 }
 
 fn spec(
-    instance: &Arc<Instance>,
+    instance: &Instance,
     assignment: &Assignment,
     order: &SessionOrder,
     agent: AgentCommand,
@@ -561,7 +576,8 @@ fn spec(
         limits: order.limits,
         tariff,
         allowance: Arc::new(Allowance::new(order.share)),
-        people: people::people(instance, assignment),
+        people: None,
+        left: None,
         place: Some(place),
         protocol_log,
         env,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -12,7 +13,7 @@ use ralph_shared::wire::{Assignment, Call, CallAnswer, EndReason, SessionCall};
 use uuid::Uuid;
 
 use crate::instance::Instance;
-use crate::session::{NOBODY, People, Reply};
+use crate::session::{NOBODY, People, Reach, Reply, TurnRead as Turn};
 
 /// Pause between tries to ask.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -24,20 +25,39 @@ pub fn people(instance: &Arc<Instance>, assignment: &Assignment) -> Option<Peopl
         return None;
     }
     let said = instance.audience.begin(dispatch);
-    let instance = Arc::clone(instance);
-    let asking = move |question| ask(Arc::clone(&instance), dispatch, question).boxed();
-    Some(People::new(
-        asking,
-        move |text: &str| question(kind, task, text),
-        said,
-    ))
+    let reach = Coordinator {
+        instance: Arc::clone(instance),
+        dispatch,
+        kind,
+        task,
+    };
+    Some(People::new(reach, said))
 }
 
-/// What a turn's text asks, if it says nothing that ends the session.
-fn question(kind: SessionKind, task: TaskId, text: &str) -> Option<Question> {
-    if !text.contains("<question") {
-        return None;
+/// The people whom a dispatch's coordinator reaches.
+struct Coordinator {
+    instance: Arc<Instance>,
+    dispatch: DispatchId,
+    kind: SessionKind,
+    task: TaskId,
+}
+
+impl Reach for Coordinator {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Reply> {
+        ask(Arc::clone(&self.instance), self.dispatch, question).boxed()
     }
+
+    fn read(&self, text: &str) -> Turn {
+        turn(self.kind, self.task, text)
+    }
+
+    fn give_up(&self) {
+        self.instance.end(self.dispatch, EndReason::Unanswered);
+    }
+}
+
+/// What a turn's text leaves to be done.
+fn turn(kind: SessionKind, task: TaskId, text: &str) -> Turn {
     let context = sigil::Context {
         kind,
         task_id: &task.short(),
@@ -45,18 +65,18 @@ fn question(kind: SessionKind, task: TaskId, text: &str) -> Option<Question> {
     };
     let sigils = by_length(text.len(), || sigil::parse(text, &context));
     if sigils.verdict(kind) != Verdict::None || sigils.promise.is_some() || text.contains("<document>") {
-        return None;
+        return Turn::Over;
     }
-    match &sigils.questions[..] {
+    Turn::Open(match &sigils.questions[..] {
         [one] => Some(one.clone()),
         all => {
             let asked: Vec<String> = all.iter().map(Question::words).collect();
             Question::new(&asked.join("\n"), [""; 0])
         }
-    }
+    })
 }
 
-/// Asks until a coordinator answers, and waits for a person as long as it says. A session that nobody answers in time is ended.
+/// Asks until a coordinator answers, and waits for a person as long as it says.
 async fn ask(instance: Arc<Instance>, dispatch: DispatchId, question: Question) -> Reply {
     let id = Uuid::now_v7();
     let answer = instance.audience.answer(dispatch, id);
@@ -86,11 +106,7 @@ async fn ask(instance: Arc<Instance>, dispatch: DispatchId, question: Question) 
     };
     match tokio::time::timeout(wait, answer).await {
         Ok(Ok(words)) => Reply::Answered(words),
-        Ok(Err(_)) | Err(_) => {
-            instance.end(dispatch, EndReason::Unanswered);
-            // The session ends meanwhile.
-            std::future::pending().await
-        }
+        Ok(Err(_)) | Err(_) => Reply::Unanswered,
     }
 }
 
@@ -103,14 +119,21 @@ mod tests {
     #[test]
     fn a_turn_that_leaves_its_session_open_may_ask() {
         let task = TaskId::new();
-        let check = |kind, text: &str, expected: Option<&str>| {
-            let asked = question(kind, task, text).map(|question| question.words());
-            assert_eq!(asked.as_deref(), expected, "{text}");
+        let check = |kind, text: &str, expected: Option<Option<&str>>| {
+            let expected = match expected {
+                None => Turn::Over,
+                Some(asked) => Turn::Open(asked.and_then(|asked| Question::new(asked, [""; 0]))),
+            };
+            let read = match turn(kind, task, text) {
+                Turn::Open(Some(question)) => Turn::Open(Question::new(&question.words(), [""; 0])),
+                other => other,
+            };
+            assert_eq!(read, expected, "{text}");
         };
         let asks = "<question choices='A|B'>Which?</question>";
-        check(SessionKind::Work, asks, Some("Which? (A | B)"));
+        check(SessionKind::Work, asks, Some(Some("Which? (A | B)")));
         let two = format!("{asks} or <question>How?</question>");
-        check(SessionKind::Work, &two, Some("Which? (A | B)\nHow?"));
+        check(SessionKind::Work, &two, Some(Some("Which? (A | B)\nHow?")));
         let done = format!("{asks} <task-done>{}</task-done>", task.short());
         check(SessionKind::Work, &done, None);
         check(
@@ -118,9 +141,9 @@ mod tests {
             &format!("<document>\nx\n</document> {asks}"),
             None,
         );
-        check(SessionKind::Spec, asks, Some("Which? (A | B)"));
-        check(SessionKind::Verify, asks, None);
-        check(SessionKind::Work, &format!("```\n{asks}\n```"), None);
-        check(SessionKind::Work, "none", None);
+        check(SessionKind::Spec, asks, Some(Some("Which? (A | B)")));
+        check(SessionKind::Verify, asks, Some(None));
+        check(SessionKind::Work, &format!("```\n{asks}\n```"), Some(None));
+        check(SessionKind::Work, "none", Some(None));
     }
 }

@@ -100,7 +100,8 @@ async fn shake(agent: &AgentCommand, sandbox: &Sandbox, end: watch::Receiver<Opt
         tariff: Default::default(),
         allowance: Arc::default(),
         people: None,
-            place: None,
+        left: None,
+        place: None,
         protocol_log: None,
         env: BTreeMap::new(),
     };

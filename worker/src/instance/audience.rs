@@ -71,7 +71,9 @@ impl Audience {
                 continue;
             };
             if session.had.insert(id) {
-                let waits = words.question.and_then(|question| session.answers.remove(&question));
+                let waits = words
+                    .question
+                    .and_then(|question| session.answers.remove(&question));
                 let left = match waits {
                     Some(waits) => waits.send(words).err(),
                     None => Some(words),

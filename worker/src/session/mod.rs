@@ -8,6 +8,7 @@
 //! | [`spec`] | the input of a session and its result |
 //! | [`mod@run`] | start, conversation, cleanup |
 //! | [`script`] | the order of turns with an agent, and how it is ended |
+//! | [`left`] | what the tools of a session leave for its report |
 //! | [`people`] | what an agent asks people, and what they say to it |
 //! | [`interactive`], [`operator`] | the same with a person at a terminal |
 //! | [`conversation`] | the event loop: one step, one event |
@@ -22,6 +23,7 @@ mod check;
 pub mod client;
 mod conversation;
 mod interactive;
+mod left;
 mod limits;
 mod operator;
 mod people;
@@ -39,10 +41,11 @@ mod unavailable;
 pub use crate::session::client::elicitation::NOBODY;
 pub use crate::session::client::pattern::Pattern;
 pub use crate::session::client::permissions::{Answer, Rule};
+pub use crate::session::left::{LEFT_BYTES, Left};
 pub use crate::session::limits::allowance::Allowance;
 pub use crate::session::limits::price::Tariff;
-pub use crate::session::people::{People, Reply};
 pub use crate::session::operator::{OperatorInput, Person, Question, Turn};
+pub use crate::session::people::{People, Reach, Reply, Turn as TurnRead};
 pub use crate::session::process::agent::start_no_more;
 pub use crate::session::process::leftovers::{MARK, kill_leftovers};
 pub use crate::session::process::logins::{LOGIN_BYTES, LoginFile, login_secrets};

@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
 use ralph_shared::sigil::Question;
 use ralph_shared::wire::Words;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::conversation::now;
 
@@ -19,47 +21,119 @@ pub enum Reply {
     Answered(Words),
     /// Nobody is there: the agent is told this.
     Decide(String),
+    /// A person could have answered, and nobody did in time.
+    Unanswered,
 }
 
-/// Puts a question to people, until there is a reply. The session is told to end where there is none in time.
-pub type Asking = dyn Fn(Question) -> BoxFuture<'static, Reply> + Send + Sync;
+/// What a turn's text leaves to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing: it says how the session ends.
+    Over,
+    /// It leaves the session open, and may ask something.
+    Open(Option<Question>),
+}
 
-/// What an agent's text of one turn asks, where it leaves its session open.
-pub type Reading = dyn Fn(&str) -> Option<Question> + Send + Sync;
+/// How people are reached.
+pub trait Reach: Send + Sync {
+    /// Puts a question to them, until there is a reply.
+    fn ask(&self, question: Question) -> BoxFuture<'static, Reply>;
+    /// Reads what an agent said in one turn.
+    fn read(&self, text: &str) -> Turn;
+    /// Has the session ended, since nobody answers.
+    fn give_up(&self);
+}
+
+/// A reply that several wait for.
+type Pending = Shared<BoxFuture<'static, Reply>>;
+
+/// How long a tool waits for an answer: clients of MCP give calls up after a minute.
+const TOOL_WAIT: Duration = Duration::from_secs(45);
+
+/// What an agent is told that asked by a tool.
+const LATER: &str = "Nobody has answered yet. If you can't go on without the answer, end your turn now: you are told it as your next one. \
+                     Else go on; you are told it when it comes.";
 
 /// The people of a session. Cheap to clone.
 #[derive(Clone)]
 pub struct People {
-    asking: Arc<Asking>,
-    reading: Arc<Reading>,
+    reach: Arc<dyn Reach>,
+    /// Questions that a tool asked and that are open still.
+    open: Arc<Mutex<Vec<Pending>>>,
     said: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Words>>>,
     parking: Arc<Parking>,
 }
 
 impl People {
-    /// Those that `asking` reaches; what they say of themselves comes by `said`.
-    pub fn new(
-        asking: impl Fn(Question) -> BoxFuture<'static, Reply> + Send + Sync + 'static,
-        reading: impl Fn(&str) -> Option<Question> + Send + Sync + 'static,
-        said: mpsc::UnboundedReceiver<Words>,
-    ) -> Self {
+    /// Those that are reached so; what they say of themselves comes by `said`.
+    pub fn new(reach: impl Reach + 'static, said: mpsc::UnboundedReceiver<Words>) -> Self {
         Self {
-            asking: Arc::new(asking),
-            reading: Arc::new(reading),
+            reach: Arc::new(reach),
+            open: Arc::default(),
             said: Arc::new(tokio::sync::Mutex::new(said)),
             parking: Arc::default(),
         }
     }
 
-    /// Asks. The session's clocks stand still meanwhile.
+    /// Asks, for a session that can't go on without a reply: its clocks stand still meanwhile, and it is ended where there is none in
+    /// time.
     pub async fn ask(&self, question: Question) -> Reply {
         let _parked = Parked::new(&self.parking);
-        (self.asking)(question).await
+        self.or_end(self.reach.ask(question).await).await
     }
 
-    /// What a turn's text asks.
-    pub fn question(&self, text: &str) -> Option<Question> {
-        (self.reading)(text)
+    async fn or_end(&self, reply: Reply) -> Reply {
+        if reply == Reply::Unanswered {
+            self.reach.give_up();
+            // The session ends meanwhile.
+            std::future::pending::<()>().await;
+        }
+        reply
+    }
+
+    /// Asks by a tool, which gives what it knows before its client gives it up.
+    pub async fn ask_by_tool(&self, question: Question) -> String {
+        let asking = AbortOnDropHandle::new(tokio::spawn(self.reach.ask(question)));
+        let pending = asking
+            .map(|reply| reply.unwrap_or(Reply::Unanswered))
+            .boxed()
+            .shared();
+        self.open().push(pending.clone());
+        let _parked = Parked::new(&self.parking);
+        let reply = tokio::time::timeout(TOOL_WAIT, pending.clone()).await;
+        let Ok(reply) = reply else {
+            return LATER.to_owned();
+        };
+        self.open().retain(|other| !other.ptr_eq(&pending));
+        match reply {
+            Reply::Answered(words) => words.prompt,
+            Reply::Decide(prompt) => prompt,
+            Reply::Unanswered => LATER.to_owned(),
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Pending>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first question that a tool asked and that is open still.
+    pub fn open_question(&self) -> Option<impl Future<Output = Reply> + use<>> {
+        let mut open = self.open();
+        if open.is_empty() {
+            return None;
+        }
+        let pending = open.remove(0);
+        drop(open);
+        let people = self.clone();
+        Some(async move {
+            let _parked = Parked::new(&people.parking);
+            people.or_end(pending.await).await
+        })
+    }
+
+    /// What a turn's text leaves to be done.
+    pub fn read(&self, text: &str) -> Turn {
+        self.reach.read(text)
     }
 
     /// What a person says next.

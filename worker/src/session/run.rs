@@ -21,6 +21,7 @@ use crate::sandbox::{Confinement, PolicyRequest, policy};
 use crate::session::client::files::Files;
 use crate::session::client::permissions::Policy;
 use crate::session::client::requests::Desk;
+use crate::session::left::Left;
 use crate::session::limits::disk;
 use crate::session::limits::retry_after;
 use crate::session::operator::Person;
@@ -61,7 +62,7 @@ pub async fn run_checked(
         allowance,
     );
     let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
-    summed_up(record, ended, stderr_tail)
+    summed_up(record, spec.left.as_deref(), ended, stderr_tail)
 }
 
 /// As [`run`], with a person who prompts turn after turn; the specification's own prompt is not used. It ends when they
@@ -74,11 +75,11 @@ pub async fn converse(
 ) -> SessionEnd {
     let mut record = Record::new(transcript, &spec.agent.name);
     let (ended, stderr_tail) = hold(&spec, Aim::Talk(&mut person), &mut record, end).await;
-    summed_up(record, ended, stderr_tail)
+    summed_up(record, None, ended, stderr_tail)
 }
 
 /// What a session leaves behind.
-fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEnd {
+fn summed_up(mut record: Record, left: Option<&Left>, ended: Ended, stderr_tail: String) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
@@ -86,7 +87,7 @@ fn summed_up(mut record: Record, ended: Ended, stderr_tail: String) -> SessionEn
     let retry_after = retry_after(&ended, &record, &stderr_tail);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
     let text = |text: &String| redactor.words(text);
-    let said = redactor.words(&std::mem::take(&mut record.text));
+    let said = record.said_in_all(left);
     SessionEnd {
         ended,
         retry_after,

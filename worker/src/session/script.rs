@@ -5,7 +5,6 @@ use std::time::Duration;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent};
 use nix::sys::signal::Signal;
 use ralph_shared::plain::plain;
-use ralph_shared::sigil::Question;
 use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate, Unavailable, Words};
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ use super::spec::SessionSpec;
 use super::transcript::bounded;
 use crate::session::interactive;
 use crate::session::operator::Person;
-use crate::session::people::{People, Reply};
+use crate::session::people::{Reply, Turn};
 use crate::session::process::agent::exit_words;
 use crate::session::protocol::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use crate::session::unavailable;
@@ -136,14 +135,15 @@ async fn work(
             return Ok(ended);
         }
         hear_last_words(conversation).await;
-        let asked = asked(spec, conversation, from).filter(|_| questions < MOST_QUESTIONS);
-        if let Some((people, question)) = asked {
+        if questions < MOST_QUESTIONS
+            && let Some(told) = ask(spec, conversation, from).await?
+        {
             questions += 1;
-            prompt = ask(people, conversation, question).await?;
+            prompt = told;
             continue;
         }
         let looked = match check.take() {
-            Some(check) => look(conversation, &check).await?,
+            Some(check) => look(spec, conversation, &check).await?,
             None => None,
         };
         prompt = match looked {
@@ -174,46 +174,58 @@ async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -
     words
 }
 
-/// What the text since `from` asks people.
-fn asked<'p>(
-    spec: &'p SessionSpec,
+/// Puts to people what the text since `from` asks, or waits for the answer to what a tool asked. Gives what the agent is told.
+async fn ask(
+    spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
     from: usize,
-) -> Option<(&'p People, Question)> {
-    let people = spec.people.as_ref()?;
-    let text = &conversation.record().text;
-    let question = people.question(text.get(from..).unwrap_or(text))?;
-    Some((people, question))
-}
-
-/// Puts a question to people. Gives what the agent is told.
-async fn ask(
-    people: &People,
-    conversation: &mut Conversation<'_>,
-    question: Question,
-) -> Result<String, Break> {
-    let transcript = &conversation.record().transcript;
-    transcript.flush();
-    transcript.note(format!("it waits for a person: {}", question.words()));
-    let reply = conversation.meanwhile(people.ask(question)).await?;
+) -> Result<Option<String>, Break> {
+    let Some(people) = &spec.people else {
+        return Ok(None);
+    };
     let record = conversation.record();
-    Ok(match reply {
+    let asked = match people.read(record.text.get(from..).unwrap_or(&record.text)) {
+        Turn::Over => return Ok(None),
+        Turn::Open(asked) => asked,
+    };
+    record.transcript.flush();
+    let reply = match (asked, people.open_question()) {
+        (Some(question), _) => {
+            let note = format!("it waits for a person: {}", question.words());
+            record.transcript.note(note);
+            conversation.meanwhile(people.ask(question)).await?
+        }
+        (None, Some(open)) => {
+            record.transcript.note("it waits for a person, whom a tool asked");
+            conversation.meanwhile(open).await?
+        }
+        (None, None) => return Ok(None),
+    };
+    let record = conversation.record();
+    Ok(Some(match reply {
         Reply::Answered(words) => {
             record.said(&words);
             words.prompt
         }
         Reply::Decide(prompt) => {
-            record.transcript.note("nobody is there who could answer: it is told to decide");
+            record
+                .transcript
+                .note("nobody is there who could answer: it is told to decide");
             prompt
         }
-    })
+        Reply::Unanswered => return Ok(None),
+    }))
 }
 
 /// Looks at what was said. Gives what the agent is told when it gets one more turn for it.
-async fn look(conversation: &mut Conversation<'_>, check: &Check) -> Result<Option<String>, Break> {
+async fn look(
+    spec: &SessionSpec,
+    conversation: &mut Conversation<'_>,
+    check: &Check,
+) -> Result<Option<String>, Break> {
     let record = conversation.record();
     record.settle();
-    let said = record.transcript.redactor().words(&record.text);
+    let said = record.said_in_all(spec.left.as_deref());
     let looked = match conversation.meanwhile(check.look(said)).await {
         Err(stop @ Stop::Told(_)) => return Err(stop.into()),
         // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.

@@ -12,6 +12,7 @@ use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, S
 use crate::instance::session_permits::SessionPermit;
 use crate::sandbox::Sandbox;
 use crate::session::client::permissions::Rule;
+use crate::session::left::Left;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
 use crate::session::people::People;
@@ -54,6 +55,8 @@ pub struct AgentCommand {
     pub secrets: Vec<String>,
     /// Whether the protocol's lines of its sessions are kept on this machine.
     pub protocol_log: bool,
+    /// Whether it is offered the tools of its session over MCP.
+    pub tools: bool,
 }
 
 /// Longest time from an agent's start to a session that is ready for its prompt, where the configuration says nothing.
@@ -170,6 +173,8 @@ pub struct SessionSpec {
     pub allowance: Arc<Allowance>,
     /// Who may be asked, and may say something; nobody when `None`.
     pub people: Option<People>,
+    /// What its tools leave, if it has some of ours.
+    pub left: Option<Arc<Left>>,
     /// Its place among the worker's sessions, if it has one.
     pub place: Option<Arc<SessionPermit>>,
     /// Where the protocol's lines are written, if they are.

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use ralph_shared::command_line::without_empty_variables;
 
 use super::{
-    context, feature, hook, inbox, logs, memory, run, schedule, status, submit, task, token, worker,
+    context, feature, hook, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker,
 };
 use crate::cli::args::globals::Globals;
 use crate::cli::server::open;
@@ -84,6 +84,7 @@ pub enum Command {
     Log(activity::LogArgs),
     Status(status::StatusArgs),
     Context(context::ContextArgs),
+    Mcp(mcp::McpArgs),
     Config(Box<config::ConfigArgs>),
     Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),

@@ -76,6 +76,12 @@ pub(super) const KEYS: &[Key] = &[
     )
     .var("RALPH_PROTOCOL_LOG"),
     key(
+        "agent.tools",
+        Toml("true"),
+        Worker,
+        "Whether the agent is offered the tools of its session over MCP",
+    ),
+    key(
         "agent.account",
         Words("the agent's name"),
         Worker,
@@ -158,6 +164,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("agents.NAME.start_seconds", Toml("120"), Worker, "As of [agent]"),
     key("agents.NAME.protocol_log", Toml("false"), Worker, "As of [agent]"),
+    key("agents.NAME.tools", Toml("true"), Worker, "As of [agent]"),
     key(
         "agents.NAME.account",
         Words("the agent's name"),

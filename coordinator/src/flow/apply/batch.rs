@@ -377,7 +377,10 @@ impl Batch<'_> {
                     .push((task.id, sigils.task_graph.clone().unwrap_or_default()));
                 self.tasks.insert(task.id, task);
             }
-            Step::Ask if judgement.failure == Some(Failure::Unanswered) => match self.unanswered.remove(&dispatch.id) {
+            Step::Ask if judgement.failure == Some(Failure::Unanswered) => match self
+                .unanswered
+                .remove(&dispatch.id)
+            {
                 Some(asked) => {
                     let id = task.id;
                     self.waits_for_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
@@ -388,7 +391,12 @@ impl Batch<'_> {
                         failure: Some(Failure::Interrupted),
                         ..judgement
                     };
-                    self.retry(task, dispatch, &judgement, session.snapshot.files_changed_count > 0);
+                    self.retry(
+                        task,
+                        dispatch,
+                        &judgement,
+                        session.snapshot.files_changed_count > 0,
+                    );
                 }
             },
             Step::Ask if judgement.failure == Some(Failure::Blocked) => {

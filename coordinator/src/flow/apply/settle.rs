@@ -7,7 +7,9 @@ use ralph_shared::at_length::by_length;
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Sigils};
-use ralph_shared::wire::{EndReason, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES};
+use ralph_shared::wire::{
+    EndReason, Ended, Finished, IntegrationEnd, IntegrationReport, Report, SessionReport, WRITES,
+};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 

@@ -1,11 +1,15 @@
 //! What sessions that run want: the answer of a person to a question.
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::sigil::Question;
+use ralph_shared::sigil::{Question, defuse};
 use ralph_shared::wire::{Call, CallAnswer, SessionCall, Words};
 use sqlx::PgPool;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::domain::recall::Kind;
+use crate::flow::memory::embedding::Meaning;
+use crate::flow::memory::library::{self, QueryLine};
 use crate::flow::{Settings, Signals};
 use crate::prompt;
 use crate::prompt::Templates;
@@ -13,6 +17,11 @@ use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::question::Unheard;
 
+/// Characters of a query, and of an entry that is found.
+const QUERY_CHARS: usize = 2_000;
+const ENTRY_CHARS: usize = 2_000;
+/// Entries of each kind that are found.
+const FOUND: usize = 8;
 /// Questions of one session; an agent in a loop asks more.
 const MOST_QUESTIONS: i64 = 50;
 
@@ -39,7 +48,11 @@ pub async fn call(
             Some(question) => ask(db, settings, &dispatch, *id, &question).await,
             None => refused("the question says nothing"),
         },
-        Call::MemorySearch { .. } | Call::Unknown => refused("this coordinator doesn't know the call"),
+        Call::MemorySearch { query } => {
+            let found = search(db, settings, &dispatch, query).await?;
+            Ok((found, Signals::default()))
+        }
+        Call::Unknown => refused("this coordinator doesn't know the call"),
     }
 }
 
@@ -56,7 +69,9 @@ async fn ask(
     let mut tx = db.begin().await?;
     let whose = (dispatch.id, dispatch.task);
     if store::question::asked_by(&mut tx, dispatch.id).await? >= MOST_QUESTIONS
-        && store::question::waits_ms(&mut tx, id, dispatch.id).await?.is_none()
+        && store::question::waits_ms(&mut tx, id, dispatch.id)
+            .await?
+            .is_none()
     {
         let prompt = prompt::decide(&settings.templates);
         return Ok((CallAnswer::Decide { prompt }, signals));
@@ -78,6 +93,51 @@ async fn ask(
         },
     };
     Ok((answer, signals))
+}
+
+/// Searches the memory of the session's repository, as `memory search` does.
+async fn search(
+    db: &PgPool,
+    settings: &Settings,
+    dispatch: &Dispatch,
+    query: &str,
+) -> sqlx::Result<CallAnswer> {
+    let refused = |reason: &str| CallAnswer::Refused {
+        reason: reason.to_owned(),
+    };
+    if !settings.memory {
+        return Ok(refused("the memory is off"));
+    }
+    let query: String = query.chars().take(QUERY_CHARS).collect();
+    let repo = store::feature::repo_id(&mut *db.acquire().await?, dispatch.feature).await?;
+    let Some(repo) = repo.filter(|_| !query.trim().is_empty()) else {
+        return Ok(refused("say what to search for"));
+    };
+    let asked = [QueryLine {
+        query_id: String::new(),
+        date: OffsetDateTime::now_utc(),
+        title: query,
+        description: String::new(),
+    }];
+    let mut found = Vec::new();
+    for kind in Kind::ALL {
+        let picked = library::search(db, Meaning::of_person(settings), &repo, kind, &asked, FOUND).await?;
+        let shown = picked.into_iter().flat_map(|picked| picked.shown);
+        found.extend(shown.map(|one| {
+            let title = match one.entry.title.as_str() {
+                "" => String::new(),
+                title => format!("{title}: "),
+            };
+            let text = format!("{title}{}", one.entry.body);
+            let text: String = text.chars().take(ENTRY_CHARS).collect();
+            format!("- {}: {}", kind.as_str(), defuse(&text))
+        }));
+    }
+    let text = match found.is_empty() {
+        true => "nothing is known of that".to_owned(),
+        false => found.join("\n"),
+    };
+    Ok(CallAnswer::Found { text })
 }
 
 /// What a person said, as a worker hands it to its session.

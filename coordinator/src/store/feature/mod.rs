@@ -379,6 +379,12 @@ pub async fn repository(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<
         .await
 }
 
+pub async fn repo_id(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar!("select repo_id from features where id = $1", id.0)
+        .fetch_optional(conn)
+        .await
+}
+
 pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Newest>> {
     sqlx::query_as!(
         Newest,

@@ -136,7 +136,10 @@ pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Inbox
     let asked = questions(conn).await?;
     // What waits for nothing but an answer is told once.
     let is_told = |task: &Asking| {
-        task.asks && asked.iter().any(|item| item.task.as_deref() == Some(&*task.id.short()))
+        task.asks
+            && asked
+                .iter()
+                .any(|item| item.task.as_deref() == Some(&*task.id.short()))
     };
     items.extend(tasks.into_iter().filter(|task| !is_told(task)).map(of_task));
     items.extend(asked);

@@ -31,8 +31,8 @@ pub use branch::{Landing, landings};
 pub use budget::{BudgetView, budgets};
 pub use change::{ChangeView, change_of_task};
 pub use dispatch::{
-    DispatchView, QuestionView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after, dispatches_of_task,
-    feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,
+    DispatchView, QuestionView, SessionView, TranscriptOf, beginning_of_attempt, dispatch_after,
+    dispatches_of_task, feature_of_task_runs, is_of_task, of_dispatch, session_of_task, sessions,
 };
 pub use event::{EventView, Happened, events};
 pub use examined::{ChangedLines, Examined, examined_page};

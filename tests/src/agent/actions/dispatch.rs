@@ -27,6 +27,9 @@ impl Turn {
             Action::FsRead { path } => self.fs_read(path).await?,
             Action::Term { command } => self.terminal(command).await?,
             Action::Ask { title } => self.ask(title).await?,
+            Action::Mcp { tool, arguments } => self.mcp(tool, arguments).await?,
+            Action::McpVersion { version } => self.mcp_version(version).await?,
+            Action::McpFlood { size_bytes } => self.mcp_flood(*size_bytes).await?,
             Action::Effect { name } => self.effect(name)?,
 
             Action::Say { text } => self.say_line(text)?,

@@ -6,6 +6,7 @@ mod dispatch;
 mod effects;
 mod faults;
 mod files;
+mod mcp;
 pub(super) mod orphan;
 mod speech;
 mod tool;

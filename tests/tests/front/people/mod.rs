@@ -10,5 +10,6 @@ pub(crate) mod idea;
 pub(crate) mod pauses;
 pub(crate) mod protect;
 pub(crate) mod questions;
+pub(crate) mod tools;
 pub(crate) mod two_people;
 pub(crate) mod why_waiting;

@@ -82,11 +82,17 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
     assert_eq!(sessions[0]["questions"][0]["answer"], "Postgres");
     let told = said(&stage, "logs f/a --attempt 1").await;
     assert!(told.contains("it waits for a person: Which database?"), "{told}");
-    assert!(told.contains("test-admin says: Postgres") || told.contains("says: Postgres"), "{told}");
+    assert!(
+        told.contains("test-admin says: Postgres") || told.contains("says: Postgres"),
+        "{told}"
+    );
     // Whoever comes second is told what happened.
     let twice = output(&stage, "task answer f/a SQLite").await;
     let why = String::from_utf8_lossy(&twice.stderr).into_owned();
-    assert!(!twice.status.success() && why.contains("answered that already"), "{why}");
+    assert!(
+        !twice.status.success() && why.contains("answered that already"),
+        "{why}"
+    );
     stage.strike().await;
 }
 
@@ -100,7 +106,12 @@ async fn a_session_that_nobody_answers_ends_and_the_next_attempt_begins_with_the
     assert!(item["question"]["waits_until"].is_null(), "{item}");
     let (_, inbox) = stage.api.get("/inbox").await;
     let of_task = |item: &&Value| item["task"].is_string();
-    let items: Vec<&Value> = inbox["items"].as_array().unwrap().iter().filter(of_task).collect();
+    let items: Vec<&Value> = inbox["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(of_task)
+        .collect();
     assert_eq!(items.len(), 1, "it is told once: {inbox}");
     let refused = output(&stage, "task answer f/a --choice 3").await;
     assert!(!refused.status.success());
@@ -204,6 +215,9 @@ async fn a_person_says_something_to_a_session_that_runs() {
     assert_eq!(task["attempt"], 1, "{task}");
     let late = output(&stage, "task say f/a hello").await;
     let why = String::from_utf8_lossy(&late.stderr).into_owned();
-    assert!(why.contains("no session of") && why.contains("task feedback"), "{why}");
+    assert!(
+        why.contains("no session of") && why.contains("task feedback"),
+        "{why}"
+    );
     stage.strike().await;
 }

@@ -42,7 +42,7 @@ pub fn declined(why: &str) -> Value {
 /// The answer to what was put to people, and what is said of it.
 pub fn answer(form: &Form, reply: Reply) -> (Value, String) {
     match reply {
-        Reply::Decide(_) => (declined(NOBODY), format!("declined: {NOBODY}")),
+        Reply::Decide(_) | Reply::Unanswered => (declined(NOBODY), format!("declined: {NOBODY}")),
         Reply::Answered(words) => {
             let said = format!("{} answered: {}", words.by, words.text);
             let answer = match form.content(&words.text) {
@@ -219,7 +219,11 @@ mod tests {
         );
         check(json!({"n": {"type": "boolean"}}), "yes", Some(json!({"n": true})));
         check(json!({"n": {"type": "integer"}}), "1.5", None);
-        check(json!({"a": {"type": "string"}, "b": {"type": "string"}}), "x", None);
+        check(
+            json!({"a": {"type": "string"}, "b": {"type": "string"}}),
+            "x",
+            None,
+        );
         check(json!({}), "x", None);
         assert_eq!(Form::read(r#"{"mode":"url","message":"Log in"}"#), None);
         assert_eq!(Form::read(r#"{"message":" "}"#), None);

@@ -90,7 +90,10 @@ impl Policy {
             };
             of_kind && of_files
         };
-        self.rules.iter().find(fits).map_or(Answer::Allow, |rule| rule.answer)
+        self.rules
+            .iter()
+            .find(fits)
+            .map_or(Answer::Allow, |rule| rule.answer)
     }
 
     /// Answers a request, choosing the narrowest option of the decided side. Without an option of that side it is

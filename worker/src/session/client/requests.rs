@@ -202,7 +202,11 @@ impl Desk {
             && let Some(people) = self.people.clone()
         {
             let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-            let named = if named.is_empty() { String::new() } else { format!(", {}", named.join(", ")) };
+            let named = if named.is_empty() {
+                String::new()
+            } else {
+                format!(", {}", named.join(", "))
+            };
             let asked = format!("May the agent do this? {title} ({kind:?}{named})");
             return self.put_permission(ticket, people, &asked, request.options.clone());
         }
@@ -215,7 +219,13 @@ impl Desk {
     }
 
     /// Puts a permission to people, of whom nobody may answer: then it is not given.
-    fn put_permission(&mut self, ticket: Ticket, people: People, asked: &str, options: Vec<PermissionOption>) {
+    fn put_permission(
+        &mut self,
+        ticket: Ticket,
+        people: People,
+        asked: &str,
+        options: Vec<PermissionOption>,
+    ) {
         let names = options.iter().map(|option| option.name.as_str());
         let (question, turn) = (Question::new(asked, names), self.turn.clone());
         self.jobs.spawn(async move {
@@ -227,7 +237,9 @@ impl Desk {
                 (Some(Reply::Answered(said)), Some(question)) => {
                     let chosen = question.choice(&said.text);
                     let chosen = options.iter().find(|option| {
-                        chosen.is_some_and(|chosen| Question::new("-", [&option.name]).is_some_and(|q| q.choice(chosen).is_some()))
+                        chosen.is_some_and(|chosen| {
+                            Question::new("-", [&option.name]).is_some_and(|q| q.choice(chosen).is_some())
+                        })
                     });
                     let words = format!("{} answered: {}", said.by, said.text);
                     match chosen {
@@ -243,7 +255,10 @@ impl Desk {
                 }
                 (Some(_), _) => {
                     let refused = permissions::choose(false, &options);
-                    (refused.outcome, format!("{}, since nobody is there to ask", refused.words))
+                    (
+                        refused.outcome,
+                        format!("{}, since nobody is there to ask", refused.words),
+                    )
                 }
                 (None, _) => (RequestPermissionOutcome::Cancelled, "cancelled".to_owned()),
             };
@@ -255,7 +270,9 @@ impl Desk {
     fn put_form(&mut self, ticket: Ticket, people: People, form: Form) {
         let turn = self.turn.clone();
         self.jobs.spawn(async move {
-            let reply = turn.run_until_cancelled_owned(people.ask(form.question.clone())).await;
+            let reply = turn
+                .run_until_cancelled_owned(people.ask(form.question.clone()))
+                .await;
             let (answer, words) = match reply {
                 Some(reply) => elicitation::answer(&form, reply),
                 None => (elicitation::cancelled(), "cancelled".to_owned()),

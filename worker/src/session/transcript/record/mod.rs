@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::tools::Tools;
 use crate::session::check;
+use crate::session::left::Left;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
 use crate::session::limits::usage::{self, Meter};
@@ -201,6 +202,15 @@ impl Record {
         if self.questions.len() < MOST_QUESTIONS {
             self.questions
                 .push(self.transcript.kept(question, QUESTION_BYTES));
+        }
+    }
+
+    /// The agent's message text without secrets, with what its tools left before it.
+    pub fn said_in_all(&self, left: Option<&Left>) -> String {
+        let redactor = self.transcript.redactor();
+        match left {
+            Some(left) => redactor.words(&left.before(&self.text)),
+            None => redactor.words(&self.text),
         }
     }
 

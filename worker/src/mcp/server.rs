@@ -1,0 +1,78 @@
+//! The protocol's side of a session's tools.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+
+use super::tools::{ToolName, Toolbox};
+
+/// Serves one connection.
+pub struct Server(Arc<Toolbox>);
+
+impl Server {
+    pub fn new(tools: Arc<Toolbox>) -> Self {
+        Self(tools)
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        info.server_info = Implementation::new("ralph", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some(
+            "Tools of the session that you work in, for its own task alone. What they leave counts as what you write in the tags that your \
+             prompt names. How the task ended you still say by tags."
+                .to_owned(),
+        );
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.0.offered().map(described).collect();
+        Ok(ListToolsResult {
+            tools,
+            ..ListToolsResult::default()
+        })
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let called = self.0.call(&request.name, arguments);
+        // A client that gave the call up hears nothing of it.
+        let called = tokio::select! {
+            called = called => called,
+            () = context.ct.cancelled() => Err("the call was cancelled".to_owned()),
+        };
+        let result = match called {
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
+        };
+        Ok(result.into())
+    }
+}
+
+fn described(name: ToolName) -> Tool {
+    let schema = match name.schema() {
+        Value::Object(schema) => schema,
+        _ => serde_json::Map::new(),
+    };
+    let annotations = ToolAnnotations::new()
+        .read_only(name.is_read_only())
+        .destructive(false)
+        .open_world(false);
+    Tool::new(name.as_str(), name.description(), schema).with_annotations(annotations)
+}
