@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn steps_begin_with_the_first_text_that_is_missing() {
         let none = Provided::default();
-        let check = |given, expected: Option<&[SessionKind]>| assert_eq!(missing(given), expected, "{given:?}");
+        let check =
+            |given, expected: Option<&[SessionKind]>| assert_eq!(missing(given), expected, "{given:?}");
         check(none, None);
         let description = Provided {
             description: true,

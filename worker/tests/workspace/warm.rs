@@ -98,6 +98,7 @@ impl Scene {
         self.workspaces
             .integrate(&dispatch, &git, &order, decide, end)
             .await
+            .end
     }
 }
 

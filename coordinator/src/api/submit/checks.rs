@@ -22,9 +22,11 @@ pub(in crate::api) fn unfit(wish: BadWish) -> Problem {
         BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) | BadWish::Pattern(_) => {
             Problem::refused(wish.to_string())
         }
-        BadWish::Negative(_) | BadWish::FirstIteration(_) | BadWish::Retries(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
-            Problem::invalid(wish.to_string())
-        }
+        BadWish::Negative(_)
+        | BadWish::FirstIteration(_)
+        | BadWish::Retries(_)
+        | BadWish::Strategy(_)
+        | BadWish::EmptyCommand => Problem::invalid(wish.to_string()),
     }
 }
 

@@ -482,7 +482,13 @@ fn more_work(feature: &str) -> String {
     )
 }
 
-async fn post_command(client: &Client, format: Format, named: &Named, verb: &str, now: &str) -> anyhow::Result<()> {
+async fn post_command(
+    client: &Client,
+    format: Format,
+    named: &Named,
+    verb: &str,
+    now: &str,
+) -> anyhow::Result<()> {
     let path = format!("/features/{}/{verb}", escape(&named.feature));
     let started: Started = client.post(&path, &Steer::default()).await?;
     print_started(format, &started, &name_of(client, named).await, now)
@@ -496,7 +502,12 @@ async fn name_of(client: &Client, named: &Named) -> String {
 }
 
 /// Says what runs now.
-pub(super) fn print_started(format: Format, started: &Started, feature: &str, now: &str) -> anyhow::Result<()> {
+pub(super) fn print_started(
+    format: Format,
+    started: &Started,
+    feature: &str,
+    now: &str,
+) -> anyhow::Result<()> {
     match (format, &started.run) {
         (Format::Json, _) => output::json(started),
         (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),

@@ -90,7 +90,10 @@ fn offered(begun: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandida
 }
 
 /// What a list of the coordinator holds; nothing where it doesn't answer.
-fn items_of<T: DeserializeOwned>(path: String, named: impl Fn(T) -> (String, String)) -> Vec<(String, String)> {
+fn items_of<T: DeserializeOwned>(
+    path: String,
+    named: impl Fn(T) -> (String, String),
+) -> Vec<(String, String)> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };

@@ -120,7 +120,12 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
         files: files.collect(),
     };
     let built = format!("{commit}^{{tree}}");
-    let built = git.run("rev-parse").args(["--verify", &built]).output().await?.word();
+    let built = git
+        .run("rev-parse")
+        .args(["--verify", &built])
+        .output()
+        .await?
+        .word();
     let place = shelf.join(format!("{PREFIX}{built}"));
     record::make_private(shelf)?;
     move_into(tree, &index, &place).map_err(WorkspaceError::io("keep build output in", &place))?;
@@ -197,16 +202,26 @@ async fn try_bring(
 
 /// The entry of the latest tree in the history of `start`.
 async fn find(git: &Git, shelf: &Shelf, start: &str) -> Result<Option<PathBuf>, GitError> {
-    let kept: Vec<PathBuf> = [&shelf.branch, &shelf.base].into_iter().flat_map(|place| entries(place)).collect();
+    let kept: Vec<PathBuf> = [&shelf.branch, &shelf.base]
+        .into_iter()
+        .flat_map(|place| entries(place))
+        .collect();
     if kept.is_empty() {
         return Ok(None);
     }
-    let listed = git.run("log").args(["--format=%T", HISTORY, start, "--"]).output().await?.text();
+    let listed = git
+        .run("log")
+        .args(["--format=%T", HISTORY, start, "--"])
+        .output()
+        .await?
+        .text();
     let is_of = |entry: &&PathBuf, tree: &str| {
         let name = entry.file_name().and_then(OsStr::to_str);
         name.and_then(|name| name.strip_prefix(PREFIX)) == Some(tree)
     };
-    Ok(listed.lines().find_map(|tree| kept.iter().find(|entry| is_of(entry, tree)).cloned()))
+    Ok(listed
+        .lines()
+        .find_map(|tree| kept.iter().find(|entry| is_of(entry, tree)).cloned()))
 }
 
 pub(super) fn is_entry(cache: &Path) -> bool {
