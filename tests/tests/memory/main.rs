@@ -4,7 +4,6 @@
 
 mod at_once;
 mod bounds;
-mod copies;
 mod corrected;
 mod deleted;
 mod distill;
@@ -21,7 +20,10 @@ mod poisoned;
 #[allow(dead_code)]
 #[path = "../transitions/pool.rs"]
 mod pool;
-mod revoked;
+mod revoking {
+    mod copies;
+    mod revoked;
+}
 mod scene;
 mod sources;
 mod survey;

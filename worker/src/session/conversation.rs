@@ -18,7 +18,7 @@ use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
 use super::protocol_log::Way;
 use crate::session::client::elicitation;
 use crate::session::client::requests::Desk;
-use crate::session::people::People;
+use crate::session::people::{People, now};
 use crate::session::process::agent::Agent;
 use crate::session::protocol::lines::{Line, Lines};
 use crate::session::protocol::peer::{self, Incoming, Outbox};
@@ -528,11 +528,6 @@ fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
         redactor.json(data);
     }
     error
-}
-
-/// The time by the runtime's clock, which its timers go by.
-pub fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 /// The reason to end, once there is one; `None` when there can't be one any more.

@@ -12,7 +12,10 @@ use ralph_shared::wire::Words;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::conversation::now;
+/// The time by the runtime's clock, which its timers go by.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
 
 /// What comes of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,13 +33,12 @@ mod snapshot;
 mod workspaces;
 
 pub use crate::workspace::cache::unused::Forgotten;
-pub use crate::workspace::cache::warm::WarmRule;
 pub use crate::workspace::clone::filters::FilterRule;
 pub use crate::workspace::clone::pack::Untidy;
 pub use crate::workspace::git::trouble::Trouble;
 pub use crate::workspace::in_place::lock::{DirHolder, free_dir};
 pub use crate::workspace::publish::prune::Pruned;
-pub use crate::workspace::settings::CacheRule;
+pub use crate::workspace::settings::{CacheRule, WarmRule};
 pub use crate::workspace::settings::History;
 pub use crate::workspace::settings::{KEEP_FILES_DAYS, Settings};
 pub use crate::workspace::snapshot::bulk::BulkLimits;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::sandbox::Sandbox;
 use crate::session::Redactor;
-use crate::workspace::cache::warm::WarmRule;
 use crate::workspace::clone::filters::FilterRule;
 use crate::workspace::snapshot::bulk::BulkLimits;
 
@@ -93,6 +92,24 @@ pub struct CacheRule {
     pub key: Vec<PathBuf>,
     /// Commands that fill it, run only where it has to be filled.
     pub setup: Vec<String>,
+}
+
+/// Which folders stay warm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarmRule {
+    /// Names of ignored folders, wherever they stand in a checkout.
+    pub folders: Vec<String>,
+    /// Size up to which they are kept. Bytes.
+    pub most_bytes: u64,
+}
+
+impl Default for WarmRule {
+    fn default() -> Self {
+        Self {
+            folders: ["target", "node_modules"].map(str::to_owned).to_vec(),
+            most_bytes: 2 << 30,
+        }
+    }
 }
 
 /// What is fetched of a repository (SPEC 8, `[workspace]`). What is on disk already stays.

@@ -29,6 +29,7 @@ pub fn of(operation: &str) -> Option<Value> {
         "edit_feature" => json!({ "max_parallel": 8, "run": { "cost_usd": 50.0 } }),
         "edit_task" => json!({ "priority": -1, "model": "opus" }),
         "command_task" => json!({ "reason": "Keep the old flag working, too" }),
+        "answer_question" => json!({ "answer": "Keep both, and name the old one deprecated" }),
         "add_blockers" => json!({ "blockers": ["greeting/parse"] }),
         "write_text" => json!({ "text": "1. Read the flag.\n2. Greet.\n" }),
         "merge_feature" => json!({ "how": "squash", "into": "main" }),

@@ -388,7 +388,7 @@ fn what_is_configured_is_told_with_where_it_comes_from() {
     check("notify.url", "(hidden)".into(), "file", "/.ralph.toml");
     assert_eq!(
         config(&["limits.max_cost", "agent"]).as_array().unwrap().len(),
-        16
+        17
     );
 }
 

@@ -34,24 +34,6 @@ const ENTRIES: usize = 3;
 /// Commits of a history that are looked at.
 const HISTORY: &str = "--max-count=200";
 
-/// Which folders stay warm.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WarmRule {
-    /// Names of ignored folders, wherever they stand in a checkout.
-    pub folders: Vec<String>,
-    /// Size up to which they are kept. Bytes.
-    pub most_bytes: u64,
-}
-
-impl Default for WarmRule {
-    fn default() -> Self {
-        Self {
-            folders: ["target", "node_modules"].map(str::to_owned).to_vec(),
-            most_bytes: 2 << 30,
-        }
-    }
-}
-
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Index {
     /// Where the folders `0`, `1`, … stood in the checkout.

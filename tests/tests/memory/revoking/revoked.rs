@@ -12,9 +12,9 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::pool::Pool;
-use super::scene;
-use super::trust::shown;
+use crate::pool::Pool;
+use crate::scene;
+use crate::trust::shown;
 
 const ASKED: &str = "How hot the kettle boils";
 
