@@ -9,9 +9,9 @@ use ralph_shared::wire::Ended;
 use ralph_tests::harness::World;
 
 use super::pool::Pool;
-use super::revoked::somebody_waits;
 use super::scene;
 use super::trust::shown;
+use crate::revoking::revoked::somebody_waits;
 
 fn graph(tasks: usize) -> String {
     (0..tasks)

@@ -11,7 +11,7 @@ use ralph_tests::harness::World;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::revoked::somebody_waits;
+use crate::revoking::revoked::somebody_waits;
 
 fn line(number: usize) -> ImportLine {
     ImportLine {

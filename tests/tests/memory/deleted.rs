@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::distill::ABOVE;
 use super::pool::Pool;
-use super::revoked::somebody_waits;
 use super::scene;
+use crate::revoking::revoked::somebody_waits;
 
 const NOTED: &str = "<journal>The kettle boils over when it is full.</journal>";
 

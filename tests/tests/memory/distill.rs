@@ -13,8 +13,8 @@ use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
 use uuid::Uuid;
 
-use super::revoked::revoke;
 use super::trust::settings;
+use crate::revoking::revoked::revoke;
 
 pub const ABOVE: Distill = Distill {
     above: 3,

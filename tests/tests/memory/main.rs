@@ -22,7 +22,7 @@ mod poisoned;
 mod pool;
 mod revoking {
     mod copies;
-    mod revoked;
+    pub mod revoked;
 }
 mod scene;
 mod sources;

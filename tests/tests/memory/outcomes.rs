@@ -9,8 +9,8 @@ use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 use time::OffsetDateTime;
 
-use super::revoked::revoke;
 use super::trust::{settings, shown};
+use crate::revoking::revoked::revoke;
 
 fn learned(id: &str, title: &str, body: &str) -> ImportLine {
     ImportLine {

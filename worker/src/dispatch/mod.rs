@@ -336,6 +336,8 @@ async fn session(
         never = ask_for_more(instance, &allowance) => match never {},
     };
     allowance.close();
+    // The transcript ends once nobody can write into it.
+    drop(tools);
     faults::point("session.ended");
     // Only a verdict can be void: how else it ended says who is to blame.
     if assignment.kind == SessionKind::Verify && ended.ended.is_in_order() {

@@ -6,7 +6,8 @@ use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent
 use ralph_shared::wire::Ended;
 use serde_json::Value;
 
-use super::conversation::{Answer, Bounds, Conversation, now};
+use super::conversation::{Answer, Bounds, Conversation};
+use super::people::now;
 use super::run::words;
 use super::spec::SessionSpec;
 use crate::session::operator::{OperatorInput, Person, Turn};

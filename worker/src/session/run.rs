@@ -12,7 +12,8 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use super::check::Check;
-use super::conversation::{Conversation, Voice, now};
+use super::conversation::{Conversation, Voice};
+use super::people::now;
 use super::protocol_log::ProtocolLog;
 use super::resume::{self, Spent};
 use super::spec::{SessionEnd, SessionSpec};

@@ -9,12 +9,12 @@ use ralph_shared::wire::{EndReason, Ended, SessionLimit, TranscriptUpdate, Unava
 use serde_json::Value;
 
 use super::check::Check;
-use super::conversation::{Bounds, Conversation, Stop, last_lines, now};
+use super::conversation::{Bounds, Conversation, Stop, last_lines};
 use super::spec::SessionSpec;
 use super::transcript::bounded;
 use crate::session::interactive;
 use crate::session::operator::Person;
-use crate::session::people::{Reply, Turn};
+use crate::session::people::{Reply, Turn, now};
 use crate::session::process::agent::exit_words;
 use crate::session::protocol::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use crate::session::unavailable;

@@ -194,6 +194,7 @@ async fn every_kind_of_output_is_as_its_schema_says() {
     reader
         .reads("memory_purged", &format!("memory purge {entry} --yes"))
         .await;
+    reader.reads("memory_revoked", "memory revoke f/a").await;
     reader.reads("operating", "task revert f/a").await;
     reader.reads("pruning", "feature prune f --dry-run").await;
     reader.reads("link", "open").await;
