@@ -67,9 +67,11 @@ pub async fn asked_by(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Re
 /// For how long a session's question still waits; `None` for one that does not, or is another's. Milliseconds.
 pub async fn waits_ms(conn: &mut PgConnection, id: Uuid, dispatch: DispatchId) -> sqlx::Result<Option<i64>> {
     let left = sqlx::query_scalar!(
-        r#"select greatest(extract(epoch from waits_until - now()) * 1000, 0)::bigint
-           from questions
-           where id = $1 and dispatch_id = $2"#,
+        // `greatest` passes over a null, which says that nobody is waited for.
+        "select case when waits_until is not null
+                  then greatest(extract(epoch from waits_until - now()) * 1000, 0)::bigint end
+         from questions
+         where id = $1 and dispatch_id = $2",
         id,
         dispatch.0,
     )

@@ -17,6 +17,8 @@ use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::question::Unheard;
 
+/// What a search without a result is told.
+const NOTHING: &str = "nothing is known of that";
 /// Characters of a query, and of an entry that is found.
 const QUERY_CHARS: usize = 2_000;
 const ENTRY_CHARS: usize = 2_000;
@@ -109,10 +111,18 @@ async fn search(
         return Ok(refused("the memory is off"));
     }
     let query: String = query.chars().take(QUERY_CHARS).collect();
-    let repo = store::feature::repo_id(&mut *db.acquire().await?, dispatch.feature).await?;
+    let mut conn = db.acquire().await?;
+    let repo = store::feature::repo_id(&mut conn, dispatch.feature).await?;
     let Some(repo) = repo.filter(|_| !query.trim().is_empty()) else {
         return Ok(refused("say what to search for"));
     };
+    // What its prompt didn't get it can't search for: else nobody could tell what the memory is worth.
+    if store::memory::worth::is_withheld(&mut conn, dispatch.id, &repo).await? {
+        return Ok(CallAnswer::Found {
+            text: NOTHING.to_owned(),
+        });
+    }
+    drop(conn);
     let asked = [QueryLine {
         query_id: String::new(),
         date: OffsetDateTime::now_utc(),
@@ -134,7 +144,7 @@ async fn search(
         }));
     }
     let text = match found.is_empty() {
-        true => "nothing is known of that".to_owned(),
+        true => NOTHING.to_owned(),
         false => found.join("\n"),
     };
     Ok(CallAnswer::Found { text })

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ralph_shared::ids::DispatchId;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -42,6 +43,18 @@ pub async fn standings(
         (row.repo_id, standing)
     });
     Ok(standing.collect())
+}
+
+/// Whether a session gets none of a memory: it was held out, or the memory is switched off.
+pub async fn is_withheld(conn: &mut PgConnection, dispatch: DispatchId, repo: &str) -> sqlx::Result<bool> {
+    sqlx::query_scalar!(
+        r#"select exists (select from memory_trials where dispatch_id = $1 and held_out)
+                  or exists (select from memory_switches where repo_id = $2 and off_since is not null) as "withheld!""#,
+        dispatch.0,
+        repo,
+    )
+    .fetch_one(conn)
+    .await
 }
 
 /// First attempts at tasks that ended, by repository and model. Only first attempts are held out, and only work: what is tried

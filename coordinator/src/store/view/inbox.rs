@@ -19,6 +19,8 @@ use crate::store;
 use crate::store::dispatch::DispatchState;
 use crate::store::view::availability::{sites, waiting};
 
+/// Choices of a question that get a command.
+const MOST_CHOICES: usize = 5;
 /// Tasks, features and questions that it names at most, of each.
 const NAMED: i64 = 500;
 /// Features that it sums up: the newest.
@@ -352,15 +354,27 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
             title: Some(row.title),
             reason: line(&question.words()),
             since: Some(row.asked_at),
+            commands: answers(&task, question.choices.len())
+                .chain([format!("ralph-coordinator logs {task}")])
+                .collect(),
             question: Some(question),
-            commands: vec![
-                format!("ralph-coordinator logs {task}"),
-                format!("ralph-coordinator task answer {task}"),
-            ],
             task: Some(task),
         }
     });
     Ok(items.collect())
+}
+
+/// A command for each choice; one that says what it needs where any words are an answer.
+fn answers(task: &str, choices: usize) -> impl Iterator<Item = String> {
+    let answer = format!("ralph-coordinator task answer {task}");
+    let of_choice = |number: usize| match choices {
+        0 => answer.clone(),
+        _ => format!("{answer} --choice {number}"),
+    };
+    (1..=choices.clamp(1, MOST_CHOICES))
+        .map(of_choice)
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// A limit beside those of features that lets nothing begin.

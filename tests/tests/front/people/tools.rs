@@ -84,6 +84,35 @@ async fn a_session_makes_tasks_and_asks_by_its_tools() {
 }
 
 #[tokio::test]
+async fn a_session_finds_no_memory_that_is_switched_off() {
+    let add = r#"{"kind": "knowledge", "title": "Port of the server", "tags": ["port"], "text": "The server listens on port 8123."}"#;
+    let stage = set("", &format!("@mcp memory_add {add}\n@done")).await;
+    stage.ends("complete").await;
+    until_said(&stage, "memory list --kind knowledge --repo r", "Port").await;
+    let found = async |key: &str| {
+        let search = r#"@mcp memory_search {"query": "On which port does the server listen?"}"#;
+        let task =
+            json!({"title": key, "key": key, "feature": "f", "description": format!("{search}\n@done")});
+        let (status, made) = stage.api.post("/tasks", &task).await;
+        assert_eq!(status.as_u16(), 201, "{made}");
+        stage.api.post("/features/f/run", &json!({})).await;
+        until_said(&stage, &format!("logs f/{key} --attempt 1"), "mcp memory_search").await
+    };
+    let on = found("b").await;
+    assert!(on.contains("8123"), "{on}");
+    sqlx::query("insert into memory_switches (repo_id, off_since) values ('r', now())")
+        .execute(&stage.world.db)
+        .await
+        .unwrap();
+    let off = found("c").await;
+    assert!(
+        off.contains("nothing is known of that") && !off.contains("8123"),
+        "{off}"
+    );
+    stage.strike().await;
+}
+
+#[tokio::test]
 async fn an_agent_can_be_left_without_the_tools() {
     let config = "[agent]\ntools = false\n";
     let stage = set(config, "@mcp task_context {}\n@done").await;
