@@ -33,3 +33,5 @@ alter table gate_checks
 
 create index gate_passes on gate_checks (repo_id, gate_hash, checked_at desc) where passed;
 create index ready_speculation on ready_tasks (feature_id) where (kind = 'check' and priority = 2147483647);
+-- How many checks a feature's integrations had.
+create index integrations_of_feature on integrations (feature_id);

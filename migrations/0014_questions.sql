@@ -57,4 +57,4 @@ create index said_unheard on said (dispatch_id) where (heard_at is null);
 create index said_of_dispatch on said (dispatch_id);
 create index said_of_question on said (question_id);
 
-alter type failure add value 'unanswered';
+alter type failure add value 'unanswered' before 'interrupted';

@@ -69,7 +69,11 @@ enum Command {
         dir: std::path::PathBuf,
     },
     /// What an agent starts to reach the tools of its session
-    #[command(hide = true)]
+    #[command(
+        hide = true,
+        after_help = "Example, as an agent starts it:
+  ralph-worker mcp"
+    )]
     Mcp,
 }
 

@@ -241,7 +241,7 @@ impl World {
 
     fn passes(&self, tree: &[Uuid]) -> bool {
         let has = |one: &Uuid| tree.contains(one);
-        !tree.iter().any(|one| self.bad.contains(one)) && !(has(&self.pair.0) && has(&self.pair.1))
+        !(tree.iter().any(|one| self.bad.contains(one)) || has(&self.pair.0) && has(&self.pair.1))
     }
 
     fn clashes(&self, tree: &[Uuid], with: Uuid) -> bool {

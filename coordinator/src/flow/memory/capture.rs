@@ -1,7 +1,7 @@
 //! Collects a report's memory for later iterations while a batch is judged (SPEC 4, 6): failure reports,
 //! learnings, knowledge, notes. Writes it in the same transaction.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::sigil::{
@@ -242,10 +242,17 @@ impl Captured {
         });
         let released = released.collect();
         store::memory::insert_knowledge(conn, &self.knowledge).await?;
-        let written = self.knowledge.iter().chain(&self.learnings);
-        let tasks: Vec<Uuid> = written.map(|one| one.source.task).collect();
-        if !tasks.is_empty() {
-            store::memory::hide_surplus(conn, &tasks, self.kept_of_task).await?;
+        let mut room: BTreeMap<Uuid, i64> = BTreeMap::new();
+        for one in &self.knowledge {
+            room.insert(one.source.task, self.kept_of_task);
+        }
+        // Learnings that are released at once take the room of what waits.
+        for one in &self.learnings {
+            *room.entry(one.source.task).or_insert(self.kept_of_task) -= i64::from(is_released(&one));
+        }
+        if !room.is_empty() {
+            let (tasks, room): (Vec<Uuid>, Vec<i64>) = room.into_iter().unzip();
+            store::memory::hide_surplus(conn, &tasks, &room).await?;
         }
         if !doubted.is_empty() {
             store::memory::copies::doubt(conn, &doubted).await?;

@@ -191,7 +191,6 @@ pub(super) fn everything() -> Memory {
                 ..Standing::default()
             },
             body: "Use `rustup run nightly`.\n\n# Not a heading".to_owned(),
-            ..Knowledge::default()
         }],
     }
 }

@@ -272,13 +272,13 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     .await
 }
 
-/// Hides the oldest quarantined entries of tasks that have more than so many, whichever attempts they come from.
-pub async fn hide_surplus(conn: &mut PgConnection, tasks: &[Uuid], most: i64) -> sqlx::Result<()> {
+/// Hides the oldest quarantined entries of tasks that have more than there is room for, whichever attempts they come from.
+pub async fn hide_surplus(conn: &mut PgConnection, tasks: &[Uuid], room: &[i64]) -> sqlx::Result<()> {
     sqlx::query!(
         "with surplus as materialized (
            select id
            from (
-             select id, row_number() over (partition by task_id order by id desc) as nth
+             select e.id, of.room, row_number() over (partition by e.task_id order by e.id desc) as nth
              from (
                select id, task_id from learnings
                where task_id = any($1) and released_at is null and pruned_at is null
@@ -286,14 +286,15 @@ pub async fn hide_surplus(conn: &mut PgConnection, tasks: &[Uuid], most: i64) ->
                select id, task_id from knowledge
                where task_id = any($1) and released_at is null and pruned_at is null
              ) e
+             join unnest($1::uuid[], $2::bigint[]) as of(task_id, room) on of.task_id = e.task_id
            ) counted
-           where nth > $2
+           where nth > room
          ), learned as (
            update learnings set pruned_at = now(), pruned_because = $3 where id in (select id from surplus)
          )
          update knowledge set pruned_at = now(), pruned_because = $3 where id in (select id from surplus)",
         tasks,
-        most,
+        room,
         Because::Full.as_str(),
     )
     .execute(conn)

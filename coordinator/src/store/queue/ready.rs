@@ -36,7 +36,7 @@ pub async fn enqueue(
            insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                                    when 'check' then t.priority else least(greatest(t.priority, -2147483646), 2147483645) end,
                   key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   opens.at, coalesce((select since from path_holds where task_id = t.id limit 1), opens.at)
            from unnest($1::uuid[], $2::bigint[]) as q(id, delay_ms)
@@ -73,7 +73,7 @@ pub async fn enqueue_feature(
         r#"insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
            select t.id, t.feature_id, texts.pool, t.next_kind, agent_needed(t.next_kind, texts.agent, r.agent),
                   case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                                    when 'check' then t.priority else least(greatest(t.priority, -2147483646), 2147483645) end,
                   key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   greatest(now(), t.not_before), greatest(now(), t.not_before)
            from tasks t
@@ -326,7 +326,7 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
            select t.id, t.feature_id, texts.pool, as_it_was.kind, agent_needed(as_it_was.kind, texts.agent, r.agent),
                   case when as_it_was.kind = 'check' and t.next_kind = 'integrate' then back.priority
                   else case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
-                                    when 'check' then t.priority else greatest(t.priority, -2147483646) end end,
+                                    when 'check' then t.priority else least(greatest(t.priority, -2147483646), 2147483645) end end,
                   key_needed(t.next_kind, texts.concurrency, f.concurrency),
                   now() + $2 * interval '1 millisecond', now() - back.waited_s * interval '1 second'
            from unnest($1::uuid[], $3::float8[], $4::session_kind[], $5::int[]) as back(id, waited_s, kind, priority)

@@ -97,7 +97,7 @@ pub async fn insert_begun(
              ), queued as (
                insert into ready_tasks (task_id, feature_id, pool, kind, agent, priority, key, not_before, since)
                select t.id, $1, t.pool, t.next_kind, agent_needed(t.next_kind, t.agent, $23),
-                      case t.next_kind when 'git' then -2147483647 when 'check' then t.priority else greatest(t.priority, -2147483646) end,
+                      case t.next_kind when 'git' then -2147483647 when 'check' then t.priority else least(greatest(t.priority, -2147483646), 2147483645) end,
                       key_needed(t.next_kind, t.concurrency, (select concurrency from features where id = $1)),
                       greatest(now(), t.not_before), greatest(now(), t.not_before)
                from unnest($2::uuid[], $4::task_state[], $5::session_kind[], $7::int[], $17::text[], $18::text[], $25::text[],

@@ -136,6 +136,7 @@ async fn copies_of_what_is_revoked_go_back_to_quarantine() {
         .unwrap();
     assert!(matches!(restored, Restored::Entries(1)), "{restored:?}");
     assert_eq!(live_with(&world, "checksum t").await, 1);
+    drop(conn);
     world.stop().await;
 }
 

@@ -67,7 +67,8 @@ impl Form {
         if asked["mode"] == "url" {
             return None;
         }
-        let message = asked["message"].as_str()?;
+        let message = asked["message"].as_str();
+        let message = message.filter(|message| !message.trim().is_empty())?;
         let properties = asked["requestedSchema"]["properties"].as_object();
         let mut fields: Vec<Field> = properties.into_iter().flatten().map(Field::read).collect();
         if let [one] = &fields[..] {
