@@ -35,3 +35,5 @@ create index gate_passes on gate_checks (repo_id, gate_hash, checked_at desc) wh
 create index ready_speculation on ready_tasks (feature_id) where (kind = 'check' and priority = 2147483647);
 -- How many checks a feature's integrations had.
 create index integrations_of_feature on integrations (feature_id);
+-- The newest landings of all features, for the metrics.
+create index newest_landings on integrations (ended_at desc) where state = any (array['merged'::integration_state, 'reverted'::integration_state]);

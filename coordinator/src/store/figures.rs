@@ -133,7 +133,7 @@ pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
     .await
 }
 
-/// What waits to land, and how landings went.
+/// What waits to land, and how the landings of the last hour went, at most the newest 1,000.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Trains {
     pub waiting: i64,
@@ -150,14 +150,29 @@ pub struct Trains {
 pub async fn trains(conn: &mut PgConnection) -> sqlx::Result<Trains> {
     sqlx::query_as!(
         Trains,
-        r#"select count(*) filter (where state in ('waiting', 'turn', 'decided')) as "waiting!",
-                  coalesce(extract(epoch from now() - min(queued_at) filter (where state in ('waiting', 'turn', 'decided'))), 0)::float8
-                    as "oldest_s!",
-                  coalesce(sum(checks), 0)::bigint as "checks!", coalesce(sum(checks_wasted), 0)::bigint as "wasted!",
-                  count(*) filter (where state in ('merged', 'reverted')) as "landings!",
-                  coalesce(sum(extract(epoch from ended_at - queued_at)) filter (where state in ('merged', 'reverted')), 0)::float8
-                    as "landing_s!"
-           from integrations"#
+        r#"with waiting as materialized (
+             select queued_at, checks, checks_wasted from integrations where state = 'waiting'
+             union all
+             select queued_at, checks, checks_wasted from integrations where state in ('turn', 'decided')
+           ), landed as materialized (
+             select extract(epoch from ended_at - queued_at) as seconds, checks, checks_wasted
+             from (
+               select ended_at, queued_at, checks, checks_wasted
+               from integrations
+               where state in ('merged', 'reverted')
+               order by ended_at desc
+               limit 1000
+             ) newest
+             where ended_at > now() - interval '1 hour'
+           ), checked as (
+             select checks, checks_wasted from waiting union all select checks, checks_wasted from landed
+           )
+           select (select count(*) from waiting) as "waiting!",
+                  (select coalesce(extract(epoch from now() - min(queued_at)), 0)::float8 from waiting) as "oldest_s!",
+                  (select coalesce(sum(checks), 0)::bigint from checked) as "checks!",
+                  (select coalesce(sum(checks_wasted), 0)::bigint from checked) as "wasted!",
+                  (select count(*) from landed) as "landings!",
+                  (select coalesce(sum(seconds), 0)::float8 from landed) as "landing_s!""#
     )
     .fetch_one(conn)
     .await

@@ -265,7 +265,7 @@ fn landings(text: &mut String, trains: Trains) {
     one(
         "gauge",
         "landing_checks",
-        "Checks of the gate ahead of their turn.",
+        "Checks ahead of their turn of what waits or landed in the last hour.",
         count(trains.checks),
     );
     one(
@@ -277,13 +277,13 @@ fn landings(text: &mut String, trains: Trains) {
     one(
         "gauge",
         "landings",
-        "Attempts that landed.",
+        "Attempts that landed in the last hour, at most 1,000.",
         count(trains.landings),
     );
     one(
         "gauge",
         "landing_seconds",
-        "Their time from passed to landed, in all.",
+        "Time from passed to landed of these, in all.",
         trains.landing_s,
     );
 }
