@@ -19,14 +19,14 @@ const MOST_REVIEW_ROUNDS: i32 = 20;
 /// A wish that can't be granted.
 pub(in crate::api) fn unfit(wish: BadWish) -> Problem {
     match wish {
-        BadWish::FixedNeedsModel | BadWish::AboveCeiling { .. } | BadWish::Name(_) | BadWish::Pattern(_) => {
-            Problem::refused(wish.to_string())
+        BadWish::FirstIteration(_)
+        | BadWish::FixedNeedsModel
+        | BadWish::AboveCeiling { .. }
+        | BadWish::Name(_)
+        | BadWish::Pattern(_) => Problem::refused(wish.to_string()),
+        BadWish::Negative(_) | BadWish::Retries(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
+            Problem::invalid(wish.to_string())
         }
-        BadWish::Negative(_)
-        | BadWish::FirstIteration(_)
-        | BadWish::Retries(_)
-        | BadWish::Strategy(_)
-        | BadWish::EmptyCommand => Problem::invalid(wish.to_string()),
     }
 }
 
