@@ -1,9 +1,10 @@
-//! What a session may do, as far as agents ask: permission requests are answered at once, by policy, since nobody is there
-//! to ask and a request without an answer hangs the agent for a night.
+//! What a session may do, as far as agents ask. Rules answer permission requests at once, since a request without an answer hangs the
+//! agent for a night; a rule may leave one to a person instead.
 //!
 //! Rules steer agents that behave. What an agent may not reach whatever it does is the sandbox's business.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
@@ -42,6 +43,8 @@ pub struct Policy {
     rules: Vec<Rule>,
     /// The workspace, by each name that agents may use for it.
     roots: Vec<PathBuf>,
+    /// What a person allowed where a rule leaves it to them: kind and files, none for any. Shared by its clones.
+    granted: Arc<Mutex<Vec<(ToolKind, Vec<PathBuf>)>>>,
 }
 
 /// What was decided, and in words for the transcript.
@@ -61,6 +64,7 @@ impl Policy {
             access,
             rules: rules.to_vec(),
             roots,
+            granted: Arc::default(),
         }
     }
 
@@ -69,12 +73,30 @@ impl Policy {
         self.access
     }
 
-    /// Whether a tool of this kind may be used on these files, once a person allowed it where they have to.
+    /// Whether a tool of this kind may be used on these files: by the rules, or since a person allowed it.
     pub fn allows(&self, kind: ToolKind, files: &[&Path]) -> bool {
-        self.decides(kind, files) != Answer::Reject
+        let covers = |(of, granted): &(ToolKind, Vec<PathBuf>)| {
+            let is_granted = |file: &&Path| granted.is_empty() || granted.contains(&self.below(file));
+            *of == kind && files.iter().all(is_granted)
+        };
+        match self.decides(kind, files) {
+            Answer::Allow => true,
+            Answer::Reject => false,
+            Answer::Ask => self.granted().iter().any(covers),
+        }
     }
 
-    /// Whether a tool of this kind may be used on these files.
+    /// A person allowed a tool of this kind on these files; without files, on any.
+    pub fn grant(&self, kind: ToolKind, files: &[PathBuf]) {
+        let files = files.iter().map(|file| self.below(file)).collect();
+        self.granted().push((kind, files));
+    }
+
+    fn granted(&self) -> MutexGuard<'_, Vec<(ToolKind, Vec<PathBuf>)>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the rules say of a tool of this kind on these files.
     pub fn decides(&self, kind: ToolKind, files: &[&Path]) -> Answer {
         if !allowed(self.access, kind) {
             return Answer::Reject;
@@ -295,5 +317,25 @@ mod tests {
         check(Access::ReadOnly, Edit, &["/w/docs/a.md"], Reject);
         check(work, Edit, &["/w/src/a.rs", "/w/deploy/a.yaml"], Ask);
         check(Access::ReadOnly, Edit, &["/w/deploy/a.yaml"], Reject);
+    }
+
+    #[test]
+    fn what_is_left_to_a_person_is_allowed_once_they_allowed_it() {
+        let rule = |kind, paths: &[&str]| Rule {
+            kinds: vec![kind],
+            paths: paths.iter().map(|path| Pattern::new(path)).collect(),
+            answer: Answer::Ask,
+        };
+        let rules = [rule(ToolKind::Edit, &["deploy/**"]), rule(ToolKind::Execute, &[])];
+        let policy = Policy::new(Access::Workspace, &rules, Path::new("/w"));
+        let (asked, other) = (Path::new("/w/deploy/a.yaml"), Path::new("/w/deploy/b.yaml"));
+        assert!(!policy.allows(ToolKind::Edit, &[asked]));
+        assert!(!policy.allows(ToolKind::Execute, &[]));
+        policy.grant(ToolKind::Edit, &[PathBuf::from("deploy/a.yaml")]);
+        assert!(policy.clone().allows(ToolKind::Edit, &[asked]));
+        assert!(!policy.allows(ToolKind::Edit, &[asked, other]));
+        assert!(!policy.allows(ToolKind::Execute, &[]));
+        policy.grant(ToolKind::Execute, &[]);
+        assert!(policy.allows(ToolKind::Execute, &[]));
     }
 }

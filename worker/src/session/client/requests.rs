@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest, PermissionOption,
-    ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, TerminalOutputRequest,
-    ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
+    PermissionOptionKind, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
+    TerminalOutputRequest, ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
+    WriteTextFileRequest,
 };
 use ralph_shared::sigil::Question;
 use ralph_shared::wire::{Access, TranscriptUpdate};
@@ -182,11 +183,15 @@ impl Desk {
             && let Some(answered) = self.put_question(title, &request.options)
         {
             let (options, turn) = (request.options.clone(), self.turn.clone());
+            let (policy, files) = (self.policy.clone(), owned(&files));
             self.jobs.spawn(async move {
                 let chosen = turn.run_until_cancelled_owned(answered).await;
                 let chosen = chosen
                     .and_then(Result::ok)
                     .and_then(|at| options.into_iter().nth(at));
+                if chosen.as_ref().is_some_and(allows) {
+                    policy.grant(kind, &files);
+                }
                 let (outcome, words) = match chosen {
                     Some(option) => (
                         RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id)),
@@ -208,7 +213,8 @@ impl Desk {
                 format!(", {}", named.join(", "))
             };
             let asked = format!("May the agent do this? {title} ({kind:?}{named})");
-            return self.put_permission(ticket, people, &asked, request.options.clone());
+            let about = (kind, owned(&files));
+            return self.put_permission(ticket, (people, &asked), request.options.clone(), about);
         }
         let answer = self.policy.answer(kind, &files, &request.options);
         ticket.answer(
@@ -222,10 +228,11 @@ impl Desk {
     fn put_permission(
         &mut self,
         ticket: Ticket,
-        people: People,
-        asked: &str,
+        (people, asked): (People, &str),
         options: Vec<PermissionOption>,
+        (kind, files): (ToolKind, Vec<PathBuf>),
     ) {
+        let policy = self.policy.clone();
         let names = options.iter().map(|option| option.name.as_str());
         let (question, turn) = (Question::new(asked, names), self.turn.clone());
         self.jobs.spawn(async move {
@@ -242,6 +249,9 @@ impl Desk {
                         })
                     });
                     let words = format!("{} answered: {}", said.by, said.text);
+                    if chosen.is_some_and(allows) {
+                        policy.grant(kind, &files);
+                    }
                     match chosen {
                         Some(option) => (
                             RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
@@ -389,6 +399,15 @@ impl Desk {
     }
 }
 
+fn owned(files: &[&Path]) -> Vec<PathBuf> {
+    files.iter().map(|file| file.to_path_buf()).collect()
+}
+
+fn allows(option: &PermissionOption) -> bool {
+    use PermissionOptionKind::{AllowAlways, AllowOnce};
+    matches!(option.kind, AllowOnce | AllowAlways)
+}
+
 impl Ticket {
     /// Reads the parameters; those that can't be read are answered as such.
     fn take<P: DeserializeOwned>(self, params: &str, serve: impl FnOnce(Self, P)) {
@@ -431,7 +450,7 @@ impl Ticket {
 }
 
 fn by_rule() -> RpcError {
-    refused("a rule of the worker's configuration (`permissions`) refuses it".to_owned())
+    refused("a rule of the worker's configuration (`permissions`) refuses it, or leaves it to a person: ask for permission first".to_owned())
 }
 
 /// Work on files, off the conversation's thread.
