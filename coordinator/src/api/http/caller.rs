@@ -29,7 +29,7 @@ impl Caller {
         &self.name
     }
 
-    /// Whether its token may submit work for the repository `host/path`, or for a folder.
+    /// Whether its token may submit work, or entries for the memory, for the repository `host/path`, or work for a folder.
     ///
     /// # Errors
     /// When the token is limited to repositories, and this is none of them.
@@ -41,7 +41,7 @@ impl Caller {
         match repository {
             Some(id) if patterns.is_match(id) => Ok(()),
             other => Err(Problem::forbidden(format!(
-                "the token `{}` may submit work for {} only, not for {}",
+                "the token `{}` is limited to {}, so it may submit nothing for {}; ask for a token without that limit",
                 self.name,
                 self.repositories.join(", "),
                 other.unwrap_or("a folder of a machine"),

@@ -19,6 +19,7 @@ use super::body::{
     SectionTokens, SectionView, SwitchedOffView,
 };
 use crate::api::http::app::App;
+use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{Asked, At, Body, PageQuery, Question};
@@ -185,9 +186,11 @@ pub async fn search(
 )]
 pub async fn import(
     State(app): State<App>,
+    caller: Caller,
     Body(import): Body<ImportMemory>,
 ) -> Result<Json<Imported>, Problem> {
     check_repo(&import.repo)?;
+    caller.may_name(Some(&import.repo))?;
     for item in &import.items {
         let said = EntryText {
             title: &item.title,
@@ -227,6 +230,7 @@ pub async fn import(
 )]
 pub async fn add(
     State(app): State<App>,
+    caller: Caller,
     new: NewId,
     Body(mut add): Body<AddMemory>,
 ) -> Result<Json<MemoryView>, Problem> {
@@ -239,6 +243,7 @@ pub async fn add(
         return read(&app, new.id).await;
     }
     check_repo(&add.repo)?;
+    caller.may_name(Some(&add.repo))?;
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
     let said = EntryText {
         title: &add.title,

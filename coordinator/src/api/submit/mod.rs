@@ -194,7 +194,11 @@ pub async fn task(
 
 fn may_name(caller: &Caller, repo: Option<&RepoRef>, dir: Option<&DirRef>) -> Result<(), Problem> {
     match (repo, dir) {
-        (Some(repo), _) => caller.may_name(Some(&normalised(&repo.address))),
+        (Some(repo), _) => {
+            caller.may_name(Some(&normalised(&repo.address)))?;
+            // Memory and names are scoped to the identity.
+            repo.id.as_deref().map_or(Ok(()), |id| caller.may_name(Some(id)))
+        }
         (None, Some(_)) => caller.may_name(None),
         (None, None) => Ok(()),
     }

@@ -99,7 +99,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         archived,
         words: words
             .into_iter()
-            .map(|words| question::told(&settings.templates, words))
+            .map(|words| question::words_for_agent(&settings.templates, words))
             .collect(),
     })
 }

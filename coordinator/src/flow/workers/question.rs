@@ -151,7 +151,7 @@ async fn search(
 }
 
 /// What a person said, as a worker hands it to its session.
-pub(super) fn told(templates: &Templates, words: Unheard) -> Words {
+pub(super) fn words_for_agent(templates: &Templates, words: Unheard) -> Words {
     let asked = words.question.as_ref().map(|(_, asked)| asked.as_str());
     Words {
         prompt: prompt::said(templates, &words.by, &words.text, asked),

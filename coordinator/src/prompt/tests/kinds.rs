@@ -274,7 +274,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
 }
 
 /// What a session is told of these attempts.
-fn told_of(attempts: Vec<Attempt>) -> String {
+fn prompt_of(attempts: Vec<Attempt>) -> String {
     let memory = Memory {
         attempt: 9,
         attempts,
@@ -293,8 +293,8 @@ fn a_suggestion_outlives_attempts_that_tried_nothing() {
         ..Attempt::default()
     };
     let later = attempt(3, "sonnet", "the lock", "it was held", "logic_error");
-    assert!(told_of(vec![first.clone(), lost.clone()]).contains("Count twice."));
-    assert!(!told_of(vec![first, lost, later]).contains("Count twice."));
+    assert!(prompt_of(vec![first.clone(), lost.clone()]).contains("Count twice."));
+    assert!(!prompt_of(vec![first, lost, later]).contains("Count twice."));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_failure_that_repeats_is_described_once() {
         same_as: Some(1),
         ..attempt(2, "sonnet", "another ledger", "it was locked too", "logic_error")
     };
-    let told = told_of(vec![first, again]);
+    let told = prompt_of(vec![first, again]);
     assert!(
         told.contains("the ledger") && told.contains("another ledger"),
         "{told}"

@@ -209,7 +209,7 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
         let (status, detail) = post(token, "/features", feature("other", address)).await;
         assert_eq!(status, 403, "{detail}");
         assert!(
-            detail.contains("`acme` may submit work for github.com/acme/* only"),
+            detail.contains("`acme` is limited to github.com/acme/*"),
             "{detail}"
         );
         let task = json!({"title": "T", "repo": at(address)});
@@ -217,6 +217,15 @@ async fn a_token_limited_to_repositories_submits_work_for_no_other() {
     }
     let folder = json!({"name": "folder", "description": "x", "dir": {"path": "/srv/x", "pool": "dir-0123456789ab", "id": "x"}});
     assert_eq!(post(token, "/features", folder).await.0, 403);
+
+    // Nor under another's identity, nor into another's memory.
+    let mut spoofed = feature("spoofed", "https://github.com/acme/todo");
+    spoofed["repo"]["id"] = json!("other.org/x");
+    assert_eq!(post(token, "/features", spoofed).await.0, 403);
+    let entry = json!({"repo": "other.org/x", "kind": "learning", "title": "T", "body": "B", "tags": ["t"]});
+    assert_eq!(post(token, "/memory", entry).await.0, 403);
+    let import = json!({"repo": "other.org/x", "items": []});
+    assert_eq!(post(token, "/memory/import", import).await.0, 403);
 
     // Nor does it add to what another token submitted.
     let (status, _) = post(ADMIN, "/features", feature("foreign", "https://other.org/x")).await;
