@@ -36,6 +36,9 @@ pub enum Answer {
     Ask,
 }
 
+/// A kind of tool, and the files that it may be used on; none for any.
+type Grant = (ToolKind, Vec<PathBuf>);
+
 /// What one session may do.
 #[derive(Debug, Clone)]
 pub struct Policy {
@@ -43,8 +46,8 @@ pub struct Policy {
     rules: Vec<Rule>,
     /// The workspace, by each name that agents may use for it.
     roots: Vec<PathBuf>,
-    /// What a person allowed where a rule leaves it to them: kind and files, none for any. Shared by its clones.
-    granted: Arc<Mutex<Vec<(ToolKind, Vec<PathBuf>)>>>,
+    /// What a person allowed where a rule leaves it to them. Shared by its clones.
+    granted: Arc<Mutex<Vec<Grant>>>,
 }
 
 /// What was decided, and in words for the transcript.
@@ -75,7 +78,7 @@ impl Policy {
 
     /// Whether a tool of this kind may be used on these files: by the rules, or since a person allowed it.
     pub fn allows(&self, kind: ToolKind, files: &[&Path]) -> bool {
-        let covers = |(of, granted): &(ToolKind, Vec<PathBuf>)| {
+        let covers = |(of, granted): &Grant| {
             let is_granted = |file: &&Path| granted.is_empty() || granted.contains(&self.below(file));
             *of == kind && files.iter().all(is_granted)
         };
@@ -92,7 +95,7 @@ impl Policy {
         self.granted().push((kind, files));
     }
 
-    fn granted(&self) -> MutexGuard<'_, Vec<(ToolKind, Vec<PathBuf>)>> {
+    fn granted(&self) -> MutexGuard<'_, Vec<Grant>> {
         self.granted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
