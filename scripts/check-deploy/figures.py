@@ -23,10 +23,10 @@ problems = []
 
 def exported():
     """Names of what /metrics tells, from the lines that write it."""
-    api = ROOT / "coordinator/src/api"
-    metrics = (api / "metrics.rs").read_text()
+    folder = ROOT / "coordinator/src/api/metrics"
+    metrics = (folder / "mod.rs").read_text()
     names = re.findall(r'gauge\(\s*"([a-z_]+)",', metrics)
-    names += re.findall(r'"(?:gauge|counter)",\s*"([a-z_]+)",', (api / "load.rs").read_text())
+    names += re.findall(r'"(?:gauge|counter)",\s*"([a-z_]+)",', (folder / "load.rs").read_text())
     embeddings = metrics[metrics.index("fn embeddings") : metrics.index("fn render")]
     names += [f"memory_embeddings_{name}" for name in re.findall(r'\(\s*"([a-z]+)",', embeddings)]
     return {f"ralph_{name}" for name in names}
@@ -56,7 +56,7 @@ def look_at(where, expression, known):
 
 known = exported()
 if len(known) < 20:
-    sys.exit(f"figures.py: found only {sorted(known)} in coordinator/src/api; has it moved?")
+    sys.exit(f"figures.py: found only {sorted(known)} in coordinator/src/api/metrics; has it moved?")
 asked, queries, panels = set(), [], 0
 for group in yaml.safe_load((OBSERVABILITY / "rules.yml").read_text())["groups"]:
     for rule in group["rules"]:
