@@ -113,10 +113,7 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
 
     let path = wanted.environment.get(OsStr::new("PATH"));
     let path: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
-    let around = Around {
-        path: &path,
-        user_home: wanted.user_home,
-    };
+    let around = Around::new(&path, wanted.user_home);
     for folder in &path {
         read.extend(tools(folder, wanted.user_home));
         if let Some(program) = wanted.argv.first() {
@@ -156,14 +153,11 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     let write = usable_paths(write, wanted.user_home);
     let mut read = usable_paths(read, wanted.user_home);
     // Whoever may write a folder may write what lies in it: a mount that is read-only would take that back.
-    let writable: Vec<PathBuf> = write.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    read.retain(|path| {
-        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        !writable.iter().any(|folder| real.starts_with(folder))
-    });
+    read.retain(|(_, real)| !write.iter().any(|(_, folder)| real.starts_with(folder)));
+    let paths = |usable: Vec<(PathBuf, PathBuf)>| usable.into_iter().map(|(path, _)| path).collect();
     Policy {
-        read,
-        write,
+        read: paths(read),
+        write: paths(write),
         around: wanted.around.map(Path::to_owned),
     }
 }
@@ -178,17 +172,31 @@ fn is_system(path: &Path) -> bool {
     system.into_iter().any(|system| path.starts_with(system))
 }
 
-/// Existing paths, once each; never the whole file system, nor the user's whole home or what is above it.
-fn usable_paths(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<PathBuf> {
+/// Existing paths with where they really are, once each, without what lies in a folder that is listed; never the whole file system,
+/// nor the user's whole home or what is above it.
+fn usable_paths(mut paths: Vec<PathBuf>, user_home: Option<&Path>) -> Vec<(PathBuf, PathBuf)> {
     paths.sort();
     paths.dedup();
-    paths.retain(|path| {
-        let real = path.canonicalize();
-        real.is_ok_and(|real| {
-            real.parent().is_some() && !user_home.is_some_and(|home| home.starts_with(&real))
-        })
-    });
-    paths
+    let mut usable: Vec<(PathBuf, PathBuf)> = Vec::new();
+    // The folder that those which follow may lie in.
+    let mut outer: Option<usize> = None;
+    for path in paths {
+        let Ok(real) = path.canonicalize() else { continue };
+        if real.parent().is_none() || user_home.is_some_and(|home| home.starts_with(&real)) {
+            continue;
+        }
+        let within = outer
+            .and_then(|outer| usable.get(outer))
+            .filter(|(folder, _)| path.starts_with(folder));
+        if within.is_some_and(|(_, folder)| real.starts_with(folder)) {
+            continue;
+        }
+        if within.is_none() {
+            outer = Some(usable.len());
+        }
+        usable.push((path, real));
+    }
+    usable
 }
 
 fn entries(folder: &Path, but: &[&str]) -> Vec<PathBuf> {
@@ -285,9 +293,8 @@ mod tests {
                 "login.json",
                 "node/bin",
                 "node/bin/agent",
+                // What it links to lies there.
                 "node/lib",
-                "node/lib/node_modules",
-                "node/lib/node_modules/agent/dist/index.js",
             ]
         );
         assert_eq!(below(&decided.write), ["login", "w/cwd", "w/home", "w/tmp"]);

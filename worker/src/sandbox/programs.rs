@@ -1,6 +1,8 @@
 //! What has to be readable so that a program starts: links on the way to it, the packages that it is part of, and the interpreter that
 //! it names, with what belongs to that.
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,17 +31,32 @@ const BESIDE: &[(&str, &[&str])] = &[
 /// The same of all others.
 const BESIDE_OTHERS: &[&str] = &["include", "lib", "lib64", "libexec"];
 
-/// What programs are found by and kept in.
-#[derive(Debug, Clone, Copy)]
+/// What programs are found by and kept in. It remembers what it followed: a folder of shims names one interpreter a hundred times.
+#[derive(Debug)]
 pub struct Around<'a> {
     /// Folders of the `PATH`.
-    pub path: &'a [PathBuf],
+    path: &'a [PathBuf],
     /// The home of the worker's user; never shown as a whole.
-    pub user_home: Option<&'a Path>,
+    user_home: Option<&'a Path>,
+    /// Programs that were followed, with the number of interpreters that were allowed.
+    followed: RefCell<HashMap<PathBuf, usize>>,
+    /// Folders that were looked at for a virtual environment.
+    prefixes: RefCell<HashSet<PathBuf>>,
+    by_name: RefCell<HashMap<String, Option<PathBuf>>>,
 }
 
-impl Around<'_> {
-    /// What a program needs to be started, itself included; nothing where there is no program.
+impl<'a> Around<'a> {
+    pub fn new(path: &'a [PathBuf], user_home: Option<&'a Path>) -> Self {
+        Self {
+            path,
+            user_home,
+            followed: RefCell::default(),
+            prefixes: RefCell::default(),
+            by_name: RefCell::default(),
+        }
+    }
+
+    /// What a program needs to be started, itself included, but for what an earlier answer named; nothing where there is no program.
     pub fn needs(&self, program: &Path) -> Vec<PathBuf> {
         let mut needs = Vec::new();
         self.add(program, MOST_INTERPRETERS, &mut needs);
@@ -47,14 +64,18 @@ impl Around<'_> {
     }
 
     fn add(&self, program: &Path, interpreters: usize, needs: &mut Vec<PathBuf>) {
-        let Ok(real) = program.canonicalize() else {
-            return;
-        };
-        if !program.is_absolute() || !real.is_file() {
+        let earlier = self
+            .followed
+            .borrow_mut()
+            .insert(program.to_owned(), interpreters);
+        if !program.is_absolute() || earlier.is_some_and(|earlier| earlier >= interpreters) {
             return;
         }
-        for step in links(program) {
-            needs.extend(self.environment_of(&step, interpreters, needs.contains(&step)));
+        let Some(real) = program.canonicalize().ok().filter(|real| real.is_file()) else {
+            return;
+        };
+        for step in links(program, &real) {
+            needs.extend(self.environment_of(&step, interpreters));
             needs.push(step);
         }
         needs.extend(packages(&real));
@@ -74,8 +95,10 @@ impl Around<'_> {
     }
 
     /// The virtual environment (PEP 405) of a program, with the installation that it was made from.
-    fn environment_of(&self, program: &Path, interpreters: usize, is_known: bool) -> Vec<PathBuf> {
-        let Some(prefix) = program.parent().and_then(Path::parent).filter(|_| !is_known) else {
+    fn environment_of(&self, program: &Path, interpreters: usize) -> Vec<PathBuf> {
+        let prefix = program.parent().and_then(Path::parent);
+        let Some(prefix) = prefix.filter(|prefix| self.prefixes.borrow_mut().insert(prefix.to_path_buf()))
+        else {
             return Vec::new();
         };
         let Ok(settings) = fs::read_to_string(prefix.join("pyvenv.cfg")) else {
@@ -123,8 +146,12 @@ impl Around<'_> {
         if name.contains('/') {
             return Some(name.into());
         }
-        let places = self.path.iter().map(|folder| folder.join(name));
-        places.into_iter().find(|place| is_executable(place))
+        let search = || {
+            let mut places = self.path.iter().map(|folder| folder.join(name));
+            places.find(|place| is_executable(place))
+        };
+        let mut by_name = self.by_name.borrow_mut();
+        by_name.entry(name.to_owned()).or_insert_with(search).clone()
     }
 }
 
@@ -134,7 +161,7 @@ pub fn is_executable(file: &Path) -> bool {
 }
 
 /// Each link on the way, and where it ends.
-fn links(program: &Path) -> Vec<PathBuf> {
+fn links(program: &Path, real: &Path) -> Vec<PathBuf> {
     let mut steps = vec![program.to_owned()];
     while let Some(last) = steps.last()
         && let Ok(next) = fs::read_link(last)
@@ -147,7 +174,7 @@ fn links(program: &Path) -> Vec<PathBuf> {
         };
         steps.push(folder.join(name));
     }
-    steps.extend(program.canonicalize());
+    steps.push(real.to_owned());
     steps.dedup();
     steps
 }
@@ -257,10 +284,7 @@ mod tests {
         fn needs(&self, program: &str, path: &[&str]) -> Vec<String> {
             let home = self.at("");
             let path: Vec<PathBuf> = path.iter().map(|folder| self.at(folder)).collect();
-            let around = Around {
-                path: &path,
-                user_home: Some(&home),
-            };
+            let around = Around::new(&path, Some(&home));
             let needs = around.needs(&self.at(program));
             let mut below: Vec<String> = needs
                 .iter()
@@ -390,10 +414,7 @@ mod tests {
             &[],
             &["venv", "venv/bin/agent", "venv/bin/python"],
         );
-        let around = Around {
-            path: &[],
-            user_home: None,
-        };
+        let around = Around::new(&[], None);
         let needs = around.needs(&home.at("venv/bin/agent"));
         let real = home.at("venv/bin/python").canonicalize().unwrap();
         assert!(needs.contains(&real), "{real:?} of {needs:?}");
