@@ -110,6 +110,8 @@ pub struct Car {
     pub id: Uuid,
     pub stand: Stand,
     pub check: Option<Check>,
+    /// Whether an earlier attempt of its task failed: a batch would likely fail for it again.
+    pub failed_before: bool,
 }
 
 /// A landing of the past.
@@ -259,7 +261,15 @@ fn batch(train: &Train) -> Plan {
         plan.cleared.extend(&ids[..fit]);
         let target = match unfit {
             Some(unfit) => fit + (unfit - fit - 1) / 2,
-            None => (fit + MAX_BATCH).min(chain.len()).saturating_sub(1),
+            None => {
+                let likely = |n: &usize| !train.cars[chain[*n]].failed_before;
+                let batch = (fit + 1..chain.len()).take_while(likely).take(MAX_BATCH - 1);
+                match chain.get(fit) {
+                    Some(first) if !train.cars[*first].failed_before => fit + batch.count(),
+                    // Alone, so that no other is checked again for it.
+                    _ => fit,
+                }
+            }
         };
         break (fit < chain.len()).then(|| (ids[target], ids[..target].to_vec()));
     };

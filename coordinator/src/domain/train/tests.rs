@@ -21,6 +21,7 @@ fn car(n: u128, stand: Stand, check: Option<(&[u128], Option<CheckResult>)>) -> 
             since: None,
             result,
         }),
+        failed_before: false,
     }
 }
 
@@ -186,6 +187,26 @@ fn a_batch_is_bisected_when_it_fails() {
         all(vec![last, told(2, &[1], FAILED), told(1, &[], FAILED)]),
         Some((4, &[2, 3])),
         &[1],
+    );
+}
+
+#[test]
+fn a_car_that_failed_before_is_in_no_batch() {
+    let failed = |n| Car {
+        failed_before: true,
+        ..car(n, Stand::Waits, None)
+    };
+    let waits = |n| car(n, Stand::Waits, None);
+    let first = |cars: Vec<Car>| plan(&train(Landing::Batch, cars)).checks;
+    assert_eq!(
+        first(vec![waits(1), waits(2), failed(3), waits(4)]),
+        [(id(2), ids(&[1]))]
+    );
+    assert_eq!(first(vec![failed(1), waits(2), waits(3)]), [(id(1), ids(&[]))]);
+    let passed = car(2, Stand::Waits, Some((&[1], PASSED)));
+    assert_eq!(
+        first(vec![waits(1), passed, failed(3), waits(4)]),
+        [(id(3), ids(&[1, 2]))]
     );
 }
 

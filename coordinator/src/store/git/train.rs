@@ -61,7 +61,8 @@ pub async fn read(
 ) -> sqlx::Result<Train> {
     let rows = sqlx::query!(
         r#"select i.id, i.state as "state: IntegrationState", i.dispatch_id, i.ahead, i.ahead_since,
-                  i.check_result as "check_result: CheckResult", q.kind as "queued?: SessionKind"
+                  i.check_result as "check_result: CheckResult", q.kind as "queued?: SessionKind",
+                  t.failures > 0 as "failed_before!"
            from integrations i
            join tasks t on t.id = i.task_id
            left join ready_tasks q on q.task_id = i.task_id
@@ -85,6 +86,7 @@ pub async fn read(
             since: row.ahead_since,
             result: row.check_result,
         }),
+        failed_before: row.failed_before,
     });
     let cars = cars.collect();
     let mut landed = sqlx::query!(
