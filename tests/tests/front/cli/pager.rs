@@ -116,6 +116,51 @@ async fn what_agents_wrote_steers_no_terminal() {
     scene.strike().await;
 }
 
+/// A terminal gets the link and the bell; one that says it can't show them, a pipe and `NO_COLOR` get plain text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_and_the_bell_go_to_terminals_alone() {
+    let scene = Scene::set().await;
+    let repo = json!({
+        "address": "https://github.com/acme/todo.git",
+        "id": "github.com/acme/todo",
+        "base_ref": "main",
+        "base_commit": "a".repeat(40),
+        "branch": "ralph/linked",
+    });
+    let body = json!({"name": "linked", "draft": true, "repo": repo});
+    let (status, answer) = scene.api.post("/features", &body).await;
+    assert_eq!(status.as_u16(), 201, "{answer}");
+    let link = "\u{1b}]8;;https://github.com/acme/todo\u{1b}\\";
+    let list = |variables: &[(&str, &str)]| scene.command(&["feature", "list", "--no-pager"], variables);
+    let (status, shown) = Terminal::open(&list(&[])).end();
+    assert!(status.success() && shown.contains(link), "{status}: {shown:?}");
+    for variables in [[("NO_COLOR", "1")], [("TERM", "dumb")]] {
+        let (status, shown) = Terminal::open(&list(&variables)).end();
+        assert!(status.success() && shown.contains("todo"), "{status}: {shown:?}");
+        assert!(!shown.contains('\u{1b}'), "{variables:?}: {shown:?}");
+    }
+    let piped = String::from_utf8(list(&[]).output().unwrap().stdout).unwrap();
+    assert!(piped.contains("todo") && !piped.contains('\u{1b}'), "{piped:?}");
+
+    let wait = |variables: &[(&str, &str)]| scene.command(&["feature", "wait", "short"], variables);
+    let (_, shown) = Terminal::open(&wait(&[])).end();
+    assert!(
+        shown.contains("has not run yet") && shown.contains('\u{7}'),
+        "{shown:?}"
+    );
+    let (_, shown) = Terminal::open(&wait(&[("TERM", "dumb")])).end();
+    assert!(
+        shown.contains("has not run yet") && !shown.contains('\u{7}'),
+        "{shown:?}"
+    );
+    let piped = wait(&[]).output().unwrap();
+    assert!(
+        ![piped.stdout, piped.stderr].concat().contains(&7),
+        "a pipe has no bell"
+    );
+    scene.strike().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_and_a_flag_choose_the_pager() {
     let scene = Scene::set().await;
