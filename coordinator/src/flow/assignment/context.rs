@@ -15,7 +15,7 @@ use ralph_shared::wire::{
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::domain::run::Run;
+use crate::domain::run::{Run, RunSettings};
 use crate::domain::states::Outcome;
 use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
 use crate::flow::assignment::prompt_log::Sent;
@@ -288,14 +288,15 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
             task.conflicted |= above.contains(&task.task);
         }
     }
-    let mut known = HashMap::new();
+    let mut known: HashMap<TaskId, Known> = HashMap::new();
     for integration in &integrations {
         let task = tasks.iter().find(|task| task.task == integration.task);
         let run = opened.iter().find(|d| d.task == integration.task).map(|d| d.run);
         let run = runs.iter().find(|one| Some(one.id) == run);
         if let (Some(task), Some(run)) = (task, run) {
-            let gate = &run.settings.gate;
-            let of_car = store::git::train::known(conn, integration.id, &task.repo_id, gate).await?;
+            let RunSettings { gate, landing, .. } = &run.settings;
+            let of_car =
+                store::git::train::known(conn, integration.id, &task.repo_id, gate, *landing).await?;
             known.insert(integration.task, of_car);
         }
     }
