@@ -5,6 +5,7 @@ mod faults;
 mod gates;
 mod growth;
 mod idle;
+mod merges;
 mod refused;
 mod scene;
 mod serve;

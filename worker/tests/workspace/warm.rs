@@ -65,6 +65,7 @@ impl Scene {
             subject: String::new(),
             body: String::new(),
             gate: self.gate.clone(),
+            passed: Vec::new(),
         };
         let git = self.remote.order("t-9", dispatch);
         let (_sender, end) = watch::channel(None);

@@ -62,7 +62,7 @@ pub(in crate::flow) struct Facts {
     pub(in crate::flow) surveys: HashMap<Uuid, SurveyOrder>,
     pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
     /// What is known of trees that may land, by the task that lands.
-    known: HashMap<TaskId, Known>,
+    pub(in crate::flow) known: HashMap<TaskId, Known>,
     pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
     gate_fails: HashSet<FeatureId>,
@@ -312,6 +312,17 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::git::operation::of_tasks(conn, &operating).await?
     };
+    let pushing = |task: &&TaskFacts| {
+        let operation = operations.get(&task.task);
+        operation.is_some_and(|operation| !matches!(operation, GitOperation::Check { .. }))
+    };
+    for task in tasks.iter().filter(pushing) {
+        let of_task = opened.iter().find(|d| d.task == task.task).map(|d| d.run);
+        if let Some(run) = runs.iter().find(|run| Some(run.id) == of_task) {
+            let passed = store::git::train::passed(conn, &task.repo_id, &run.settings.gate, false).await?;
+            known.entry(task.task).or_default().passed = passed;
+        }
+    }
     let judged: Vec<Uuid> = opened
         .iter()
         .filter(|d| {

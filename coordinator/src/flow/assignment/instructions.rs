@@ -158,6 +158,10 @@ pub(in crate::flow) fn operation_order(
             GitOperation::Check { gate, .. } => gate.clone(),
             _ => run.settings.gate.clone(),
         },
+        passed: facts
+            .known
+            .get(&task.task)
+            .map_or_else(Vec::new, |known| known.passed.clone()),
     }
 }
 

@@ -176,7 +176,7 @@ impl Operation<'_> {
             let gated = tokio::select! {
                 biased;
                 reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
-                gated = self.site.gate(&self.order.gate, &change.new) => gated?,
+                gated = self.gate(&change.new) => gated?,
             };
             if let Some(ended) = gated {
                 return Ok(ended);
@@ -202,6 +202,15 @@ impl Operation<'_> {
                 (ended, _) => ended,
             });
         }
+    }
+
+    /// Tries the gate on a commit, unless it passed on the same tree before.
+    async fn gate(&self, new: &str) -> Result<Option<IntegrationEnd>, WorkspaceError> {
+        let tree = rebase::tree_of(&self.site.git, new).await?;
+        if self.order.passed.iter().any(|known| known.tree == tree) {
+            return Ok(None);
+        }
+        self.site.gate(&self.order.gate, new).await
     }
 
     async fn plan(&self) -> Result<Planned, WorkspaceError> {

@@ -64,6 +64,7 @@ impl Scene {
             subject: "Change a branch".to_owned(),
             body: String::new(),
             gate: Vec::new(),
+            passed: Vec::new(),
         };
         let (_sender, end) = watch::channel(None);
         let git = self.order(&format!("t-{dispatch}"), dispatch);

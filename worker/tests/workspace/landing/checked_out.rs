@@ -40,6 +40,7 @@ async fn merge(remote: &Remote, workspaces: &Workspaces, person: &Path, dispatch
         subject: "Merge".to_owned(),
         body: String::new(),
         gate: Vec::new(),
+        passed: Vec::new(),
     };
     let (_sender, end) = watch::channel(None);
     let git = order(remote, person, "t-9", dispatch);

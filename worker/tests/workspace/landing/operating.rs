@@ -4,7 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Decided, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow};
+use ralph_shared::wire::{
+    Decided, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow, PassedTree,
+};
 use ralph_worker::faults::OPERATION_POINTS;
 use ralph_worker::workspace::{Decision, TASK_TRAILER, Workspaces};
 use tokio::sync::watch;
@@ -22,6 +24,7 @@ fn order(operation: GitOperation, gate: &[&str]) -> GitOperationOrder {
         subject: "Change a branch".to_owned(),
         body: String::new(),
         gate: gate.iter().map(|command| (*command).to_owned()).collect(),
+        passed: Vec::new(),
     }
 }
 
@@ -198,6 +201,24 @@ async fn gate_decides_on_exactly_the_commit_that_becomes_the_head() {
         matches!(ended, IntegrationEnd::Delivered { empty: false, .. }),
         "{ended:?}"
     );
+}
+
+#[tokio::test]
+async fn a_gate_that_passed_on_the_tree_of_a_merge_does_not_run_again() {
+    let (remote, head) = landed().await;
+    let tree = remote.git(&["rev-parse", &format!("{head}^{{tree}}")]);
+    // A gate that can't pass shows whether it runs.
+    let knowing = |tree: &str| GitOperationOrder {
+        passed: vec![PassedTree {
+            tree: tree.to_owned(),
+            tip: None,
+        }],
+        ..order(merge(MergeHow::Merge, &head), &["false"])
+    };
+    let ended = operate(&remote, "m-1", &knowing(&remote.base)).await;
+    assert!(matches!(ended, IntegrationEnd::GateFailed { .. }), "{ended:?}");
+    let ended = operate(&remote, "m-2", &knowing(&tree)).await;
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
 }
 
 #[tokio::test]

@@ -76,6 +76,7 @@ impl Scene {
             subject: "Take main in".to_owned(),
             body: String::new(),
             gate: Vec::new(),
+            passed: Vec::new(),
         };
         let git = self.order(self.remote.order("t-9", dispatch));
         let decide = |_: Decided| async { Decision::Push };
