@@ -15,6 +15,7 @@ mod soak;
 mod tls;
 mod tls_servers;
 mod traces;
+mod train_faults;
 mod trains;
 mod waiting_claims;
 mod way;

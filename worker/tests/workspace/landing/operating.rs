@@ -24,6 +24,7 @@ fn order(operation: GitOperation, gate: &[&str]) -> GitOperationOrder {
         subject: "Change a branch".to_owned(),
         body: String::new(),
         gate: gate.iter().map(|command| (*command).to_owned()).collect(),
+        steps: Vec::new(),
         passed: Vec::new(),
     }
 }
@@ -46,7 +47,7 @@ async fn operate_in(
     let (_sender, end) = watch::channel(None);
     let decide = |_: Decided| async { Decision::Push };
     let dispatch = remote.dispatch(dispatch);
-    workspaces.operate(&dispatch, &git, order, decide, end).await
+    workspaces.operate(&dispatch, &git, order, decide, end).await.end
 }
 
 /// A remote whose feature has landed `new.txt`; that commit.
@@ -233,7 +234,7 @@ async fn nothing_is_pushed_that_the_coordinator_refuses() {
     };
     let git = remote.order("t-9", "refused");
     let order = order(revert(&head), &[]);
-    let ended = workspaces.operate("refused", &git, &order, decide, end).await;
+    let ended = workspaces.operate("refused", &git, &order, decide, end).await.end;
     assert!(matches!(ended, IntegrationEnd::Told { .. }), "{ended:?}");
     assert_eq!(remote.head(FEATURE), Some(head));
 }
@@ -254,7 +255,8 @@ async fn branch_that_moves_under_an_operation_is_looked_at_again() {
     let git = remote.order("t-9", "moved");
     let ended = workspaces
         .operate("moved", &git, &order(update(), &[]), decide, end)
-        .await;
+        .await
+        .end;
     assert!(matches!(ended, IntegrationEnd::Updated { .. }), "{ended:?}");
     assert_eq!(asked.into_inner(), 2);
     for file in ["new.txt", "else.txt", "third.txt"] {
@@ -298,7 +300,8 @@ async fn reverted_landing_may_land_again() {
     let decide = |_: Decided| async { Decision::Push };
     let obsolete = workspaces
         .operate("r-2", &git, &order(revert(commit), &[]), decide, end)
-        .await;
+        .await
+        .end;
     assert!(
         matches!(obsolete, IntegrationEnd::Merged { empty: true, .. }),
         "{obsolete:?}"
