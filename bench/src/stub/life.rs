@@ -198,6 +198,7 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
                 used: Vec::new(),
                 transcripts: Vec::new(),
                 heard: Vec::new(),
+                warm_bytes: None,
             }
         };
         match life.request(life.subjects.heartbeat(), &beat).await {

@@ -144,7 +144,7 @@ pub fn page(workers: &[WorkerView], wide: bool) -> String {
 fn table(workers: &[WorkerView], wide: bool) -> Table {
     let mut heads = vec!["NAME", "STATUS", "SLOTS", "POOLS"];
     if wide {
-        heads.extend(["AGENTS", "HOST", "PID", "VERSION", "STARTED", "SEEN"]);
+        heads.extend(["AGENTS", "WARM", "HOST", "PID", "VERSION", "STARTED", "SEEN"]);
     }
     let mut table = Table::new(heads, "no workers; `ralph-worker run` starts one");
     for worker in workers {
@@ -158,6 +158,7 @@ fn table(workers: &[WorkerView], wide: bool) -> Table {
         if wide {
             row.extend([
                 worker.agents.join(","),
+                worker.warm().unwrap_or_default(),
                 worker.host.clone(),
                 worker.pid.to_string(),
                 worker.version.clone(),

@@ -106,6 +106,8 @@ pub struct Workspace {
 pub struct Verify {
     /// Commands that must succeed on exactly the commit that lands: `commands = ["cargo test"]`.
     pub commands: Vec<String>,
+    /// Further commands of the gate, with names and times of their own.
+    pub steps: Vec<VerifyStep>,
     /// Patterns of paths whose change a person approves before it lands: `protect = ["migrations/**"]`.
     pub protect: Option<Vec<String>>,
     /// How attempts land that passed; `each` when it isn't given.
@@ -114,6 +116,20 @@ pub struct Verify {
     pub max_speculation: Option<i32>,
     /// How often a gate that failed is tried again on the same commit; never when it isn't given.
     pub retries: Option<i32>,
+}
+
+/// `[[verify.steps]]`: a command of the gate.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyStep {
+    /// What it is called where its time is told; the command when it isn't given.
+    pub name: Option<String>,
+    pub command: String,
+    /// Longest run: `timeout = "5m"`.
+    pub timeout: Option<String>,
+    /// Whether it runs at the same time as the one before it.
+    #[serde(default)]
+    pub parallel: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

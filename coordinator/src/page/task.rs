@@ -16,6 +16,7 @@ use crate::api::body::Transcript;
 use crate::api::follow::Position;
 use crate::api::http::locate;
 use crate::cli::terminal::duration::show_ms;
+use crate::cli::terminal::gate_times;
 use crate::domain::states::TaskState;
 use crate::page::session::trouble::Trouble;
 use crate::page::session::{signed_in::Visitor, visitor::BY_ITSELF};
@@ -69,7 +70,7 @@ pub async fn page(
 ) -> Result<Markup, Trouble> {
     let task = read(&site, &visitor, &id).await?;
     let by_itself = headers.contains_key(BY_ITSELF);
-    let transcript = match chosen(&task, &asked) {
+    let transcript = match chosen(&task.dispatches, &asked) {
         None if task.dispatches.is_empty() => html! { p.empty #session { "No session has begun yet." } },
         None => html! { p.empty #session { "There is no such session." } },
         Some(shown) => session(&site, &visitor, &task, &asked, shown, by_itself).await?,
@@ -268,7 +269,7 @@ fn neighbours(task: &TaskDetail) -> Markup {
 }
 
 fn attempts(task: &TaskDetail, asked: &Asked) -> Markup {
-    let shown = chosen(task, asked).map(|one| one.id.clone());
+    let shown = chosen(&task.dispatches, asked).map(|one| one.id.clone());
     html! {
         @if !task.dispatches.is_empty() {
             section #attempts {
@@ -299,6 +300,7 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
                 @else { a href={ (address) "#session" } data-open { (one.kind.as_str()) " " (one.attempt) } }
                 @if let Some(reason) = &one.reason { p.why { (cut_line(reason, 400)) } }
                 @if let Some(feedback) = &one.feedback { p.why { "was told: " (cut_line(feedback, 400)) } }
+                @if let Some(words) = gate_times::words(&one.gate_times) { p.why { "gate: " (cut_line(&words, 400)) } }
                 @for asked in &one.questions {
                     p.why { "asked: " (line(&asked.words())) }
                     @if let (Some(answer), Some(by)) = (&asked.answer, &asked.answered_by) { p.why { (line(by)) " answered: " (cut_line(answer, 400)) } }
@@ -314,16 +316,19 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
 }
 
 /// The session that is shown: where nobody chose, the one that runs, else the last that worked rather than what judged it.
-fn chosen<'a>(task: &'a TaskDetail, asked: &Asked) -> Option<&'a DispatchView> {
+fn chosen<'a>(dispatches: &'a [DispatchView], asked: &Asked) -> Option<&'a DispatchView> {
     let sessions = || {
-        task.dispatches
+        dispatches
             .iter()
             .rev()
             .filter(|one| one.kind != SessionKind::Integrate)
     };
     if asked.attempt.is_none() && asked.kind.is_none() {
-        let live = sessions().find(|one| one.status == "live");
-        return live.or_else(|| sessions().find(|one| one.kind != SessionKind::Verify));
+        // Checks have no agent, and tell nothing where there is anything else.
+        let judges = |one: &&DispatchView| matches!(one.kind, SessionKind::Verify | SessionKind::Check);
+        let live = sessions().find(|one| one.status == "live" && one.kind != SessionKind::Check);
+        let worked = live.or_else(|| sessions().find(|one| !judges(one)));
+        return worked.or_else(|| sessions().next());
     }
     sessions().find(|one| {
         asked.attempt.is_none_or(|attempt| attempt == one.attempt)
@@ -403,4 +408,33 @@ fn task_is_over(task: &TaskDetail) -> bool {
         task.task.status,
         TaskState::Done | TaskState::Skipped | TaskState::Cancelled
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_shown_a_check_who_could_see_an_agent() {
+        let check = |of: &[(&str, &str)], expected: Option<usize>| {
+            let dispatches = of.iter().enumerate().map(|(n, (kind, status))| {
+                let view = json!({"id": format!("d-{n}"), "task": "t", "run": "r", "kind": kind, "attempt": 1, "status": status,
+                                  "worker": "w", "pruned_at": null, "files_changed": [], "started_at": "2026-01-01T00:00:00Z",
+                                  "ended_at": null});
+                serde_json::from_value(view).unwrap_or_else(|error| panic!("{error}"))
+            });
+            let dispatches: Vec<DispatchView> = dispatches.collect();
+            let shown = chosen(&dispatches, &Asked::default()).map(|one| one.id.as_str());
+            assert_eq!(shown, expected.map(|n| format!("d-{n}")).as_deref(), "{of:?}");
+        };
+        let (over, live) = ("settled", "live");
+        check(&[], None);
+        check(&[("work", over), ("verify", over), ("check", over)], Some(0));
+        check(&[("work", over), ("verify", live)], Some(1));
+        check(&[("work", over), ("check", live)], Some(0));
+        check(&[("work", over), ("integrate", live)], Some(0));
+        check(&[("check", over), ("check", live)], Some(1));
+    }
 }

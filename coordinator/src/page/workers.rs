@@ -60,6 +60,7 @@ fn one(visitor: &Visitor, worker: &WorkerView) -> Markup {
                 div { dt { "Slots" } dd { (busy) " of " (worker.slots) " busy" } }
                 div { dt { "Pools" } dd { (line(&worker.pools.join(", "))) } }
                 div { dt { "Agents" } dd { (line(&worker.agents.join(", "))) } }
+                @if let Some(warm) = worker.warm() { div { dt { "Build output kept" } dd { (warm) } } }
                 div { dt { "Host" } dd { (line(&worker.host)) ", " (worker.pid) } }
                 div { dt { "Version" } dd { (line(&worker.version)) } }
                 div { dt { "Since" } dd { (ago(worker.started_at)) } }

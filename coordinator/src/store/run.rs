@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
+use ralph_shared::wire::GateStep;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::domain::routing::strategy::Strategy;
@@ -22,8 +24,8 @@ pub async fn insert(
         "insert into runs
            (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
             backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect, only_task,
-            landing, max_speculation, gate_retries, iterations)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)",
+            landing, max_speculation, gate_retries, iterations, gate_steps, cold)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
         id.0,
         feature.0,
         settings.max_iterations,
@@ -47,6 +49,8 @@ pub async fn insert(
         settings.max_speculation,
         settings.gate_retries,
         settings.first_iteration - 1,
+        Json(&settings.gate_steps) as _,
+        settings.cold,
     )
     .execute(conn)
     .await?;
@@ -58,7 +62,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
     let rows = sqlx::query!(
         r#"select id, feature_id, only_task, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
                   output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
-                  review, gate_may_fail, protect, landing, max_speculation, gate_retries, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
+                  review, gate_may_fail, protect, landing, max_speculation, gate_retries, gate_steps as "gate_steps: Json<Vec<GateStep>>", cold, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
                   live.cost_usd as "live_usd!", live.tokens as "live_tokens!",
                   estimated_usd + live.estimated as "estimated_usd!", unpriced + live.no_price as "unpriced!",
                   subscribed + live.paid as "subscribed!",
@@ -102,6 +106,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                 model_strategy: row.model_strategy,
                 agent: row.agent,
                 gate: row.gate,
+                gate_steps: row.gate_steps.0,
                 gate_may_fail: row.gate_may_fail,
                 protect: row.protect,
                 landing: row.landing.parse().unwrap_or_default(),
@@ -109,6 +114,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                 gate_retries: row.gate_retries,
                 limit_grows: row.limit_grows,
                 review: row.review,
+                cold: row.cold,
             },
             iterations: row.iterations,
             succeeded: row.succeeded,
@@ -237,7 +243,7 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
          set max_iterations = $2, max_time_ms = $3, max_cost_usd = $4, max_tokens = $5, session_ms = $6, idle_ms = $7,
              output_bytes = $8, backoff_ms = $9, model = $10, model_strategy = $11, agent = $12, gate = $13,
              limit_grows = $14, review = $15, gate_may_fail = $16, protect = $17, landing = $18,
-             max_speculation = $19, gate_retries = $20
+             max_speculation = $19, gate_retries = $20, gate_steps = $21, cold = $22
          where id = $1",
         id.0,
         settings.max_iterations,
@@ -259,6 +265,8 @@ pub async fn change(conn: &mut PgConnection, id: RunId, settings: &RunSettings) 
         settings.landing.as_str(),
         settings.max_speculation,
         settings.gate_retries,
+        Json(&settings.gate_steps) as _,
+        settings.cold,
     )
     .execute(conn)
     .await?;

@@ -32,6 +32,8 @@ pub struct Worker {
     pub drain_requested: bool,
     /// Why it was drained automatically, if it was.
     pub drain_reason: Option<String>,
+    /// What it keeps of build output. Bytes.
+    pub warm_bytes: Option<i64>,
     pub version: String,
     pub host: String,
     pub pid: i32,
@@ -81,7 +83,7 @@ pub async fn forget(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
 pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Worker>> {
     let rows = sqlx::query!(
         r#"select name, incarnation, data_id, pools, agents, accounts, doors as "doors: Json<Vec<ClosedAgent>>",
-                  rules as "rules: Json<Vec<AgentRule>>", slots, free_slots, draining, drain_requested, drain_reason, version, host,
+                  rules as "rules: Json<Vec<AgentRule>>", slots, free_slots, draining, drain_requested, drain_reason, warm_bytes, version, host,
                   pid, started_at, seen_at, seen_at > now() - $1 * interval '1 millisecond' as "alive!"
            from workers
            order by name"#,
@@ -105,6 +107,7 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
             draining: row.draining,
             drain_requested: row.drain_requested,
             drain_reason: row.drain_reason,
+            warm_bytes: row.warm_bytes,
             version: row.version,
             host: row.host,
             pid: row.pid,
@@ -199,7 +202,7 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
 pub async fn seen(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         "update workers
-         set seen_at = now(), free_slots = $3, draining = $4, doors = $5
+         set seen_at = now(), free_slots = $3, draining = $4, doors = $5, warm_bytes = coalesce($6, warm_bytes)
          where name = $1 and incarnation = $2
          returning drain_requested",
         beat.worker,
@@ -207,6 +210,7 @@ pub async fn seen(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Opt
         i32::try_from(beat.free_slots).unwrap_or(i32::MAX),
         beat.draining,
         Json(&beat.doors) as _,
+        beat.warm_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
     )
     .fetch_optional(conn)
     .await

@@ -180,6 +180,9 @@ pub struct GitOrder {
     pub start: Option<String>,
     /// The ref (whole name) on which `start` stands, so that it can be fetched.
     pub start_ref: Option<String>,
+    /// Checkouts start without kept build output.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cold: bool,
     /// The work starts at the feature branch's head, with the change of `start` merged into the files: where both changed
     /// the same, conflict markers stand there.
     #[serde(default)]
@@ -222,6 +225,9 @@ pub struct IntegrateOrder {
     pub brings_ref: Option<String>,
     /// Commands that must succeed on exactly the commit that becomes the head.
     pub gate: Vec<String>,
+    /// How they run, by their places; those that are missing run alone, within the worker's own bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<GateStep>,
     /// Patterns of paths, as `:(glob)` pathspecs of git: a commit that changes one doesn't land.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
@@ -242,6 +248,21 @@ pub struct IntegrateOrder {
     pub retries: u32,
     /// An integration that was decided by somebody who was lost: finish it, don't decide again.
     pub resume: Option<Decided>,
+}
+
+/// How a command of a gate runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct GateStep {
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Longest run; the worker's own bound when it isn't given. Milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub timeout_ms: Option<u64>,
+    /// Whether it runs at the same time as the one before it.
+    #[serde(default)]
+    pub parallel: bool,
 }
 
 /// An attempt that is to land before another.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{GateStep, PassedTree};
 use crate::ids::TaskId;
 
 /// One such change, to be made by a worker.
@@ -17,6 +18,12 @@ pub struct GitOperationOrder {
     pub body: String,
     /// Commands that must succeed on exactly the commit that becomes a branch's head.
     pub gate: Vec<String>,
+    /// How they run, as in [`super::IntegrateOrder::steps`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<GateStep>,
+    /// Trees on which they did before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<PassedTree>,
 }
 
 /// What is done. Doing it again changes nothing more.

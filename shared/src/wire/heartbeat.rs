@@ -42,6 +42,9 @@ pub struct Heartbeat {
     /// What people said to its sessions and was handed to them, by its ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<Uuid>,
+    /// What it keeps of build output for later checkouts. Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_bytes: Option<u64>,
 }
 
 /// How a report ended on the coordinator's side.

@@ -35,8 +35,9 @@ pub use crate::wire::repo_scan::{
     KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
 };
 pub use assignment::{
-    Access, Ahead, Assignment, CONTEXT_DIR, Decided, DirOrder, FailedTree, GitOrder, IntegrateOrder, Landed,
-    ModelChoice, PassedTree, Repository, SessionLimits, SessionOrder, Work, WorkspaceOrder,
+    Access, Ahead, Assignment, CONTEXT_DIR, Decided, DirOrder, FailedTree, GateStep, GitOrder,
+    IntegrateOrder, Landed, ModelChoice, PassedTree, Repository, SessionLimits, SessionOrder, Work,
+    WorkspaceOrder,
 };
 pub use blob::{BlobAnswer, BlobRequest};
 pub use change::{Change, TestChange, TestChangeKind};
@@ -50,7 +51,7 @@ pub use hello::{Hello, HelloAnswer};
 pub use prune::{AttemptRef, PruneAnswer, PruneRequest, Pruned};
 pub use report::{
     AgentInfo, Ended, Finished, Gated, IntegrationEnd, IntegrationReport, Report, SessionLimit,
-    SessionReport, Snapshot,
+    SessionReport, Snapshot, StepTime,
 };
 pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
 pub use session_call::{Call, CallAnswer, SessionCall, Words};

@@ -247,12 +247,30 @@ pub struct IntegrationReport {
     /// What the gate said of which trees, if it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gated: Option<Gated>,
+    /// Its commands that ran last, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepTime>,
 }
 
 impl From<IntegrationEnd> for IntegrationReport {
     fn from(end: IntegrationEnd) -> Self {
-        Self { end, gated: None }
+        Self {
+            end,
+            gated: None,
+            steps: Vec::new(),
+        }
     }
+}
+
+/// A command of a gate that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct StepTime {
+    /// Its name, or the command itself.
+    pub name: String,
+    /// When it began, from the beginning of the gate. Milliseconds.
+    pub began_ms: u64,
+    pub duration_ms: u64,
+    pub passed: bool,
 }
 
 /// A gate that ran.

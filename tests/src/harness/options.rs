@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::FailurePolicy;
+use ralph_shared::wire::MergeHow;
 
 /// A fault for a process to start with (see `ralph_shared::faults`).
 #[derive(Debug, Clone)]
@@ -125,6 +126,8 @@ pub struct FeatureOptions {
     pub avoid_conflicts: bool,
     /// The folder that tasks work in themselves.
     pub dir: Option<String>,
+    /// How it is merged into its base in the end.
+    pub merge: Option<MergeHow>,
 }
 
 impl FeatureOptions {
@@ -154,6 +157,7 @@ impl Default for FeatureOptions {
             failure_policy: FailurePolicy::Continue,
             avoid_conflicts: false,
             dir: None,
+            merge: None,
         }
     }
 }

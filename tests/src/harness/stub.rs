@@ -138,6 +138,7 @@ impl Stub {
             used: Vec::new(),
             transcripts: Vec::new(),
             heard: Vec::new(),
+            warm_bytes: None,
         };
         match self.link.heartbeat(&beat).await? {
             HeartbeatAnswer::Renewed { settled, .. } => Ok(settled.first().map(|one| one.settlement)),

@@ -293,6 +293,7 @@ impl World {
             failure_policy: options.failure_policy,
             avoid_conflicts: options.avoid_conflicts,
             dir: options.dir.clone(),
+            merge: options.merge,
             ..NewFeature::new(name.to_owned(), repo_id)
         };
         let id = feature.id;

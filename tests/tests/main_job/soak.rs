@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use nix::sys::signal::Signal;
+use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::RunOutcome;
+use ralph_coordinator::domain::train::Landing;
 use ralph_coordinator::flow::control::{self, FeatureCommand, TaskCommand};
 use ralph_coordinator::store;
 use ralph_git_server::{GitServer, Login};
@@ -31,6 +33,28 @@ const STUCK: Duration = Duration::from_secs(15 * 60);
 /// Keeps what both sides of a conflict added, and drops what they began with.
 const UNION: &str = r"awk '/^\|\|\|\|\|\|\| /{base=1;next} /^=======$/{base=0;next} /^(<<<<<<<|>>>>>>>) /{next} !base' \
     shared.txt > .union; cat .union > shared.txt; rm .union";
+
+/// Refuses what a conflict left over, and anything else now and then.
+const GATE: &str = "! grep -q '^<<<<<<<' shared.txt && test $(od -An -N1 -tu1 /dev/urandom) -ge 12";
+
+/// A feature whose attempts land in trains, with and without batches by turns.
+fn options(seed: u64) -> FeatureOptions {
+    let options = FeatureOptions::default();
+    FeatureOptions {
+        max_parallel: i32::try_from(WORKERS).unwrap(),
+        run: RunSettings {
+            gate: vec![GATE.to_owned()],
+            gate_may_fail: true,
+            landing: match seed.is_multiple_of(2) {
+                true => Landing::Batch,
+                false => Landing::Each,
+            },
+            ..options.run.clone()
+        },
+        ..options
+    }
+    .pool("soak")
+}
 
 fn graph() -> String {
     let union = UNION.replace("\\\n    ", "");
@@ -159,11 +183,7 @@ async fn soak(seed: u64, faults: u32) {
         .unwrap();
     let repository = repository.served_at(server.url("origin.git"));
     let env = credentials(world.dir());
-    let options = FeatureOptions {
-        max_parallel: i32::try_from(WORKERS).unwrap(),
-        ..FeatureOptions::default()
-    }
-    .pool("soak");
+    let options = options(seed);
     let submitted = world.submit("soak", Some(&repository), &graph(), &options).await;
     let (feature, run, ids) = submitted.unwrap();
     let left = AtomicU32::new(faults);
@@ -173,11 +193,18 @@ async fn soak(seed: u64, faults: u32) {
         asked = completes(&world, feature, run, options) => asked,
     };
     let missed = left.into_inner();
+    let checks: i64 =
+        sqlx::query_scalar("select count(*) from dispatches where feature_id = $1 and kind = 'check'")
+            .bind(feature.0)
+            .fetch_one(&world.db)
+            .await
+            .unwrap();
     println!(
-        "seed {seed}: {} kills and stalls, {asked} tasks tried again by a person",
+        "seed {seed}: {} kills and stalls, {checks} checks, {asked} tasks tried again by a person",
         faults - missed
     );
     assert_eq!(missed, 0, "the feature was complete before all of them");
+    assert!(checks > 0, "nothing was checked ahead of its turn");
 
     let branch = "ralph/soak";
     let checked = world.check_complete(feature, Some((&repository, branch))).await;

@@ -12,7 +12,7 @@ use ralph_worker::faults::POINTS;
 use super::scene::{Scene, folder, label};
 
 /// Independent tasks, each with a file of its own.
-fn tasks(n: usize) -> String {
+pub fn tasks(n: usize) -> String {
     let task = |n: usize| {
         format!(
             "- key: t{n}\n  title: Write {n}\n  description: |\n    @write f{n}.txt {n}\n    @effect t{n}\n    @done\n"
@@ -21,7 +21,7 @@ fn tasks(n: usize) -> String {
     (0..n).map(task).collect()
 }
 
-fn gated(gate: &str, landing: Landing) -> FeatureOptions {
+pub fn gated(gate: &str, landing: Landing) -> FeatureOptions {
     let options = FeatureOptions::default();
     FeatureOptions {
         max_parallel: 8,
@@ -35,7 +35,7 @@ fn gated(gate: &str, landing: Landing) -> FeatureOptions {
     }
 }
 
-async fn checks(scene: &Scene<'_>) -> i64 {
+pub async fn checks(scene: &Scene<'_>) -> i64 {
     sqlx::query_scalar("select count(*) from dispatches where feature_id = $1 and kind = 'check'")
         .bind(scene.feature.0)
         .fetch_one(&scene.world.db)

@@ -93,6 +93,16 @@ impl<'a> Pool<'a> {
         }
     }
 
+    /// Tells how much build output it keeps.
+    pub async fn keeps(&self, warm_bytes: Option<u64>) {
+        let beat = Heartbeat {
+            warm_bytes,
+            ..self.beat_of(&[], &[])
+        };
+        let answer = self.answer(&beat).await;
+        assert!(matches!(answer, HeartbeatAnswer::Renewed { .. }));
+    }
+
     /// Tells that these sessions run, and whose models answer.
     pub async fn beat(&self, running: &[&Assignment], answered: &[&Assignment]) {
         let answer = self.beaten(running, answered).await;
@@ -139,6 +149,7 @@ impl<'a> Pool<'a> {
             used: Vec::new(),
             transcripts: Vec::new(),
             heard: Vec::new(),
+            warm_bytes: None,
         }
     }
 

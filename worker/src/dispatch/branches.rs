@@ -48,11 +48,11 @@ pub(in crate::dispatch) async fn operate(
         return without_repository();
     };
     let dispatch = assignment.dispatch;
-    let end = instance
+    let report = instance
         .workspaces
         .operate(&folder(dispatch), git, order, asking(instance, dispatch), end)
         .await;
-    Finished::Integration(end.into())
+    Finished::Integration(report)
 }
 
 fn repository(assignment: &Assignment) -> Option<&GitOrder> {

@@ -56,6 +56,7 @@ async fn tried(
         landed: None,
         start: None,
         start_ref: None,
+        cold: true,
         onto_head: false,
         gate: Vec::new(),
         attempt_ref: "refs/ralph/doctor-attempt".to_owned(),

@@ -147,6 +147,7 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
         used: instance.allowances.used(),
         transcripts: instance.transcripts.held(),
         heard: instance.audience.heard(),
+        warm_bytes: Some(instance.workspaces.warm_bytes()),
     };
     match instance.link.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed {

@@ -411,7 +411,7 @@ impl<'a> Conversation<'a> {
                 self.input_open = false;
                 self.last_words();
             }
-            () = filled(&mut self.disk), if open => {}
+            () = limits::disk::until_filled(&mut self.disk), if open => {}
             () = tokio::time::sleep_until(wake.into()) => {}
         }
         Ok(None)
@@ -533,13 +533,6 @@ fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
 /// The reason to end, once there is one; `None` when there can't be one any more.
 async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
     *end.wait_for(Option::is_some).await.ok()?
-}
-
-/// Becomes ready when the session has filled the disk; never when nobody looks.
-async fn filled(disk: &mut watch::Receiver<bool>) {
-    if disk.wait_for(|filled| *filled).await.is_err() {
-        std::future::pending().await
-    }
 }
 
 /// Becomes ready when one more request may be opened.

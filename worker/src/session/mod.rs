@@ -43,6 +43,7 @@ pub use crate::session::client::pattern::Pattern;
 pub use crate::session::client::permissions::{Answer, Rule};
 pub use crate::session::left::{LEFT_BYTES, Left};
 pub use crate::session::limits::allowance::Allowance;
+pub(crate) use crate::session::limits::disk;
 pub use crate::session::limits::price::Tariff;
 pub use crate::session::operator::{OperatorInput, Person, Question, Turn};
 pub use crate::session::people::{People, Reach, Reply, Turn as TurnRead};

@@ -1,21 +1,26 @@
 //! Runs commands of the user's in a checkout: those that prepare it for an agent or a gate, and the gate's, which a rebased
 //! commit has to pass in a throw-away checkout of exactly that commit.
 //!
-//! What they run was written by agents: they get the sandbox of a session, a minimal environment, a home of their own and a
-//! bound, and everything that they started ends with them.
+//! What they run was written by agents: they get the sandbox of a session, a minimal environment, a home of their own and
+//! bounds, and everything that they started ends with them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::iter::repeat_with;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use ralph_shared::at_length::at_length;
+use ralph_shared::wire::{GateStep, StepTime};
+use tokio::sync::watch;
 
 use super::error::WorkspaceError;
 use super::ports::Ports;
 use super::record::Folders;
 use crate::sandbox::{Confinement, PolicyRequest, policy};
-use crate::session::{MARK, RedactedTail, kill_leftovers};
+use crate::session::{MARK, RedactedTail, disk, kill_leftovers};
 use crate::tools::{self, Surroundings, Tools};
 use crate::workspace::git::process::{self, RunError};
 use crate::workspace::settings::Settings;
@@ -52,42 +57,105 @@ pub(super) const SETUP: &str = "RALPH_SETUP";
 /// Set for commands of a gate.
 pub(super) const GATE: &str = "RALPH_GATE";
 
+/// What came of commands.
+#[derive(Debug, Default)]
+pub(super) struct Ran {
+    /// The first that failed.
+    pub failure: Option<CommandFailure>,
+    /// Those that ran.
+    pub times: Vec<StepTime>,
+}
+
 /// Runs the commands one after the other, each by `sh -c` in the checkout; the first that fails is the answer.
 pub(super) async fn run(
     commands: &[String],
     room: Room<'_>,
 ) -> Result<Option<CommandFailure>, WorkspaceError> {
+    Ok(run_steps(commands, &[], room).await?.failure)
+}
+
+/// The same as `steps` say by their places: some beside those before them, within times of their own. Nothing is begun
+/// behind a failure.
+pub(super) async fn run_steps(
+    commands: &[String],
+    steps: &[GateStep],
+    room: Room<'_>,
+) -> Result<Ran, WorkspaceError> {
+    let mut ran = Ran::default();
     if commands.is_empty() {
-        return Ok(None);
+        return Ok(ran);
     }
     let tools = Tools::of_user();
     room.make_home(&tools)?;
     let environment = room.environment(&tools).await?;
     let sweep = Sweep(room.mark());
-    for script in commands {
-        // Each has its own: the sweep after it removes its control groups.
-        let confinement = room.confine(&environment, &tools)?;
-        let mut command = confinement
-            .command("sh", &environment)
-            .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
-        command.args(["-c", script]).current_dir(room.tree);
-        let bound = room.settings.command_bound;
-        let mut output = RedactedTail::new(&room.settings.redactor, OUTPUT_BYTES);
-        let status = process::run_merged(command, &confinement, bound, &mut output).await;
+    let folders = [room.tree.to_owned(), room.folders.home(), room.folders.tmp()];
+    let watcher = disk::watch(folders, room.settings.sandbox.resources.disk_reserve_bytes);
+    let steps = steps.iter().cloned().chain(repeat_with(GateStep::default));
+    let steps: Vec<(&String, GateStep)> = commands.iter().zip(steps).collect();
+    let (environment, tools) = (&environment, &tools);
+    let began = Instant::now();
+    for together in steps.chunk_by(|_, (_, next)| next.parallel) {
+        let since = began.elapsed();
+        let running = together.iter().map(|(script, step)| {
+            let filled = watcher.filled();
+            async move {
+                let ended = room.step(script, step, (environment, tools), filled).await;
+                (ended, began.elapsed() - since)
+            }
+        });
+        let ended = join_all(running).await;
         sweep.now().await;
-        if let Some(how) = failure(status) {
-            sweep.done();
-            return Ok(Some(CommandFailure {
-                command: script.clone(),
-                output: format!("{}\n[{how}]\n", output.text()),
-            }));
+        for ((script, step), (failure, took)) in together.iter().zip(ended) {
+            let failure = failure?;
+            ran.times.push(StepTime {
+                name: step.name.as_ref().unwrap_or(script).clone(),
+                began_ms: millis(since),
+                duration_ms: millis(took),
+                passed: failure.is_none(),
+            });
+            ran.failure = ran.failure.or(failure);
+        }
+        if ran.failure.is_some() {
+            break;
         }
     }
     sweep.done();
-    Ok(None)
+    Ok(ran)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Room<'_> {
+    /// Runs one command, with walls of its own: the sweep behind it removes its control groups.
+    async fn step(
+        &self,
+        script: &str,
+        step: &GateStep,
+        (environment, tools): (&BTreeMap<OsString, OsString>, &Tools),
+        mut filled: watch::Receiver<bool>,
+    ) -> Result<Option<CommandFailure>, WorkspaceError> {
+        let confinement = self.confine(environment, tools)?;
+        let mut command = confinement
+            .command("sh", environment)
+            .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
+        command.args(["-c", script]).current_dir(self.tree);
+        let bound = step
+            .timeout_ms
+            .map_or(self.settings.command_bound, Duration::from_millis);
+        let mut output = RedactedTail::new(&self.settings.redactor, OUTPUT_BYTES);
+        let failure = tokio::select! {
+            status = process::run_merged(command, &confinement, bound, &mut output) => failure(status),
+            () = disk::until_filled(&mut filled) => Some("was ended, since it filled the worker's disk".to_owned()),
+        };
+        Ok(failure.map(|how| CommandFailure {
+            command: script.to_owned(),
+            output: format!("{}\n[{how}]\n", output.text()),
+        }))
+    }
+
     /// A home and a temporary folder, with what the user's tools need there.
     fn make_home(&self, tools: &Tools) -> Result<(), WorkspaceError> {
         let (home, tmp) = (self.folders.home(), self.folders.tmp());

@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::held::LockedWorkspace;
 use super::record::{self, Folders, Purpose, Record, State};
+use crate::workspace::cache::warm;
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
 use crate::workspace::clone::mirror::Mirror;
 use crate::workspace::git::address;
@@ -29,6 +31,8 @@ struct Shared {
     data: PathBuf,
     environment: Arc<Environment>,
     settings: Settings,
+    /// What was measured.
+    warm: warm::Sizes,
 }
 
 impl Workspaces {
@@ -60,6 +64,7 @@ impl Workspaces {
                 data,
                 environment,
                 settings,
+                warm: warm::Sizes::default(),
             }),
         })
     }
@@ -84,6 +89,11 @@ impl Workspaces {
     /// Its bounds and environment.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// What is kept of build output for later checkouts. Bytes.
+    pub fn warm_bytes(&self) -> u64 {
+        at_length(|| self.shared.warm.measure(&self.shared.data))
     }
 
     /// Takes the dispatch's folders for this process, empty, with a first record. Until they are told to stay they go

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_shared::wire::{GitOperation, GitOperationOrder, IntegrationEnd};
+use ralph_shared::wire::{GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, WorkspaceOrder};
 use ralph_worker::workspace::{Decision, Settings, WarmRule, Workspace, Workspaces};
 use tokio::sync::watch;
 
@@ -65,6 +65,8 @@ impl Scene {
             subject: String::new(),
             body: String::new(),
             gate: self.gate.clone(),
+            steps: Vec::new(),
+            passed: Vec::new(),
         };
         let git = self.remote.order("t-9", dispatch);
         let (_sender, end) = watch::channel(None);
@@ -73,7 +75,8 @@ impl Scene {
         let ended = self
             .workspaces
             .operate(&dispatch, &git, &order, decide, end)
-            .await;
+            .await
+            .end;
         assert!(matches!(ended, IntegrationEnd::Checked), "{ended:?}");
     }
 
@@ -158,6 +161,25 @@ async fn folders_that_are_too_large_or_no_longer_ignored_stay_behind() {
     let ended = scene.lands("t-1", ".gitignore", "else\n", Decision::Push).await;
     assert!(matches!(ended, IntegrationEnd::Merged { .. }), "{ended:?}");
     assert_eq!(built(&scene.session("t-2").await), None, "it would land");
+}
+
+#[tokio::test]
+async fn a_checkout_that_is_to_be_cold_starts_without_what_is_kept() {
+    let scene = Scene::new().await;
+    assert_eq!(scene.workspaces.warm_bytes(), 0);
+    scene.check_base("c-1").await;
+    let kept = scene.workspaces.warm_bytes();
+    assert!(kept > 0);
+    let order = GitOrder {
+        cold: true,
+        ..scene.remote.order("t-1", "t-1")
+    };
+    let order = WorkspaceOrder::Git(order);
+    let workspace = scene.workspaces.prepare("t-1", &order).await.unwrap();
+    workspace.set_up(&scene.settings).await.unwrap();
+    assert_eq!(built(&workspace), None);
+    assert_eq!(scene.workspaces.warm_bytes(), kept, "it is there for others");
+    assert_eq!(built(&scene.session("t-2").await).as_deref(), Some("one\n"));
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! Limits and choices of a run as they are asked for; what is not said gets SPEC 3.4's defaults.
 
+use ralph_shared::wire::GateStep;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
+use super::protect::{is_path_pattern, protected_by_default};
 use crate::domain::graph::is_name;
 use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{self, Ceilings, RunSettings};
@@ -68,6 +70,10 @@ pub struct RunWish {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = commands)]
     pub gate: Vec<String>,
+    /// How these commands run, by their places. Those that are missing have no name, run when those before them are over, and take as
+    /// long as the worker allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate_steps: Vec<GateStep>,
     /// Whether work may land although the gate fails on the feature's base commit, where it is not tried then; `false` when it isn't
     /// given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,35 +98,9 @@ pub struct RunWish {
     /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<bool>,
-}
-
-/// What runs with more rights than a session has: on a server's runners, or when somebody commits.
-const PROTECTED: &[&str] = &[
-    ".github/workflows/**",
-    ".gitlab-ci.yml",
-    ".forgejo/workflows/**",
-    ".gitea/workflows/**",
-    ".circleci/**",
-    ".buildkite/**",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "Jenkinsfile",
-    ".husky/**",
-    ".githooks/**",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-];
-
-fn protected_by_default() -> Vec<String> {
-    PROTECTED.iter().map(|&pattern| pattern.to_owned()).collect()
-}
-
-/// Whether git takes it for paths within the repository.
-fn is_path_pattern(pattern: &str) -> bool {
-    let is_path = |part: &str| !matches!(part, "" | "." | "..");
-    pattern.len() <= 1_000
-        && !pattern.contains(char::is_control)
-        && pattern.trim_end_matches('/').split('/').all(is_path)
+    /// Whether checkouts of this run start without the build output that workers keep; `false` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<bool>,
 }
 
 fn commands() -> Array {
@@ -160,6 +140,11 @@ pub enum BadWish {
     /// A command of the gate that is none.
     #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
     EmptyCommand,
+    /// Steps of the gate that are none.
+    #[error(
+        "a step of the gate has a command, a name of one line and at most 100 characters, and a time-out above 0 if any"
+    )]
+    Step,
     /// A gate that would be tried too often, or less than never.
     #[error("a gate is tried again 0 to {MAX_GATE_RETRIES} times, not {0}")]
     Retries(i32),
@@ -233,6 +218,11 @@ impl RunWish {
                 true => self.gate_may_fail_on_base.or(Some(last.gate_may_fail)),
                 false => self.gate_may_fail_on_base,
             },
+            gate_steps: if self.gate.is_empty() && self.gate_steps.is_empty() {
+                last.gate_steps.clone()
+            } else {
+                self.gate_steps
+            },
             gate: if self.gate.is_empty() {
                 last.gate.clone()
             } else {
@@ -243,6 +233,8 @@ impl RunWish {
             max_speculation: self.max_speculation.or(Some(last.max_speculation)),
             gate_retries: self.gate_retries.or(Some(last.gate_retries)),
             review: self.review.or(Some(last.review)),
+            // It was for once.
+            cold: self.cold,
         }
     }
 
@@ -264,6 +256,10 @@ impl RunWish {
     pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
         if self.gate.iter().any(|command| command.trim().is_empty()) {
             return Err(BadWish::EmptyCommand);
+        }
+        let fits = |step: &GateStep| step.name.as_deref().is_none_or(is_name) && step.timeout_ms != Some(0);
+        if self.gate_steps.len() > self.gate.len() || !self.gate_steps.iter().all(fits) {
+            return Err(BadWish::Step);
         }
         let protect = self.protect.clone().unwrap_or_else(protected_by_default);
         if let Some(pattern) = protect.iter().find(|pattern| !is_path_pattern(pattern)) {
@@ -317,6 +313,7 @@ impl RunWish {
             model_strategy: strategy,
             agent: self.agent.clone(),
             gate: self.gate.clone(),
+            gate_steps: self.gate_steps.clone(),
             gate_may_fail: self.gate_may_fail_on_base.unwrap_or(false),
             protect,
             landing: self.landing.unwrap_or_default(),
@@ -324,6 +321,7 @@ impl RunWish {
             gate_retries: self.gate_retries.unwrap_or(0),
             limit_grows: self.iterations.is_none(),
             review: self.review.unwrap_or(true),
+            cold: self.cold.unwrap_or(false),
         })
     }
 }

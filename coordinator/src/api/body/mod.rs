@@ -9,6 +9,7 @@ mod memory;
 mod operate;
 mod priority;
 mod problem;
+mod protect;
 mod schedule;
 mod submit;
 mod tasks;

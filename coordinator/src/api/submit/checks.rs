@@ -23,7 +23,8 @@ pub(in crate::api) fn unfit(wish: BadWish) -> Problem {
         | BadWish::FixedNeedsModel
         | BadWish::AboveCeiling { .. }
         | BadWish::Name(_)
-        | BadWish::Pattern(_) => Problem::refused(wish.to_string()),
+        | BadWish::Pattern(_)
+        | BadWish::Step => Problem::refused(wish.to_string()),
         BadWish::Negative(_) | BadWish::Retries(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
             Problem::invalid(wish.to_string())
         }

@@ -135,12 +135,14 @@ impl RunChange {
             model_strategy: self.model_strategy,
             agent: self.agent,
             gate: self.gate,
+            gate_steps: Vec::new(),
             gate_may_fail_on_base: self.gate_may_fail_on_base,
             protect: protect(&self.protect),
             landing: self.landing,
             max_speculation: None,
             gate_retries: None,
             review: self.no_review.map(|off| !off),
+            cold: None,
         }
     }
 }

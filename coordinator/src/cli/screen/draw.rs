@@ -10,7 +10,8 @@ use super::fit::{feature_line, keys};
 use super::log::{draw_bar, draw_diff, draw_end, draw_help, draw_log, one_line, wrapped};
 use super::state::{State, Typing, Verb};
 use crate::cli::terminal::color::{Tone, mark_of, tame, tone_of};
-use crate::store::view::TaskView;
+use crate::cli::terminal::duration::show_ms;
+use crate::store::view::{CarStatus, TaskView};
 
 /// Rows that features have at least, and the part of the screen that they have at most.
 const FEATURES: u16 = 3;
@@ -116,19 +117,31 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, state: &State, style: &impl Fn(
         true => String::new(),
         false => format!(" of {} with `{}`", state.all.len(), tame(&state.filter)),
     };
-    let block = Block::bordered().title(format!(" tasks — {}{of}{more} ", state.tasks.len()));
+    let train = state.train.as_ref().map_or_else(String::new, |train| {
+        let expected = train
+            .expected_ms
+            .map_or_else(String::new, |ms| format!(", about {}", show_ms(ms)));
+        format!("— {} to land{expected} ", train.length)
+    });
+    let title = format!(" tasks — {}{of}{more} {train}", state.tasks.len());
+    let block = Block::bordered().title(title);
     let items = state
         .tasks
         .iter()
         .zip(&state.depths)
-        .map(|(task, depth)| ListItem::new(task_line(task, *depth, style)));
+        .map(|(task, depth)| ListItem::new(task_line(task, *depth, state.car(task), style)));
     let list = List::new(items).block(block).highlight_style(chosen());
     let mut selection = ListState::default().with_selected((!state.tasks.is_empty()).then_some(state.task));
     frame.render_stateful_widget(list, area, &mut selection);
     draw_bar(frame, area, state.tasks.len(), selection.offset());
 }
 
-fn task_line(task: &TaskView, depth: usize, style: &impl Fn(Tone) -> Style) -> Line<'static> {
+fn task_line(
+    task: &TaskView,
+    depth: usize,
+    car: Option<(usize, CarStatus)>,
+    style: &impl Fn(Tone) -> Style,
+) -> Line<'static> {
     let status = task.status.as_str();
     let mark = mark_of(status);
     let mut spans = vec![
@@ -136,6 +149,15 @@ fn task_line(task: &TaskView, depth: usize, style: &impl Fn(Tone) -> Style) -> L
         Span::styled(format!("{mark} "), style(tone_of(status))),
         Span::raw(tame(&task.title).replace('\n', " ")),
     ];
+    if let Some((place, status)) = car {
+        let tone = match status {
+            CarStatus::Failed | CarStatus::Conflict => Tone::Warn,
+            CarStatus::Passed => Tone::Good,
+            CarStatus::Waiting | CarStatus::Checking | CarStatus::Landing => Tone::Dim,
+        };
+        let words = format!("  train {place}: {}", status.as_str());
+        spans.push(Span::styled(words, style(tone)));
+    }
     match &task.session {
         Some(session) => spans.push(Span::styled(
             format!("  {} #{} on {}", session.kind, task.attempt, session.worker),
@@ -216,7 +238,7 @@ mod tests {
 
     use super::super::state::tests::example;
     use super::*;
-    use crate::store::view::FeatureView;
+    use crate::store::view::{FeatureView, TrainView};
 
     fn drawn(state: &mut State) -> String {
         let mut terminal = Terminal::new(TestBackend::new(100, 14)).unwrap();
@@ -229,6 +251,29 @@ mod tests {
         let mut state = example();
         state.typing = Some((Typing::Reason(Verb::Retry), "look at the tests".to_owned()));
         insta::assert_snapshot!(drawn(&mut state));
+    }
+
+    #[test]
+    fn what_waits_to_land_says_where_it_stands_in_the_train() {
+        let mut state = example();
+        let car = |task: &str, status: &str| {
+            serde_json::json!({"task": task, "title": task, "attempt": 1, "status": status, "behind": 0,
+                               "since": "2026-01-01T00:00:00Z"})
+        };
+        let train = serde_json::json!({"landing": "each", "length": 2, "cars": [car("t-4", "landing"), car("t-2", "checking")],
+                                       "expected_ms": 60_000, "checks": 1, "wasted": 0});
+        let train: TrainView = serde_json::from_value(train).unwrap();
+        state.take_train("f-2", Some(train.clone()));
+        assert!(!drawn(&mut state).contains("to land"), "it is another feature's");
+        state.take_train("f-1", Some(train));
+        let shown = drawn(&mut state);
+        for words in [
+            "tasks — 4 — 2 to land, about 1m00s",
+            "Title of t-4  train 1: landing",
+            "Title of t-2  train 2: checking  work #1",
+        ] {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
     }
 
     #[test]

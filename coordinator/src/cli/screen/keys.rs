@@ -239,6 +239,7 @@ impl State {
         self.all.clear();
         self.tasks.clear();
         self.depths.clear();
+        self.train = None;
         self.task = 0;
         self.log.clear();
         Action::Draw

@@ -166,7 +166,11 @@ fn take(state: &mut State, news: News) -> anyhow::Result<()> {
             feature,
             tasks,
             has_more,
-        } => state.take_tasks(&feature, tasks, has_more),
+            train,
+        } => {
+            state.take_tasks(&feature, tasks, has_more);
+            state.take_train(&feature, train);
+        }
         News::Log { task, text } => state.take_log(&task, &text),
         News::Did(message) => state.message = message,
         News::Diff { task, text } => state.take_diff(&task, &text),

@@ -8,7 +8,8 @@ use super::order::joined;
 use crate::api::body::Following;
 use crate::cli::client::{ApiError, Client};
 use crate::cli::logs::transcript::Show;
-use crate::store::view::{Page, SystemView, TaskView};
+use crate::domain::states::TaskState;
+use crate::store::view::{Page, Progress, SystemView, TaskView, TrainView};
 
 /// How often the coordinator is asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -32,6 +33,8 @@ pub enum News {
         tasks: Vec<TaskView>,
         /// Whether there are others.
         has_more: bool,
+        /// What waits to land.
+        train: Option<TrainView>,
     },
     /// More of a task's log; a task without any begins with nothing.
     Log {
@@ -98,10 +101,20 @@ async fn tasks(client: &Client, feature: String) -> anyhow::Result<News> {
     } else {
         first.items
     };
+    let train = match tasks.iter().any(|task| task.status == TaskState::InProgress) {
+        true => {
+            client
+                .get::<Progress>(&format!("/features/{feature}/progress"))
+                .await?
+                .train
+        }
+        false => None,
+    };
     Ok(News::Tasks {
         feature,
         tasks,
         has_more,
+        train,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::order::by_tree;
 use crate::cli::terminal::color::tame;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::store::view::{FeatureView, SystemView, TaskView};
+use crate::store::view::{CarStatus, FeatureView, SystemView, TaskView, TrainView};
 
 /// Lines of a log that are kept; beyond, the first go.
 const LOG_LINES: usize = 50_000;
@@ -27,6 +27,8 @@ pub struct State {
     pub depths: Vec<usize>,
     /// How many more there are.
     pub has_more: bool,
+    /// What waits to land on the branch of that feature.
+    pub train: Option<TrainView>,
     /// Which task, by its place in `tasks`.
     pub task: usize,
     /// What the agents of the selected task did, a line each; the last may grow.
@@ -165,6 +167,21 @@ impl State {
         self.all = tasks;
         self.has_more = has_more;
         self.show_tasks();
+    }
+
+    /// Takes the train of a feature, if it is the selected one.
+    pub fn take_train(&mut self, feature: &str, train: Option<TrainView>) {
+        if self.feature_id().as_deref() == Some(feature) {
+            self.train = train;
+        }
+    }
+
+    /// A task's place in the train, from 1, and where it stands.
+    pub fn car(&self, task: &TaskView) -> Option<(usize, CarStatus)> {
+        let cars = &self.train.as_ref()?.cars;
+        let mut cars = (1..).zip(cars);
+        let (place, car) = cars.find(|(_, car)| car.task == task.id)?;
+        Some((place, car.status))
     }
 
     /// Shows the tasks that the filter lets through.

@@ -4,11 +4,12 @@ use std::fmt::Display;
 
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
+use ralph_shared::wire::GateStep;
 
 use crate::api::body::{BudgetsWish, LimitWish, RunWish};
 use crate::cli::args::usage::Usage;
 use crate::cli::terminal::duration::Span;
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, Verify};
 use crate::domain::routing::strategy::Strategy;
 use crate::domain::train::Landing;
 
@@ -75,6 +76,9 @@ pub struct RunFlags {
     #[arg(long, env = "RALPH_NO_REVIEW", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     pub no_review: Option<bool>,
+    /// Start checkouts without the build output that workers keep (`[workspace] warm`)
+    #[arg(long)]
+    pub cold: bool,
 }
 
 /// Limits beside the run's
@@ -121,7 +125,7 @@ impl RunFlags {
         let mut wish = self.wish_with(&file.limits)?;
         wish.review = wish.review.or(file.execution.review);
         if wish.gate.is_empty() {
-            wish.gate.clone_from(&file.verify.commands);
+            (wish.gate, wish.gate_steps) = gate(&file.verify)?;
         }
         wish.protect = wish.protect.or_else(|| file.verify.protect.clone());
         wish.landing = wish.landing.or(file.verify.landing);
@@ -173,14 +177,36 @@ impl RunFlags {
             model_strategy: self.model_strategy.clone(),
             agent: self.agent.clone(),
             gate: self.gate.clone(),
+            gate_steps: Vec::new(),
             gate_may_fail_on_base: self.gate_may_fail_on_base,
             protect: protect(&self.protect),
             landing: self.landing,
             max_speculation: None,
             gate_retries: None,
             review: self.no_review.map(|off| !off),
+            cold: self.cold.then_some(true),
         })
     }
+}
+
+/// The commands of a file's gate, and how they run.
+///
+/// # Errors
+/// A [`Usage`] when a time-out is none.
+fn gate(file: &Verify) -> anyhow::Result<(Vec<String>, Vec<GateStep>)> {
+    let mut gate = file.commands.clone();
+    let mut steps = vec![GateStep::default(); if file.steps.is_empty() { 0 } else { gate.len() }];
+    for step in &file.steps {
+        let bound = step.timeout.as_deref().map(str::parse::<Span>).transpose();
+        let bound = bound.map_err(|error| Usage(format!("a `timeout` of [[verify.steps]]: {error}")))?;
+        gate.push(step.command.clone());
+        steps.push(GateStep {
+            name: step.name.clone(),
+            timeout_ms: bound.and_then(|bound| u64::try_from(bound.ms()).ok()),
+            parallel: step.parallel,
+        });
+    }
+    Ok((gate, steps))
 }
 
 /// The patterns that flags name, `''` being none; `None` without a flag.
@@ -243,6 +269,45 @@ mod tests {
             ..RunFlags::default()
         };
         assert_eq!(once.wish_with(&file).unwrap().iterations, Some(1));
+    }
+
+    #[test]
+    fn steps_of_the_file_stand_behind_its_commands() {
+        let file: Config = toml::from_str(
+            "[verify]
+            commands = ['make']
+            [[verify.steps]]
+            name = 'lint'
+            command = 'make lint'
+            timeout = '5m'
+            [[verify.steps]]
+            command = 'make test'
+            parallel = true",
+        )
+        .unwrap();
+        let wish = RunFlags::default().wish(&file).unwrap();
+        assert_eq!(wish.gate, ["make", "make lint", "make test"]);
+        let step = |name: Option<&str>, timeout_ms, parallel| GateStep {
+            name: name.map(str::to_owned),
+            timeout_ms,
+            parallel,
+        };
+        let lint = step(Some("lint"), Some(300_000), false);
+        assert_eq!(
+            wish.gate_steps,
+            [step(None, None, false), lint, step(None, None, true)]
+        );
+        let settings = wish.settings(1).unwrap();
+        assert_eq!(settings.gate_steps.len(), 3);
+        // A gate of a flag is another one.
+        let flags = RunFlags {
+            gate: vec!["true".to_owned()],
+            ..RunFlags::default()
+        };
+        assert!(flags.wish(&file).unwrap().gate_steps.is_empty());
+        let mut file = file;
+        file.verify.steps[0].timeout = Some("soon".to_owned());
+        assert!(RunFlags::default().wish(&file).unwrap_err().is::<Usage>());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::cli::cost::format;
 use crate::cli::terminal::color::{Paint, Tone, tame, tone_of};
 use crate::cli::terminal::condition;
 use crate::cli::terminal::duration::show_ms;
+use crate::cli::terminal::gate_times;
 use crate::cli::terminal::local_time::{ago, when};
 use crate::cli::terminal::plural::counted;
 use crate::cli::terminal::table::Table;
@@ -182,6 +183,9 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     for question in &dispatch.questions {
         let line = format!("      {}", indented(&asked(question)));
         lines.push(paint.apply(Tone::Warn, &line));
+    }
+    if let Some(words) = gate_times::words(&dispatch.gate_times) {
+        lines.push(paint.apply(Tone::Dim, &format!("      gate: {words}")));
     }
     for test in &dispatch.test_changes {
         lines.push(paint.apply(Tone::Warn, &format!("      look at {}", weakened(test))));

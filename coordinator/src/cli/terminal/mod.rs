@@ -5,6 +5,7 @@ pub(crate) mod condition;
 pub(crate) mod confirm;
 pub(crate) mod duration;
 pub(crate) mod editor;
+pub(crate) mod gate_times;
 pub(crate) mod local_time;
 pub(crate) mod moment;
 pub(crate) mod output;

@@ -58,6 +58,12 @@ pub(super) const KEYS: &[Key] = &[
     .var("RALPH_GATE_COMMAND")
     .flag("gate"),
     key(
+        "verify.steps",
+        Toml("[]"),
+        Run,
+        "Further commands of the gate: name, command, timeout, parallel",
+    ),
+    key(
         "verify.protect",
         Words("CI workflows and git hooks"),
         Run,

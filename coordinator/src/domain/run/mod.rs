@@ -4,7 +4,7 @@ pub mod defaults;
 pub mod end;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
-use ralph_shared::wire::{Basis, Usage};
+use ralph_shared::wire::{Basis, GateStep, Usage};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -33,6 +33,9 @@ pub struct RunSettings {
     pub agent: Option<String>,
     /// Commands that must succeed on exactly the commit that lands.
     pub gate: Vec<String>,
+    /// How they run, by their places; those that are missing run alone, within the worker's own bound.
+    #[serde(default)]
+    pub gate_steps: Vec<GateStep>,
     /// Whether the gate may fail on the base commit: it is then not tried there, and its failure still
     /// prevents landings.
     #[serde(default)]
@@ -54,6 +57,9 @@ pub struct RunSettings {
     /// Whether a task that only a person can move on waits for one; else it fails for good (SPEC 6.7).
     #[serde(default = "reviewed")]
     pub review: bool,
+    /// Whether checkouts start without kept build output.
+    #[serde(default)]
+    pub cold: bool,
 }
 
 fn one() -> i32 {
@@ -86,6 +92,7 @@ impl Default for RunSettings {
             model_strategy: Strategy::CostOptimized,
             agent: None,
             gate: Vec::new(),
+            gate_steps: Vec::new(),
             gate_may_fail: false,
             protect: Vec::new(),
             landing: Landing::default(),
@@ -93,6 +100,7 @@ impl Default for RunSettings {
             gate_retries: 0,
             limit_grows: false,
             review: true,
+            cold: false,
         }
     }
 }

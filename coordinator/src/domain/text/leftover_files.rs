@@ -43,7 +43,8 @@ pub fn words(left: &LeftoverFiles, worker: &str) -> String {
     words
 }
 
-fn size(bytes: u64) -> String {
+/// So many bytes, for people.
+pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");

@@ -2,12 +2,12 @@
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::TranscriptEntry;
-use time::OffsetDateTime;
+use ralph_shared::wire::{StepTime, TranscriptEntry};
+use time::{Duration, OffsetDateTime};
 
 use super::ids::{SpanId, TraceId};
 use super::session;
-use super::span::Span;
+use super::span::{Span, short};
 use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 
@@ -46,6 +46,8 @@ pub struct DispatchFacts {
     pub ready_at: Option<OffsetDateTime>,
     pub claimed_at: OffsetDateTime,
     pub settled_at: OffsetDateTime,
+    /// The commands of a gate that ran.
+    pub gate_times: Vec<StepTime>,
 }
 
 impl DispatchFacts {
@@ -124,5 +126,27 @@ pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec
         spans.push(part("hand in", session.end, facts.settled_at));
         spans.extend(session.spans);
     }
+    spans.extend(of_gate(facts, trace, whole));
     spans
+}
+
+/// The commands of a gate. When it began, nobody tells; it was over just before the dispatch was.
+fn of_gate(facts: &DispatchFacts, trace: TraceId, whole: SpanId) -> impl Iterator<Item = Span> {
+    let last = facts
+        .gate_times
+        .iter()
+        .map(|step| step.began_ms.saturating_add(step.duration_ms))
+        .max();
+    let before_end = move |ms: u64| {
+        let left = last.unwrap_or_default().saturating_sub(ms);
+        facts.settled_at - Duration::milliseconds(i64::try_from(left).unwrap_or(0))
+    };
+    facts.gate_times.iter().enumerate().map(move |(n, step)| {
+        let (from, to) = (step.began_ms, step.began_ms.saturating_add(step.duration_ms));
+        let id = whole.part(&format!("gate {n}"));
+        let name = format!("gate: {}", short(&step.name));
+        Span::new(trace, id, name, before_end(from), before_end(to))
+            .under(whole)
+            .failed((!step.passed).then_some("it failed"))
+    })
 }

@@ -178,6 +178,7 @@ fn told(entry: &TranscriptEntry) -> OffsetDateTime {
 mod tests {
     use ralph_shared::ids::{DispatchId, RunId, TaskId};
     use ralph_shared::kind::SessionKind;
+    use ralph_shared::wire::StepTime;
 
     use super::super::of_dispatch;
     use super::*;
@@ -216,6 +217,7 @@ mod tests {
             ready_at: Some(at(0)),
             claimed_at: at(10),
             settled_at: at(60),
+            gate_times: Vec::new(),
         }
     }
 
@@ -305,6 +307,32 @@ mod tests {
         check(0, 15, 50);
         check(3_600, 25, 60);
         check(-3_600, 10, 45);
+    }
+
+    #[test]
+    fn the_commands_of_a_gate_are_parts_of_what_ran_it_until_its_end() {
+        let step = |name: &str, began_ms, duration_ms, passed| StepTime {
+            name: name.to_owned(),
+            began_ms,
+            duration_ms,
+            passed,
+        };
+        let facts = DispatchFacts {
+            kind: SessionKind::Check,
+            gate_times: vec![step("lint", 0, 2_000, true), step("tests", 2_000, 8_000, false)],
+            ..facts()
+        };
+        let told = told(&facts, &[]);
+        assert_eq!(
+            told[told.len() - 2..],
+            [
+                ("gate: lint".to_owned(), 50, 52),
+                ("gate: tests".to_owned(), 52, 60)
+            ]
+        );
+        let spans = of_dispatch(&facts, &[]);
+        let error = spans.last().and_then(|span| span.error.clone());
+        assert_eq!(error.as_deref(), Some("it failed"));
     }
 
     #[test]

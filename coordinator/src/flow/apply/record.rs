@@ -78,6 +78,7 @@ pub(super) fn end(
         change: None,
         strays: Vec::new(),
         model_used: None,
+        gate_times: Vec::new(),
     };
     match &report.finished {
         Finished::Session(session) => {
@@ -117,16 +118,19 @@ pub(super) fn end(
             end.used = used(dispatch, session);
             end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
         }
-        Finished::Integration(integration) => match &integration.end {
-            IntegrationEnd::Merged { commit, .. } | IntegrationEnd::Delivered { commit, .. } => {
-                end.commit = Some(commit.clone());
+        Finished::Integration(integration) => {
+            end.gate_times.clone_from(&integration.steps);
+            match &integration.end {
+                IntegrationEnd::Merged { commit, .. } | IntegrationEnd::Delivered { commit, .. } => {
+                    end.commit = Some(commit.clone());
+                }
+                IntegrationEnd::Rewritten { commit, commit_ref } => {
+                    end.commit = Some(commit.clone());
+                    end.pushed_ref = Some(commit_ref.clone());
+                }
+                _ => {}
             }
-            IntegrationEnd::Rewritten { commit, commit_ref } => {
-                end.commit = Some(commit.clone());
-                end.pushed_ref = Some(commit_ref.clone());
-            }
-            _ => {}
-        },
+        }
     }
     end
 }

@@ -15,7 +15,7 @@ use ralph_shared::wire::{
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use crate::domain::run::Run;
+use crate::domain::run::{Run, RunSettings};
 use crate::domain::states::Outcome;
 use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
 use crate::flow::assignment::prompt_log::Sent;
@@ -62,7 +62,7 @@ pub(in crate::flow) struct Facts {
     pub(in crate::flow) surveys: HashMap<Uuid, SurveyOrder>,
     pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
     /// What is known of trees that may land, by the task that lands.
-    known: HashMap<TaskId, Known>,
+    pub(in crate::flow) known: HashMap<TaskId, Known>,
     pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
     gate_fails: HashSet<FeatureId>,
@@ -288,14 +288,15 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
             task.conflicted |= above.contains(&task.task);
         }
     }
-    let mut known = HashMap::new();
+    let mut known: HashMap<TaskId, Known> = HashMap::new();
     for integration in &integrations {
         let task = tasks.iter().find(|task| task.task == integration.task);
         let run = opened.iter().find(|d| d.task == integration.task).map(|d| d.run);
         let run = runs.iter().find(|one| Some(one.id) == run);
         if let (Some(task), Some(run)) = (task, run) {
-            let gate = &run.settings.gate;
-            let of_car = store::git::train::known(conn, integration.id, &task.repo_id, gate).await?;
+            let RunSettings { gate, landing, .. } = &run.settings;
+            let of_car =
+                store::git::train::known(conn, integration.id, &task.repo_id, gate, *landing).await?;
             known.insert(integration.task, of_car);
         }
     }
@@ -311,6 +312,17 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
     } else {
         store::git::operation::of_tasks(conn, &operating).await?
     };
+    let pushing = |task: &&TaskFacts| {
+        let operation = operations.get(&task.task);
+        operation.is_some_and(|operation| !matches!(operation, GitOperation::Check { .. }))
+    };
+    for task in tasks.iter().filter(pushing) {
+        let of_task = opened.iter().find(|d| d.task == task.task).map(|d| d.run);
+        if let Some(run) = runs.iter().find(|run| Some(run.id) == of_task) {
+            let passed = store::git::train::passed(conn, &task.repo_id, &run.settings.gate, false).await?;
+            known.entry(task.task).or_default().passed = passed;
+        }
+    }
     let judged: Vec<Uuid> = opened
         .iter()
         .filter(|d| {

@@ -113,6 +113,7 @@ pub(in crate::flow) fn integrate_order(
             _ => None,
         },
         gate: run.settings.gate.clone(),
+        steps: run.settings.gate_steps.clone(),
         protect: match integration.approved {
             true => Vec::new(),
             false => run.settings.protect.clone(),
@@ -158,6 +159,15 @@ pub(in crate::flow) fn operation_order(
             GitOperation::Check { gate, .. } => gate.clone(),
             _ => run.settings.gate.clone(),
         },
+        steps: match operation {
+            // The run may have another gate by now.
+            GitOperation::Check { gate, .. } if *gate != run.settings.gate => Vec::new(),
+            _ => run.settings.gate_steps.clone(),
+        },
+        passed: facts
+            .known
+            .get(&task.task)
+            .map_or_else(Vec::new, |known| known.passed.clone()),
     }
 }
 
@@ -201,6 +211,7 @@ pub(in crate::flow) fn assignment(
                 start,
                 start_ref,
                 gate: run.settings.gate.clone(),
+                cold: run.settings.cold,
                 onto_head: dispatch.kind.changes_files() && facts.conflicts.contains_key(&task.task),
                 attempt_ref: RefNames::new(&task.feature_name, task.task).attempt_ref(
                     settings.attempts,

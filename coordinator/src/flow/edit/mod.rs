@@ -42,6 +42,9 @@ pub async fn task(
         TaskState::InProgress if task.children > 0 => {
             Some(control::refer(&mut tx, id, "edit", |_| true).await?)
         }
+        TaskState::InProgress if task.next_kind == Some(SessionKind::Integrate) => Some(format!(
+            "{id} waits to land as it is; `task release {id}` takes it back to be worked on again, then edit it"
+        )),
         TaskState::InProgress => Some(format!(
             "{id} is worked on; `task interrupt {id}` first, or submit another task"
         )),

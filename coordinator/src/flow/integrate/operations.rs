@@ -9,6 +9,7 @@ use ralph_shared::wire::{GitOperation, MergeHow};
 use sqlx::{PgConnection, PgPool};
 
 use crate::domain::ids::further;
+use crate::domain::scheduling::concurrency::Concurrency;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::Signals;
 use crate::flow::cascade::{self, Features};
@@ -191,6 +192,8 @@ pub async fn merge(
         );
         return Ok((Operated::Unfinished(why), Signals::default()));
     }
+    store::queue::concurrency_keys::declare(&mut tx, feature, [&turn(&held.branches, &wanted)].into_iter())
+        .await?;
     let task = merging(&held.branches, wanted, how, head, false);
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
@@ -324,6 +327,8 @@ pub(in crate::flow) async fn finish(
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
     let DueMerge { how, branches, head } = due;
+    let turn = turn(&branches, &branches.base_ref);
+    store::queue::concurrency_keys::declare(conn, held.id, [&turn].into_iter()).await?;
     let task = merging(&branches, branches.base_ref.clone(), how, head, true);
     let id = task.id;
     store::task::insert(conn, held.id, &[task], &[]).await?;
@@ -338,13 +343,26 @@ fn merging(branches: &Branches, branch: String, how: MergeHow, head: String, at_
         _ => format!("Merge into {branch}"),
     };
     let description = format!("Bring the feature's branch into `{branch}` ({how}).");
+    let concurrency = Some(turn(branches, &branch).key);
     let operation = GitOperation::Merge {
         branch,
         how,
         head,
         at_end,
     };
-    task(branches, 1, "merge", title, description, operation)
+    NewTask {
+        concurrency,
+        ..task(branches, 1, "merge", title, description, operation)
+    }
+}
+
+/// What the merges into one branch of a repository have in common: one is done after the other, so that the gate of
+/// each runs on what those before it made of the branch. No key of people's has a space.
+fn turn(branches: &Branches, branch: &str) -> Concurrency {
+    Concurrency {
+        key: format!("merge into {branch} of {}", branches.repo_id),
+        limit: 1,
+    }
 }
 
 fn task(

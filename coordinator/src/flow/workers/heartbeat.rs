@@ -171,6 +171,7 @@ mod tests {
             used: Vec::new(),
             transcripts: Vec::new(),
             heard: Vec::new(),
+            warm_bytes: None,
         };
         let standings: Vec<_> = state
             .map(|(state, reported, is_current, reason)| LeaseStatus {

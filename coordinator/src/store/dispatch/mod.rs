@@ -15,7 +15,8 @@ use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Difficulty;
-use ralph_shared::wire::{Basis, Change, Share, Stray, Usage};
+use ralph_shared::wire::{Basis, Change, Share, StepTime, Stray, Usage};
+use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -287,16 +288,16 @@ pub async fn strays_late(
     sqlx::query!(
         "update dispatches set strays = $2::text::jsonb where id = $1",
         dispatch.0,
-        strays_json(strays),
+        json(strays),
     )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-fn strays_json(strays: &[Stray]) -> Option<String> {
-    (!strays.is_empty())
-        .then(|| serde_json::to_string(strays).ok())
+fn json<T: Serialize>(list: &[T]) -> Option<String> {
+    (!list.is_empty())
+        .then(|| serde_json::to_string(list).ok())
         .flatten()
 }
 
@@ -330,6 +331,8 @@ pub struct End {
     pub strays: Vec<Stray>,
     /// The model that it used, when that differs from the chosen one.
     pub model_used: Option<String>,
+    /// The commands of a gate that ran.
+    pub gate_times: Vec<StepTime>,
 }
 
 /// Writes the ends of dispatches, in the order of their ids.
@@ -354,7 +357,8 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     let tokens = |of: fn(&Usage) -> Option<u64>| -> Vec<Option<i64>> {
         ends.iter().map(|e| of(&e.used).map(whole)).collect()
     };
-    let strays: Vec<Option<String>> = ends.iter().map(|e| strays_json(&e.strays)).collect();
+    let strays: Vec<Option<String>> = ends.iter().map(|e| json(&e.strays)).collect();
+    let gate_times: Vec<Option<String>> = ends.iter().map(|e| json(&e.gate_times)).collect();
     sqlx::query!(
         "update dispatches d
          set state = e.state, outcome = e.outcome, reason = e.reason, journal = e.journal, commit = e.commit,
@@ -367,16 +371,16 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
              tool_calls = e.tool_calls, malformed_sigils = e.malformed_sigils, iteration = e.iteration,
              difficulty = e.difficulty, change = e.change::jsonb, strays = e.strays::jsonb,
              model_used = e.model_used, cost_basis = e.cost_basis::cost_basis, failure = e.failure,
-             failure_signature = e.failure_signature, settled_at = now()
+             failure_signature = e.failure_signature, gate_times = e.gate_times::jsonb, settled_at = now()
          from unnest($1::uuid[], $2::dispatch_state[], $3::attempt_outcome[], $4::text[], $5::text[], $6::text[],
                      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[],
                      $14::float8[], $15::int[], $16::int[], $17::int[], $18::text[], $19::text[], $20::text[],
                      $21::text[], $22::bigint[], $23::bigint[], $24::bigint[], $25::text[], $26::failure[],
-                     $27::text[])
+                     $27::text[], $28::text[])
            as e(id, state, outcome, reason, journal, commit, pushed_ref, files, stop_reason, agent, duration_ms,
                 input_tokens, output_tokens, cost_usd, tool_calls, malformed_sigils, iteration, difficulty,
                 change, strays, model_used, cached_tokens, cache_write_tokens, context_tokens, cost_basis, failure,
-                failure_signature)
+                failure_signature, gate_times)
          where d.id = e.id",
         &ends.iter().map(|e| e.id.0).collect::<Vec<_>>(),
         &ends.iter().map(|e| e.state).collect::<Vec<_>>() as &[DispatchState],
@@ -405,6 +409,7 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
         &ends.iter().map(|e| basis(&e.used)).collect::<Vec<_>>() as &[Option<&str>],
         &ends.iter().map(|e| e.failure).collect::<Vec<_>>() as &[Option<Failure>],
         &ends.iter().map(|e| e.failure_signature.as_deref()).collect::<Vec<_>>() as &[Option<&str>],
+        &gate_times as &[Option<String>],
     )
     .execute(conn)
     .await?;

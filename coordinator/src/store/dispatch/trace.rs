@@ -2,7 +2,9 @@
 
 use ralph_shared::ids::{DispatchId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::StepTime;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::domain::failure::Failure;
@@ -17,7 +19,7 @@ pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<V
     let rows = sqlx::query!(
         r#"select d.id, d.run_id, d.task_id, d.kind as "kind: SessionKind", d.attempt, d.worker, d.agent, d.model, d.model_used,
                   d.outcome as "outcome: Outcome", d.failure as "failure: Failure", d.stop_reason, d.input_tokens, d.output_tokens, d.cost_usd,
-                  d.tool_calls, d.commit, d.claimed_at, d.settled_at as "settled_at!",
+                  d.tool_calls, d.commit, d.gate_times as "gate_times: Json<Vec<StepTime>>", d.claimed_at, d.settled_at as "settled_at!",
                   began.id as "began_with!", f.name as feature, x.key, x.title,
                   greatest(r.started_at, own.settled_at, blockers.settled_at) as ready_at
            from unnest($1::uuid[]) as q(named)
@@ -69,6 +71,7 @@ pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<V
             ready_at: row.ready_at,
             claimed_at: row.claimed_at,
             settled_at: row.settled_at,
+            gate_times: row.gate_times.map(|times| times.0).unwrap_or_default(),
         })
         .collect())
 }

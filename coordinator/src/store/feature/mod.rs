@@ -11,6 +11,7 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::MergeHow;
 use serde_json::Value;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::domain::run::RunSettings;
@@ -95,9 +96,9 @@ pub async fn insert(
            insert into runs
              (id, feature_id, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms, output_bytes,
               backoff_ms, model, model_strategy, agent, gate, limit_grows, review, gate_may_fail, protect,
-              landing, max_speculation, gate_retries, iterations)
+              landing, max_speculation, gate_retries, iterations, gate_steps, cold)
            select $19, id, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42,
-                  $43, $44, $45, $46
+                  $43, $44, $45, $46, $47, $48
            from feature
            where $19::uuid is not null
          )
@@ -149,6 +150,8 @@ pub async fn insert(
         first.max_speculation,
         first.gate_retries,
         first.first_iteration - 1,
+        Json(&first.gate_steps) as _,
+        first.cold,
     )
     .execute(conn)
     .await?;

@@ -298,6 +298,7 @@ pub async fn open(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<V
 #[derive(Debug, Clone)]
 pub struct Branches {
     pub base_ref: String,
+    pub repo_id: String,
     /// The last landed commit, also of a deleted task, and a hash of the landed tasks.
     pub last_landed: Option<String>,
     /// How many tasks changed branches, ever.
@@ -310,7 +311,7 @@ pub struct Branches {
 pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Branches>> {
     sqlx::query_as!(
         Branches,
-        r#"select f.base_ref as "base_ref!",
+        r#"select f.base_ref as "base_ref!", f.repo_id,
                   case when f.landed_at > l.ended_at then f.landed_commit else coalesce(l.landed_commit, f.landed_commit) end
                     as last_landed,
                   (select count(*) from tasks where feature_id = f.id and role = 'git') as "operations!",

@@ -281,6 +281,7 @@ pub async fn known(
     integration: Uuid,
     repo_id: &str,
     gate: &[String],
+    landing: Landing,
 ) -> sqlx::Result<Known> {
     if gate.is_empty() {
         return Ok(Known::default());
@@ -296,17 +297,7 @@ pub async fn known(
     )
     .fetch_all(&mut *conn)
     .await?;
-    let passed = sqlx::query!(
-        "select base_commit as tree, tip from gate_checks
-         where repo_id = $1 and gate_hash = md5(array_to_json($2::text[])::text) and passed
-         order by checked_at desc
-         limit $3",
-        repo_id,
-        gate,
-        TREES,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
+    let passed = passed(&mut *conn, repo_id, gate, landing == Landing::Batch).await?;
     let failed = sqlx::query!(
         r#"select checked_tree as "tree!", check_command as "command!", check_output as "output!"
            from integrations
@@ -325,19 +316,42 @@ pub async fn known(
                 commit_ref: row.source_ref,
             })
             .collect(),
-        passed: passed
-            .into_iter()
-            .map(|row| PassedTree {
-                tree: row.tree,
-                tip: row.tip,
-            })
-            .collect(),
+        passed,
         failed: failed.map(|row| FailedTree {
             tree: row.tree,
             command: row.command,
             output: row.output,
         }),
     })
+}
+
+/// The trees on which a gate passed last; those that passed within a batch only `in_batches`.
+pub async fn passed(
+    conn: &mut PgConnection,
+    repo_id: &str,
+    gate: &[String],
+    in_batches: bool,
+) -> sqlx::Result<Vec<PassedTree>> {
+    let rows = sqlx::query!(
+        "select base_commit as tree, tip from gate_checks
+         where repo_id = $1 and gate_hash = md5(array_to_json($2::text[])::text) and passed
+           and (tip is null or $4)
+         order by checked_at desc
+         limit $3",
+        repo_id,
+        gate,
+        TREES,
+        in_batches,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| PassedTree {
+            tree: row.tree,
+            tip: row.tip,
+        })
+        .collect())
 }
 
 /// Trees on which a gate ran.

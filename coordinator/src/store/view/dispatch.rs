@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Question;
-use ralph_shared::wire::{Stray, TestChange};
+use ralph_shared::wire::{StepTime, Stray, TestChange};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -61,6 +61,9 @@ pub struct DispatchView {
     /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
     #[serde(default)]
     pub test_changes: Vec<TestChange>,
+    /// The commands of the gate that it ran, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate_times: Vec<StepTime>,
     /// What it asked of a person, in that order.
     #[serde(default)]
     pub questions: Vec<QuestionView>,
@@ -198,7 +201,7 @@ pub async fn dispatches_of_task(
     let rows = sqlx::query!(
         r#"select id, task_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   outcome as "outcome: Outcome", failure as "failure: Failure", reason, worker, agent, model, model_reason, model_used, journal, journal_doubted_by is not null as "journal_doubted!", feedback, start_commit, commit,
-                  pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, stop_reason, duration_ms,
+                  pushed_ref, pruned_at, strays::text as strays, files_changed, (change -> 'tests')::text as test_changes, gate_times::text as gate_times, stop_reason, duration_ms,
                   input_tokens, output_tokens, cost_usd, cost_basis::text as cost_basis, tool_calls, malformed_sigils,
                   claimed_at, settled_at
            from dispatches
@@ -250,6 +253,10 @@ pub async fn dispatches_of_task(
             files_changed: row.files_changed.unwrap_or_default(),
             test_changes: row
                 .test_changes
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
+            gate_times: row
+                .gate_times
                 .and_then(|text| serde_json::from_str(&text).ok())
                 .unwrap_or_default(),
             questions: questions.remove(&row.id).unwrap_or_default(),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::domain::text::leftover_files::size;
 use crate::store;
 use crate::store::availability::Account;
 use crate::store::view::availability::{DoorView, doors};
@@ -45,6 +46,9 @@ pub struct WorkerView {
     /// Why it is drained, where nobody asked for that: everything failed on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_reason: Option<String>,
+    /// What it keeps of build output for later checkouts, as far as it told. Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_bytes: Option<i64>,
     pub slots: i32,
     pub free_slots: i32,
     pub version: String,
@@ -54,6 +58,13 @@ pub struct WorkerView {
     pub started_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     pub seen_at: OffsetDateTime,
+}
+
+impl WorkerView {
+    /// What it keeps of build output, for people; `None` where it did not tell.
+    pub fn warm(&self) -> Option<String> {
+        Some(size(u64::try_from(self.warm_bytes?).unwrap_or(0)))
+    }
 }
 
 /// Every worker, by name; one that was not heard within `lease_ms` is away.
@@ -78,6 +89,7 @@ pub(super) fn shown(workers: Vec<Worker>, accounts: &[Account]) -> Vec<WorkerVie
                 false => Vec::new(),
             },
             drain_reason: worker.drain_reason,
+            warm_bytes: worker.warm_bytes,
             name: worker.name,
             pools: worker.pools,
             agents: worker.agents,

@@ -14,6 +14,7 @@ use ralph_coordinator::{
     flow::submit::{self, Start, Submission, Submitted},
 };
 use ralph_shared::ids::RunId;
+use ralph_shared::wire::GateStep;
 use ralph_tests::harness::World;
 
 use crate::invariants;
@@ -34,6 +35,11 @@ fn settings() -> RunSettings {
         model_strategy: Strategy::Escalate,
         agent: Some("other".to_owned()),
         gate: vec!["make test".to_owned()],
+        gate_steps: vec![GateStep {
+            name: Some("tests".to_owned()),
+            timeout_ms: Some(19),
+            parallel: true,
+        }],
         gate_may_fail: true,
         protect: vec!["db/**".to_owned()],
         landing: Landing::Batch,
@@ -41,6 +47,7 @@ fn settings() -> RunSettings {
         gate_retries: 2,
         limit_grows: true,
         review: false,
+        cold: true,
     }
 }
 

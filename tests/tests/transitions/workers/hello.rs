@@ -1,6 +1,6 @@
 //! A worker says hello again when the answer to its first one is late.
 
-use ralph_coordinator::store;
+use ralph_coordinator::store::{self, view};
 use ralph_tests::harness::World;
 
 use crate::pool::Pool;
@@ -18,5 +18,20 @@ async fn a_repeated_hello_forgets_no_order_to_drain() {
     // The order was for that life alone.
     let next = Pool::join(&world).await;
     assert!(!next.is_to_drain().await);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_worker_keeps_of_build_output_is_shown_as_it_told_last() {
+    let world = World::calm().await.unwrap();
+    let pool = Pool::join(&world).await;
+    let shown = async || {
+        let mut conn = world.db.acquire().await.unwrap();
+        let workers = view::workers(&mut conn, 10_000).await.unwrap();
+        workers[0].warm()
+    };
+    assert_eq!(shown().await, None);
+    pool.keeps(Some(3 << 20)).await;
+    assert_eq!(shown().await.as_deref(), Some("3.0 MiB"));
     world.stop().await;
 }

@@ -35,6 +35,13 @@ impl Drop for Watcher {
     }
 }
 
+/// Becomes ready when the session has filled the disk; never when nobody looks.
+pub async fn until_filled(filled: &mut watch::Receiver<bool>) {
+    if filled.wait_for(|filled| *filled).await.is_err() {
+        std::future::pending().await
+    }
+}
+
 /// Watches the disk of a session's folders, on which `reserve_bytes` have to stay free.
 pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
     let (tell, filled) = watch::channel(false);

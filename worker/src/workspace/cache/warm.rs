@@ -9,14 +9,16 @@
 //! A checkout takes a copy, and only of the tree of a commit in its own history: what an attempt built that never landed reaches nobody.
 //! Compilers compare times, so files that are still the same get the times that they had when the output was made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ralph_shared::wire::GitOrder;
 use serde::{Deserialize, Serialize};
 
 use super::{Origin, Shelf, budget, copy};
@@ -48,6 +50,26 @@ struct TrackedFile {
     /// Mode and object id, as the index of git has them.
     blob: String,
     modified_ns: u64,
+}
+
+/// Sizes of entries. They don't change.
+#[derive(Debug, Default)]
+pub(in crate::workspace) struct Sizes(Mutex<HashMap<PathBuf, u64>>);
+
+impl Sizes {
+    /// What all entries hold, of which those are measured that are new. Bytes.
+    pub(in crate::workspace) fn measure(&self, data: &Path) -> u64 {
+        let is_whole = |path: &PathBuf| path.extension().is_none() && is_entry(path);
+        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = |path: PathBuf| {
+            let bytes = before.get(&path).copied();
+            (bytes.unwrap_or_else(|| held_bytes(&path)), path)
+        };
+        let now = budget::caches(data).filter(is_whole).map(size);
+        let now: HashMap<PathBuf, u64> = now.map(|(bytes, path)| (path, bytes)).collect();
+        *before = now;
+        before.values().sum()
+    }
 }
 
 /// Keeps the build output of the checkout in which the gate passed on `commit`: its folders are moved away.
@@ -140,8 +162,13 @@ fn move_into(tree: &Path, index: &Index, place: &Path) -> io::Result<()> {
 }
 
 /// Brings the build output of the latest commit in the history of `start` that has any into its checkout.
-pub(in crate::workspace) async fn bring(git: &Git, shelf: &Shelf, start: &str, settings: &Settings) {
-    match try_bring(git, shelf, start, settings).await {
+pub(in crate::workspace) async fn bring(
+    git: &Git,
+    shelf: &Shelf,
+    (order, start): (&GitOrder, &str),
+    settings: &Settings,
+) {
+    match try_bring(git, shelf, (order, start), settings).await {
         Ok(None) => {}
         Ok(Some(entry)) => tracing::debug!(entry = %entry.display(), "the checkout starts warm"),
         Err(error) => tracing::warn!(%error, "the checkout starts cold: build output could not be copied"),
@@ -151,10 +178,11 @@ pub(in crate::workspace) async fn bring(git: &Git, shelf: &Shelf, start: &str, s
 async fn try_bring(
     git: &Git,
     shelf: &Shelf,
-    start: &str,
+    (order, start): (&GitOrder, &str),
     settings: &Settings,
 ) -> Result<Option<PathBuf>, WorkspaceError> {
-    let Some(tree) = git.tree().filter(|_| !settings.warm.folders.is_empty()) else {
+    let is_wanted = !order.cold && !settings.warm.folders.is_empty();
+    let Some(tree) = git.tree().filter(|_| is_wanted) else {
         return Ok(None);
     };
     let Some(entry) = find(git, shelf, start).await? else {

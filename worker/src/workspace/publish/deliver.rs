@@ -160,7 +160,7 @@ impl Operation<'_> {
             return fails(message.to_owned(), true);
         };
         let prepared = async {
-            let gated = site.gate(&self.order.gate, &head).await?;
+            let gated = site.gate(&self.order.gate, &self.order.steps, &head).await?;
             // The gate ran what agents wrote: nothing of what it left is there when the command runs.
             site.check_out(&head).await?;
             Ok::<_, WorkspaceError>(gated)

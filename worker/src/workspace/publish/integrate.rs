@@ -91,6 +91,7 @@ impl Workspaces {
             gated: Mutex::default(),
         };
         let end = integration.run(decide, &mut end).await.unwrap_or_else(failed);
+        let steps = integration.site.take_times();
         let gated = integration
             .gated
             .into_inner()
@@ -98,7 +99,7 @@ impl Workspaces {
         if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of an integration");
         }
-        IntegrationReport { end, gated }
+        IntegrationReport { end, gated, steps }
     }
 }
 
@@ -223,7 +224,8 @@ impl Integration<'_> {
         }
         let mut failures = 0;
         let failed = loop {
-            let failed = self.site.gate(&self.order.gate, &candidate.decided.new).await?;
+            let IntegrateOrder { gate, steps, .. } = self.order;
+            let failed = self.site.gate(gate, steps, &candidate.decided.new).await?;
             failures += u32::from(failed.is_some());
             if failed.is_none() || failures > self.order.retries {
                 break failed;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use ralph_shared::wire::{
-    Decided, EndReason, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, WorkspaceOrder,
+    Decided, EndReason, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, IntegrationReport,
+    WorkspaceOrder,
 };
 use tokio::sync::watch;
 
@@ -36,7 +37,7 @@ impl Workspaces {
         order: &GitOperationOrder,
         decide: F,
         mut end: watch::Receiver<Option<EndReason>>,
-    ) -> IntegrationEnd
+    ) -> IntegrationReport
     where
         F: Fn(Decided) -> D + Send + Sync,
         D: Future<Output = Decision> + Send,
@@ -50,16 +51,19 @@ impl Workspaces {
         let taken = workspaces::check(git).and_then(|()| self.take(dispatch, &workspace, Purpose::ThrowAway));
         let held = match taken {
             Ok((held, _)) => held,
-            Err(error) => return failed(error),
+            Err(error) => return failed(error).into(),
         };
         let site = Site::new(self, held.folders(), git);
         let running = Operation { site, order };
         let ended = running.run(decide, &mut end).await.unwrap_or_else(failed);
-        let ended = running.named(ended);
+        let report = IntegrationReport {
+            steps: running.site.take_times(),
+            ..running.named(ended).into()
+        };
         if let Err(error) = held.remove().await {
             tracing::warn!(%dispatch, %error, "failed to delete the folder of a git operation");
         }
-        ended
+        report
     }
 }
 
@@ -176,7 +180,7 @@ impl Operation<'_> {
             let gated = tokio::select! {
                 biased;
                 reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
-                gated = self.site.gate(&self.order.gate, &change.new) => gated?,
+                gated = self.gate(&change.new) => gated?,
             };
             if let Some(ended) = gated {
                 return Ok(ended);
@@ -202,6 +206,16 @@ impl Operation<'_> {
                 (ended, _) => ended,
             });
         }
+    }
+
+    /// Tries the gate on a commit, unless it passed on the same tree before.
+    async fn gate(&self, new: &str) -> Result<Option<IntegrationEnd>, WorkspaceError> {
+        let tree = rebase::tree_of(&self.site.git, new).await?;
+        if self.order.passed.iter().any(|known| known.tree == tree) {
+            return Ok(None);
+        }
+        let GitOperationOrder { gate, steps, .. } = self.order;
+        self.site.gate(gate, steps, new).await
     }
 
     async fn plan(&self) -> Result<Planned, WorkspaceError> {
@@ -233,7 +247,8 @@ impl Operation<'_> {
                 });
             }
             faults::point("check.before_gate");
-            let gated = self.site.gate(&self.order.gate, commit).await;
+            let GitOperationOrder { gate, steps, .. } = self.order;
+            let gated = self.site.gate(gate, steps, commit).await;
             faults::point("check.after_gate");
             gated
         };

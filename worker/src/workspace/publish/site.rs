@@ -1,8 +1,10 @@
 //! Where the worker changes branches: a git directory of its own beside the mirror, for one dispatch.
 
+use std::mem::take;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ralph_shared::wire::{GitOrder, IntegrationEnd};
+use ralph_shared::wire::{GateStep, GitOrder, IntegrationEnd, StepTime};
 
 use crate::workspace::cache::{Origin, Shelf, warm};
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
@@ -32,6 +34,8 @@ pub(in crate::workspace) struct Site<'a> {
     workspaces: &'a Workspaces,
     pub(in crate::workspace) folders: &'a Folders,
     pub(in crate::workspace) settings: &'a Settings,
+    /// Commands of the gate that ran last.
+    times: Mutex<Vec<StepTime>>,
 }
 
 impl<'a> Site<'a> {
@@ -48,7 +52,17 @@ impl<'a> Site<'a> {
             workspaces,
             folders,
             settings: workspaces.settings(),
+            times: Mutex::default(),
         }
+    }
+
+    fn times(&self) -> MutexGuard<'_, Vec<StepTime>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The commands of the gate that ran last.
+    pub(in crate::workspace) fn take_times(&self) -> Vec<StepTime> {
+        take(&mut *self.times())
     }
 
     /// Makes the git directory, which borrows the mirror's objects.
@@ -93,6 +107,7 @@ impl<'a> Site<'a> {
     async fn run(
         &self,
         gate: &[String],
+        steps: &[GateStep],
         new: &str,
     ) -> Result<Option<commands::CommandFailure>, WorkspaceError> {
         let objects = self.git.dir().join("objects");
@@ -111,12 +126,14 @@ impl<'a> Site<'a> {
         };
         let shelf = Shelf::new(self.folders.data(), self.git_order);
         let git = self.git.clone().with_tree(self.folders.tree());
-        warm::bring(&git, &shelf, new, self.settings).await;
+        warm::bring(&git, &shelf, (self.git_order, new), self.settings).await;
         if let Some(failure) = cache::set_up(room, &shelf, Origin::Attempt).await? {
             return Ok(Some(failure));
         }
         let purpose = commands::GATE;
-        let failure = commands::run(gate, commands::Room { purpose, ..room }).await?;
+        let commands::Ran { failure, times } =
+            commands::run_steps(gate, steps, commands::Room { purpose, ..room }).await?;
+        *self.times() = times;
         if failure.is_none() {
             let origin = Origin::of(&git, self.git_order, new).await?;
             warm::keep(&git, &shelf, (origin, new), self.settings).await;
@@ -128,13 +145,14 @@ impl<'a> Site<'a> {
     pub(in crate::workspace) async fn gate(
         &self,
         gate: &[String],
+        steps: &[GateStep],
         new: &str,
     ) -> Result<Option<IntegrationEnd>, WorkspaceError> {
         if gate.is_empty() {
             return Ok(None);
         }
         self.check_out(new).await?;
-        let failure = self.run(gate, new).await?;
+        let failure = self.run(gate, steps, new).await?;
         Ok(failure.map(|failure| IntegrationEnd::GateFailed {
             command: failure.command,
             output: failure.output,

@@ -64,6 +64,8 @@ impl Scene {
             subject: "Change a branch".to_owned(),
             body: String::new(),
             gate: Vec::new(),
+            steps: Vec::new(),
+            passed: Vec::new(),
         };
         let (_sender, end) = watch::channel(None);
         let git = self.order(&format!("t-{dispatch}"), dispatch);
@@ -71,6 +73,7 @@ impl Scene {
         workspaces
             .operate(dispatch, &git, &order, |_| async { Decision::Push }, end)
             .await
+            .end
     }
 
     async fn merge(&self, dispatch: &str, how: MergeHow) -> IntegrationEnd {

@@ -40,6 +40,8 @@ async fn merge(remote: &Remote, workspaces: &Workspaces, person: &Path, dispatch
         subject: "Merge".to_owned(),
         body: String::new(),
         gate: Vec::new(),
+        steps: Vec::new(),
+        passed: Vec::new(),
     };
     let (_sender, end) = watch::channel(None);
     let git = order(remote, person, "t-9", dispatch);
@@ -47,6 +49,7 @@ async fn merge(remote: &Remote, workspaces: &Workspaces, person: &Path, dispatch
     workspaces
         .operate(dispatch, &git, &order_of_merge, decide, end)
         .await
+        .end
 }
 
 fn failure(ended: IntegrationEnd) -> String {

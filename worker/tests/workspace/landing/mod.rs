@@ -9,5 +9,6 @@ pub(crate) mod merging;
 pub(crate) mod operating;
 pub(crate) mod pruning;
 pub(crate) mod signing;
+pub(crate) mod steps;
 pub(crate) mod trains;
 pub(crate) mod verdicts;

@@ -4,7 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use ralph_shared::ids::TaskId;
-use ralph_shared::wire::{Decided, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow};
+use ralph_shared::wire::{
+    Decided, GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, MergeHow, PassedTree,
+};
 use ralph_worker::faults::OPERATION_POINTS;
 use ralph_worker::workspace::{Decision, TASK_TRAILER, Workspaces};
 use tokio::sync::watch;
@@ -22,6 +24,8 @@ fn order(operation: GitOperation, gate: &[&str]) -> GitOperationOrder {
         subject: "Change a branch".to_owned(),
         body: String::new(),
         gate: gate.iter().map(|command| (*command).to_owned()).collect(),
+        steps: Vec::new(),
+        passed: Vec::new(),
     }
 }
 
@@ -43,7 +47,7 @@ async fn operate_in(
     let (_sender, end) = watch::channel(None);
     let decide = |_: Decided| async { Decision::Push };
     let dispatch = remote.dispatch(dispatch);
-    workspaces.operate(&dispatch, &git, order, decide, end).await
+    workspaces.operate(&dispatch, &git, order, decide, end).await.end
 }
 
 /// A remote whose feature has landed `new.txt`; that commit.
@@ -201,6 +205,24 @@ async fn gate_decides_on_exactly_the_commit_that_becomes_the_head() {
 }
 
 #[tokio::test]
+async fn a_gate_that_passed_on_the_tree_of_a_merge_does_not_run_again() {
+    let (remote, head) = landed().await;
+    let tree = remote.git(&["rev-parse", &format!("{head}^{{tree}}")]);
+    // A gate that can't pass shows whether it runs.
+    let knowing = |tree: &str| GitOperationOrder {
+        passed: vec![PassedTree {
+            tree: tree.to_owned(),
+            tip: None,
+        }],
+        ..order(merge(MergeHow::Merge, &head), &["false"])
+    };
+    let ended = operate(&remote, "m-1", &knowing(&remote.base)).await;
+    assert!(matches!(ended, IntegrationEnd::GateFailed { .. }), "{ended:?}");
+    let ended = operate(&remote, "m-2", &knowing(&tree)).await;
+    assert!(matches!(ended, IntegrationEnd::Delivered { .. }), "{ended:?}");
+}
+
+#[tokio::test]
 async fn nothing_is_pushed_that_the_coordinator_refuses() {
     let (remote, head) = landed().await;
     let workspaces = remote.workspaces().await;
@@ -212,7 +234,7 @@ async fn nothing_is_pushed_that_the_coordinator_refuses() {
     };
     let git = remote.order("t-9", "refused");
     let order = order(revert(&head), &[]);
-    let ended = workspaces.operate("refused", &git, &order, decide, end).await;
+    let ended = workspaces.operate("refused", &git, &order, decide, end).await.end;
     assert!(matches!(ended, IntegrationEnd::Told { .. }), "{ended:?}");
     assert_eq!(remote.head(FEATURE), Some(head));
 }
@@ -233,7 +255,8 @@ async fn branch_that_moves_under_an_operation_is_looked_at_again() {
     let git = remote.order("t-9", "moved");
     let ended = workspaces
         .operate("moved", &git, &order(update(), &[]), decide, end)
-        .await;
+        .await
+        .end;
     assert!(matches!(ended, IntegrationEnd::Updated { .. }), "{ended:?}");
     assert_eq!(asked.into_inner(), 2);
     for file in ["new.txt", "else.txt", "third.txt"] {
@@ -277,7 +300,8 @@ async fn reverted_landing_may_land_again() {
     let decide = |_: Decided| async { Decision::Push };
     let obsolete = workspaces
         .operate("r-2", &git, &order(revert(commit), &[]), decide, end)
-        .await;
+        .await
+        .end;
     assert!(
         matches!(obsolete, IntegrationEnd::Merged { empty: true, .. }),
         "{obsolete:?}"

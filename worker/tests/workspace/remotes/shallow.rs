@@ -76,11 +76,16 @@ impl Scene {
             subject: "Take main in".to_owned(),
             body: String::new(),
             gate: Vec::new(),
+            steps: Vec::new(),
+            passed: Vec::new(),
         };
         let git = self.order(self.remote.order("t-9", dispatch));
         let decide = |_: Decided| async { Decision::Push };
         let (_sender, end) = watch::channel(None);
-        self.workspaces.operate(dispatch, &git, &order, decide, end).await
+        self.workspaces
+            .operate(dispatch, &git, &order, decide, end)
+            .await
+            .end
     }
 }
 

@@ -1,9 +1,11 @@
 //! Attempts that wait to land, and the checks of them ahead of their turn.
 
+mod batches;
+mod people;
+
 use ralph_coordinator::domain::run::RunSettings;
 use ralph_coordinator::domain::states::{RunOutcome, TaskState};
 use ralph_coordinator::domain::train::Landing;
-use ralph_coordinator::flow::control::{CommandOutcome, FeatureCommand, TaskCommand};
 use ralph_coordinator::flow::workers::rescue;
 use ralph_shared::ids::TaskId;
 use ralph_shared::kind::SessionKind;
@@ -259,45 +261,6 @@ async fn what_conflicts_waits_for_the_end_of_those_before_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_who_pushes_in_between_has_those_behind_checked_again() {
-    let world = World::calm().await.unwrap();
-    let scene = worked(&world, 4, &options(Landing::Each)).await;
-    let [_, b, c, d] = scene.tasks[..] else { panic!() };
-    let (turn, checks) = given(&scene).await;
-    for (n, check) in checks.iter().enumerate() {
-        passes(&scene, check, tree(n + 2), vec![]).await;
-    }
-    lands(&scene, &turn.unwrap()).await;
-    let (turn, none) = given(&scene).await;
-    assert_eq!(none.len(), 0);
-    let turn = turn.unwrap();
-    assert_eq!(turn.task, b);
-    lands_on(&scene, &turn, format!("{:040x}", 77)).await;
-    let (turn, checks) = given(&scene).await;
-    assert_eq!(turn.unwrap().task, c);
-    assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![c]));
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_cancelled_in_the_train_is_missed_by_nobody() {
-    let world = World::calm().await.unwrap();
-    let scene = worked(&world, 4, &options(Landing::Each)).await;
-    let [a, b, c, d] = scene.tasks[..] else { panic!() };
-    let (turn, checks) = given(&scene).await;
-    assert_eq!(scene.steer(b, TaskCommand::Cancel).await, CommandOutcome::Done(1));
-    scene.holds().await;
-    // What it comes to is of no interest any more.
-    passes(&scene, &checks[0], tree(2), vec![]).await;
-    let (_, again) = given(&scene).await;
-    assert_eq!((again[0].task, ahead(&again[0])), (c, vec![a]));
-    assert_eq!((again[1].task, ahead(&again[1])), (d, vec![a, c]));
-    lands(&scene, &turn.unwrap()).await;
-    assert_eq!(scene.state(b).await, TaskState::Cancelled);
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_check_whose_worker_dies_is_repeated_thrice_and_left_to_its_turn_then() {
     let world = World::calm().await.unwrap();
     let scene = worked(&world, 2, &options(Landing::Each)).await;
@@ -320,27 +283,6 @@ async fn a_check_whose_worker_dies_is_repeated_thrice_and_left_to_its_turn_then(
     lands(&scene, &turn.unwrap()).await;
     let next = scene.claim().await;
     assert_eq!((next.task, next.kind), (scene.tasks[1], SessionKind::Integrate));
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_feature_checks_nothing_and_goes_on_where_it_was() {
-    let world = World::calm().await.unwrap();
-    let scene = worked(&world, 3, &options(Landing::Each)).await;
-    let (turn, checks) = given(&scene).await;
-    scene.feature(FeatureCommand::Pause).await;
-    scene.holds().await;
-    for check in &checks {
-        let end = IntegrationEnd::Told {
-            reason: ralph_shared::wire::EndReason::Interrupted,
-        };
-        report(&scene, check, end, None).await;
-    }
-    scene.nothing_is_ready().await;
-    scene.feature(FeatureCommand::Resume).await;
-    let (_, again) = given(&scene).await;
-    assert_eq!(again.len(), 2);
-    lands(&scene, &turn.unwrap()).await;
     world.stop().await;
 }
 
@@ -371,60 +313,6 @@ async fn one_after_the_other_checks_nothing_ahead() {
         lands(&scene, &turn).await;
     }
     scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_lands_with_the_gate_of_its_last_one() {
-    let world = World::calm().await.unwrap();
-    let scene = worked(&world, 4, &options(Landing::Batch)).await;
-    let (turn, checks) = given(&scene).await;
-    assert!(turn.is_none(), "nothing lands before the gate's word");
-    let [tip] = &checks[..] else { panic!("{checks:?}") };
-    assert_eq!((tip.task, ahead(tip).len()), (scene.tasks[3], 3));
-    passes(&scene, tip, tree(4), vec![tree(1), tree(2), tree(3)]).await;
-    for (n, task) in scene.tasks.clone().into_iter().enumerate() {
-        let (turn, checks) = given(&scene).await;
-        let turn = turn.unwrap();
-        assert_eq!((turn.task, checks.len()), (task, 0));
-        let known = order(&turn).passed.iter().find(|known| known.tree == tree(n + 1));
-        assert_eq!(known.unwrap().tip, (n < 3).then(|| tree(4)));
-        lands(&scene, &turn).await;
-    }
-    scene.ends(RunOutcome::Complete).await;
-    world.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_fails_is_halved_until_one_is_to_blame() {
-    let world = World::calm().await.unwrap();
-    let scene = worked(&world, 4, &options(Landing::Batch)).await;
-    let [a, b, c, d] = scene.tasks[..] else { panic!() };
-    let one = async || given(&scene).await.1.pop().unwrap();
-    let tip = one().await;
-    fails(&scene, &tip, tree(4)).await;
-    let half = one().await;
-    assert_eq!((half.task, ahead(&half)), (b, vec![a]));
-    fails(&scene, &half, tree(2)).await;
-    let first = one().await;
-    assert_eq!((first.task, ahead(&first)), (a, vec![]));
-    passes(&scene, &first, tree(1), vec![]).await;
-    // The second one is to blame: the first lands, and the others are tried without it.
-    let (turn, checks) = given(&scene).await;
-    assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![a, c]));
-    let turn = turn.unwrap();
-    assert_eq!(turn.task, a);
-    lands(&scene, &turn).await;
-    let (turn, _) = given(&scene).await;
-    let turn = turn.unwrap();
-    assert_eq!((turn.task, order(&turn).failed.is_some()), (b, true));
-    fails(&scene, &turn, tree(2)).await;
-    passes(&scene, &checks[0], tree(5), vec![tree(6)]).await;
-    for task in [c, d] {
-        let turn = scene.claim().await;
-        assert_eq!((turn.task, turn.kind), (task, SessionKind::Integrate));
-        lands(&scene, &turn).await;
-    }
     world.stop().await;
 }
 

@@ -1,0 +1,40 @@
+//! How long the commands of a gate took.
+
+use ralph_shared::wire::StepTime;
+
+use super::color::tame;
+use super::duration::show_ms;
+
+/// Each command with its time; `None` where none ran.
+pub fn words(times: &[StepTime]) -> Option<String> {
+    let words: Vec<String> = times.iter().map(step).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn step(step: &StepTime) -> String {
+    let name = tame(&step.name).replace('\n', " ");
+    let took = show_ms(i64::try_from(step.duration_ms).unwrap_or(i64::MAX));
+    let failed = if step.passed { "" } else { " failed" };
+    format!("{name} {took}{failed}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_with_their_times_and_what_failed() {
+        let time = |name: &str, duration_ms, passed| StepTime {
+            name: name.to_owned(),
+            began_ms: 0,
+            duration_ms,
+            passed,
+        };
+        let times = [time("lint", 1_500, true), time("make\ntest", 61_000, false)];
+        assert_eq!(
+            words(&times).as_deref(),
+            Some("lint 1.5s, make test 1m01s failed")
+        );
+        assert_eq!(words(&[]), None);
+    }
+}
