@@ -144,7 +144,7 @@ async fn told(conn: &mut PgConnection, dispatch: DispatchId) -> Result<(Transcri
 }
 
 /// What is known of a transcript.
-async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>, Problem> {
+pub async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>, Problem> {
     Ok(transcripts::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
 }
 

@@ -4,17 +4,24 @@ use std::collections::HashMap;
 
 use axum::Form;
 use axum::extract::{Path, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::Redirect;
+use ralph_shared::ids::FeatureId;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
 
 use super::confirmations::{GOES_ON, said};
 use super::sheet::{encoded, own_path};
 use super::site::Site;
+use super::words::line;
+use crate::api::body::ProblemBody;
 use crate::cli::terminal::duration::Span;
+use crate::cli::terminal::local_time::relative;
+use crate::domain::names;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
+use crate::store::view::{LogEntry, Page};
 
 /// A form's fields.
 #[derive(Debug, Deserialize)]
@@ -57,9 +64,18 @@ pub async fn act(
 ) -> Result<Redirect, Trouble> {
     form.check(&visitor)?;
     let (method, path, body, said) = request(&kind, &verb, &form)?;
-    let answer = site.ask(&visitor, method, &path, &body).await?;
-    let goes_on = if answer["run"].is_string() { GOES_ON } else { "" };
-    let back = own_path(form.get("back"));
+    let answer = match site.ask(&visitor, method, &path, &body).await {
+        Err(Trouble::Told(StatusCode::CONFLICT, problem)) if kind == "task" => {
+            return Err(meanwhile(&site, &visitor, form.get("of"), problem).await);
+        }
+        answer => answer?,
+    };
+    let (goes_on, back) = match answer["feature"]["id"].as_str() {
+        // What is new is shown.
+        Some(made) if verb == "submit" => ("", format!("/features/{}", encoded(made))),
+        _ if answer["run"].is_string() => (GOES_ON, own_path(form.get("back"))),
+        _ => ("", own_path(form.get("back"))),
+    };
     let (back, mark) = back
         .split_once('#')
         .map_or((back.as_str(), ""), |(back, mark)| (back, mark));
@@ -75,8 +91,26 @@ pub async fn act(
     )))
 }
 
+/// Says who did what to the task last: somebody may have decided while the form was open.
+async fn meanwhile(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<ProblemBody>) -> Trouble {
+    let path = format!("/tasks/{}/log", encoded(of));
+    if let Ok(log) = site.read::<Page<LogEntry>>(visitor, &path).await
+        && let Some(last) = log.items.last()
+    {
+        let how_long = relative(OffsetDateTime::now_utc() - last.at).unwrap_or_default();
+        let (what, by) = (line(&last.what), line(&last.actor));
+        problem.errors.push(format!(
+            "The last that was done to it: {what}, by {by}, {how_long}"
+        ));
+    }
+    Trouble::Told(StatusCode::CONFLICT, problem)
+}
+
 /// What a form means.
 fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
+    if (kind, verb) == ("feature", "submit") {
+        return submitted(form);
+    }
     let of = encoded(form.get("of"));
     if of.is_empty() {
         return Err(Trouble::incomplete("the form doesn't say what it is about"));
@@ -124,6 +158,26 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
     }
 }
 
+/// A feature from what somebody wrote; without a name it is called as that begins.
+fn submitted(form: &Sent) -> Result<Asked, Trouble> {
+    let description = form.get("description").replace("\r\n", "\n");
+    let Some(first) = description.lines().next() else {
+        return Err(Trouble::incomplete("say in a sentence what should be there"));
+    };
+    let name = match form.get("name") {
+        "" => names::for_task(first, FeatureId::new()),
+        name => name.to_owned(),
+    };
+    let mut body = json!({ "name": name, "description": description });
+    if !form.get("repo").is_empty() {
+        body["repo"] = json!({ "address": form.get("repo") });
+    }
+    if form.get("approve") == "plan" {
+        body["approve"] = json!(["plan"]);
+    }
+    Ok((Method::POST, "/features".to_owned(), body, "Submitted"))
+}
+
 fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
     let path = format!("/features/{of}");
     match verb {
@@ -132,6 +186,12 @@ fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
             path,
             json!({ "run": raised("cost_usd", form)? }),
             "The limit is raised",
+        )),
+        "merge" => Ok((
+            Method::POST,
+            format!("{path}/merge"),
+            json!({ "how": form.get("how") }),
+            said(verb),
         )),
         "spec" | "plan" | "tasks" => {
             let mut body =
@@ -262,6 +322,34 @@ mod tests {
         );
         assert!(request("feature", "limit", &form).is_err());
         assert!(request("token", "create", &form).is_err());
+        let form = sent(&[
+            ("description", "Say hi.\r\nIn English."),
+            ("repo", "/r"),
+            ("approve", "plan"),
+        ]);
+        let (_, path, body, _) = request("feature", "submit", &form).unwrap();
+        assert!(
+            path == "/features" && body["name"].as_str().unwrap().starts_with("say-hi-"),
+            "{body}"
+        );
+        assert_eq!(
+            (&body["description"], &body["repo"], &body["approve"]),
+            (
+                &json!("Say hi.\nIn English."),
+                &json!({"address": "/r"}),
+                &json!(["plan"])
+            )
+        );
+        let form = sent(&[("description", "x"), ("name", "y")]);
+        let plain = json!({"name": "y", "description": "x"});
+        assert_eq!(request("feature", "submit", &form).unwrap().2, plain);
+        assert!(request("feature", "submit", &sent(&[("description", " ")])).is_err());
+        let form = sent(&[("of", "todo"), ("how", "squash")]);
+        let (_, path, body, _) = request("feature", "merge", &form).unwrap();
+        assert_eq!(
+            (path.as_str(), body),
+            ("/features/todo/merge", json!({"how": "squash"}))
+        );
         assert!(request("task", "retry", &sent(&[])).is_err());
         let form = sent(&[("of", "t-1"), ("question", "q"), ("choice", "2"), ("reason", "")]);
         let (method, path, body, _) = request("task", "answer", &form).unwrap();

@@ -159,6 +159,28 @@ pub fn answers(visitor: &Visitor, question: &QuestionView, of: &str, back: &str)
     }
 }
 
+/// A form that merges what landed into the branch that the feature began from.
+pub fn merge(visitor: &Visitor, of: &str, into: &str, back: &str) -> Markup {
+    html! {
+        details.act #act-merge {
+            summary.button { "Merge…" }
+            form.inline method="post" action="/do/feature/merge" {
+                (hidden(visitor))
+                input type="hidden" name="of" value=(of);
+                input type="hidden" name="back" value=(back);
+                label { "Into " code { (line(into)) } " "
+                    select name="how" {
+                        option value="merge" { "by a merge commit" }
+                        option value="squash" { "as one commit" }
+                        option value="ff" { "by moving it forward" }
+                    }
+                }
+                button.primary type="submit" { "Merge" }
+            }
+        }
+    }
+}
+
 /// A form that raises a limit.
 pub fn limit(
     visitor: &Visitor,

@@ -1,7 +1,7 @@
 //! What the page says once a form is done.
 
 /// What is said when a verb is done.
-const SAID: [(&str, &str); 15] = [
+const SAID: [(&str, &str); 16] = [
     ("approve", "Approved"),
     ("reject", "Sent back"),
     ("retry", "It is tried again"),
@@ -17,11 +17,13 @@ const SAID: [(&str, &str); 15] = [
     ("pause", "It is paused"),
     ("stop", "The run is stopped"),
     ("review", "It is reviewed once more"),
+    ("merge", "It is merged as soon as a worker has a slot"),
 ];
 
 /// The same of what has no verb of its own.
-const DONE: [&str; 9] = [
+const DONE: [&str; 10] = [
     "Done",
+    "Submitted",
     "The limit is raised",
     "It is stored, and counts as approved",
     "It finishes what runs and takes nothing new",

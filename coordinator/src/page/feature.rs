@@ -2,6 +2,7 @@
 
 use axum::extract::{Path, Query, State};
 use maud::{Markup, html};
+use ralph_shared::ids::TaskId;
 use serde::Deserialize;
 
 use super::features::bar;
@@ -13,13 +14,16 @@ use crate::api::body::TextsView;
 use crate::api::http::locate;
 use crate::cli::terminal::duration::show_ms;
 use crate::domain::states::TaskState;
+use crate::domain::status::condition::Word;
 use crate::page::graph::drawing::draw;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
-use crate::store::view::{self, FeatureView, LogEntry, Page, Progress, RunView, TaskView, TrainView};
+use crate::store::view::{
+    self, FeatureView, GraphNode, LogEntry, Page, Progress, RunView, TaskView, TrainView,
+};
 
 /// Tasks of a graph that are looked at.
-const DRAWN: i64 = 20_000;
+const DRAWN: i64 = 100_000;
 /// Tasks of a list.
 const LISTED: i64 = 200;
 /// Of a text that is shown. Bytes.
@@ -69,7 +73,7 @@ pub async fn page(
         @if !progress.sessions.is_empty() { (sessions(&progress)) }
         @if let Some(train) = &progress.train { (landing(train)) }
         @if feature.tasks.total > DRAWN { p.dim { "The graph shows the first " (DRAWN) " of " (feature.tasks.total) " tasks." } }
-        @if !nodes.is_empty() { section #graph { h2 { "Graph" } (draw(&nodes, &edges, &feature.id)) } }
+        @if !nodes.is_empty() { (graph(&nodes, &edges, feature)) }
         @if !progress.failures.is_empty() { (failures(&progress)) }
         section #tasks {
             h2 { "Tasks " span.count { (feature.tasks.total) } }
@@ -78,6 +82,22 @@ pub async fn page(
         }
     };
     Ok(sheet(&visitor, feature, body))
+}
+
+fn graph(nodes: &[GraphNode], edges: &[(TaskId, TaskId)], feature: &FeatureView) -> Markup {
+    html! {
+        section #graph {
+            div.line {
+                h2 { "Graph" }
+                div.zoom {
+                    @for (how, sign, words) in [("out", "−", "Smaller"), ("in", "+", "Larger"), ("whole", "⤢", "The whole, or as it was")] {
+                        button type="button" data-zoom=(how) aria-label=(words) title=(words) { (sign) }
+                    }
+                }
+            }
+            (draw(nodes, edges, &feature.id))
+        }
+    }
 }
 
 /// Another part.
@@ -137,7 +157,12 @@ fn head(visitor: &Visitor, progress: &Progress, part: &str) -> Markup {
                 h1 { (line(&feature.name)) }
                 (state(feature.condition.word.as_str()))
                 @if visitor.may_act() {
-                    div.acts { @for verb in verbs { (choice::form(visitor, "feature", verb, &feature.id, &address, false)) } }
+                    div.acts {
+                        @for verb in verbs { (choice::form(visitor, "feature", verb, &feature.id, &address, false)) }
+                        @if let Some(base) = feature.base_ref.as_ref().filter(|_| feature.condition.word == Word::Done) {
+                            (choice::merge(visitor, &feature.id, base, &address))
+                        }
+                    }
                 }
             }
             @if let Some(reason) = &feature.condition.reason { p.reason { (cut_line(reason, 600)) } }
@@ -220,7 +245,10 @@ fn sessions(progress: &Progress) -> Markup {
                 @for session in &progress.sessions {
                     tr data-row tabindex="-1" {
                         td { (state("running")) }
-                        td.main { a href={ "/tasks/" (session.task) } data-open { (line(&session.title)) } }
+                        td.main {
+                            a href={ "/tasks/" (session.task) } data-open { (line(&session.title)) }
+                            @if let Some(asks) = &session.asks { p.why { "waits for an answer: " (line(asks)) } }
+                        }
                         td.dim { (session.kind.as_str()) ", attempt " (session.attempt) }
                         td.dim { (line(session.model.as_deref().unwrap_or_default())) }
                         td.dim { (line(&session.worker)) }

@@ -4,7 +4,7 @@ use axum::extract::{Query, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::sheet::{Sheet, Watch, encoded};
+use super::sheet::{Sheet, Watch, encoded, hidden};
 use super::site::Site;
 use super::words::{ago, line, state, usd};
 use crate::page::session::signed_in::Visitor;
@@ -34,6 +34,7 @@ pub async fn page(
         .await?;
     let body = html! {
         h1 { "Features" }
+        @if visitor.may_act() { (new(&visitor, &features.items)) }
         @if features.items.is_empty() {
             p.empty { "There is no feature yet. " code { "ralph-coordinator submit feature NAME --tasks FILE" } " submits one." }
         }
@@ -49,6 +50,34 @@ pub async fn page(
         body,
     };
     Ok(sheet.of(&visitor))
+}
+
+/// A form for a feature from a sentence; what it doesn't ask for, the command line takes.
+fn new(visitor: &Visitor, known: &[FeatureView]) -> Markup {
+    let mut repositories: Vec<&str> = known.iter().filter_map(|one| one.repo.as_deref()).collect();
+    let last = repositories.first().copied().unwrap_or_default();
+    repositories.sort_unstable();
+    repositories.dedup();
+    html! {
+        details.act #new {
+            summary.button { "New feature…" }
+            form method="post" action="/do/feature/submit" {
+                (hidden(visitor))
+                label { "What should be there? A sentence is enough."
+                    textarea name="description" rows="4" required {}
+                }
+                div.filter {
+                    label { "Name (may stay empty)" input name="name" autocomplete="off" pattern="[a-z0-9][a-z0-9._\\-]{0,62}"; }
+                    label.wide { "Repository, as the coordinator reaches it (empty: no code)"
+                        input name="repo" list="repositories" value=(last) autocomplete="off";
+                    }
+                    label.check { input type="checkbox" name="approve" value="plan" checked; " The plan waits for me" }
+                }
+                datalist #repositories { @for one in &repositories { option value=(one) {} } }
+                button.primary type="submit" { "Submit" }
+            }
+        }
+    }
 }
 
 fn row(feature: &FeatureView) -> Markup {

@@ -73,8 +73,14 @@ pub async fn transcript(
                 ("entry", (begins_anew || known == 0).then_some(told))
             }
             Following::Entry(entry) => {
-                let shown = calls.show(entry);
-                ("entry", shown.filter(|_| entry.seq >= known))
+                let shown = match entry.seq < known {
+                    true => {
+                        calls.learn(entry);
+                        None
+                    }
+                    false => calls.show(entry),
+                };
+                ("entry", shown)
             }
             Following::End { status } => {
                 let told = html! { li.entry.t-session #end { "Nothing more will come: " (state(status)) } };

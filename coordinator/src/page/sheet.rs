@@ -16,11 +16,12 @@ const PLACES: [(&str, &str, char); 6] = [
     ("/settings", "Settings", 's'),
 ];
 /// What else keys do.
-const KEYS: [(&str, &str); 6] = [
+const KEYS: [(&str, &str); 7] = [
     ("j / k", "to the next or the previous item"),
     ("Enter", "opens it"),
     ("/", "into the search field"),
     ("e", "to the next error of a transcript"),
+    ("+ / - / 0", "the graph larger, smaller, as a whole"),
     ("Esc", "closes this, leaves a field"),
     ("?", "shows this"),
 ];

@@ -9,12 +9,12 @@ use serde::Deserialize;
 
 use super::sheet::{Sheet, Watch, done, encoded};
 use super::site::Site;
-use super::transcript::Calls;
+use super::transcript;
 use super::words::{ago, count, counted, cut_line, line, pre, state, usd};
 use super::{choice, diff as diffs, feature};
-use crate::api::body::Transcript;
 use crate::api::follow::Position;
 use crate::api::http::locate;
+use crate::api::transcript::entries;
 use crate::cli::terminal::duration::show_ms;
 use crate::cli::terminal::gate_times;
 use crate::domain::states::TaskState;
@@ -73,7 +73,7 @@ pub async fn page(
     let transcript = match chosen(&task.dispatches, &asked) {
         None if task.dispatches.is_empty() => html! { p.empty #session { "No session has begun yet." } },
         None => html! { p.empty #session { "There is no such session." } },
-        Some(shown) => session(&site, &visitor, &task, &asked, shown, by_itself).await?,
+        Some(shown) => session(&site, &task, &asked, shown, by_itself).await?,
     };
     let body = html! {
         (done(asked.did.as_deref()))
@@ -339,7 +339,6 @@ fn chosen<'a>(dispatches: &'a [DispatchView], asked: &Asked) -> Option<&'a Dispa
 /// What a session said and did; whoever follows it and looks again by itself has that already.
 async fn session(
     site: &Site,
-    visitor: &Visitor,
     task: &TaskDetail,
     asked: &Asked,
     chosen: &DispatchView,
@@ -353,45 +352,30 @@ async fn session(
     let is_last = last.is_some_and(|one| one.id == chosen.id);
     let follows = is_last && asked.before.is_none() && !task_is_over(task);
     let query = format!("attempt={}&kind={}", chosen.attempt, chosen.kind.as_str());
-    let items = match follows && by_itself {
-        true => Vec::new(),
-        false => {
-            let path = format!("/tasks/{}/transcript?{query}", task.task.id);
-            site.read::<Transcript>(visitor, &path).await?.items
-        }
+    let dispatch = whole_id(site, task, chosen).await?;
+    let items = match dispatch {
+        Some(dispatch) if !(follows && by_itself) => entries(&site.app, dispatch).await?,
+        _ => Vec::new(),
     };
-    let shown = Calls::default().whole(&items);
-    let end = asked.before.map_or(shown.len(), |before| {
-        shown.iter().take_while(|(seq, _)| *seq < before).count()
-    });
-    let begin = end.saturating_sub(ENTRIES);
+    let part = transcript::part(&items, asked.before, ENTRIES);
     let address = format!("/tasks/{}/live", task.task.id);
-    let follow = match (follows, items.last()) {
-        (false, _) => None,
-        (true, None) => Some(address),
-        (true, Some(last)) => {
-            let dispatch = whole_id(site, task, chosen).await?;
-            dispatch.map(|dispatch| format!("{address}?after={}", Position::of(dispatch, last.seq)))
-        }
-    };
-    let errors = shown
-        .iter()
-        .filter(|(_, text)| text.0.contains("is-error"))
-        .count();
+    let follow = follows.then(|| match (dispatch, items.last()) {
+        (Some(dispatch), Some(last)) => format!("{address}?after={}", Position::of(dispatch, last.seq)),
+        _ => address,
+    });
     Ok(html! {
         section #session {
             div.line {
                 h2 { (chosen.kind.as_str()) " " (chosen.attempt) " on " (line(&chosen.worker)) }
-                @if errors > 0 { button.plain type="button" data-errors { (counted(i64::try_from(errors).unwrap_or(0), "error")) } }
-                label.find { span.hide { "Find in the transcript" } input type="search" placeholder="Find" data-find="#transcript > li" autocomplete="off"; }
+                button.plain #errors type="button" data-errors hidden[part.errors == 0] { (counted(i64::try_from(part.errors).unwrap_or(0), "error")) }
+                label.find { span.hide { "Find in the transcript" } input type="search" placeholder="Find" data-find=".transcript > li" autocomplete="off"; }
             }
-            @if begin > 0 {
-                p { a href={ "?" (query) "&before=" (shown[begin].0) "#session" } { "Earlier (" (begin) " entries)" } }
+            p #earlier hidden[part.earlier == 0] {
+                a href={ "?" (query) "&before=" (part.first) "#session" } { "Earlier" } " "
+                span.dim { (part.earlier) " before these" }
             }
-            ol #transcript.transcript data-follow=[follow] {
-                @for (_, entry) in &shown[begin..end] { (entry) }
-            }
-            @if shown.is_empty() && !follows { p.empty { "Nothing of it is kept." } }
+            ol #transcript.transcript data-follow=[follow] { @for entry in &part.shown { (entry) } }
+            @if part.shown.is_empty() && !follows { p.empty { "Nothing of it is kept." } }
         }
     })
 }

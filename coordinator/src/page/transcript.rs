@@ -34,8 +34,7 @@ struct Call {
 impl Calls {
     /// Shows an entry, with the id of its element.
     pub fn show(&mut self, entry: &TranscriptEntry) -> Option<Markup> {
-        let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(entry.at_ms) * 1_000_000).ok();
-        let seq = entry.seq;
+        let (at, seq) = (moment(entry), entry.seq);
         let shown = |class: &str, what: &str, body: Markup| {
             Some(html! {
                 li.entry.{ (class) } id={ "e" (seq) } {
@@ -52,16 +51,7 @@ impl Calls {
             ),
             TranscriptUpdate::Text { text } => shown("t-text", "says", prose(text)),
             TranscriptUpdate::Thought { text } => shown("t-thought", "thinks", prose(text)),
-            TranscriptUpdate::Tool {
-                id,
-                title,
-                status,
-                input,
-                output,
-            } => {
-                let call = self.call(seq, id, title, status, input, output);
-                Some(tool(&call, at))
-            }
+            TranscriptUpdate::Tool { .. } => self.told(entry).map(|call| tool(&call, at)),
             TranscriptUpdate::Plan { entries } => shown(
                 "t-plan",
                 "plans",
@@ -77,16 +67,15 @@ impl Calls {
                 html! { p { code { (line(method)) } " " (cut_line(detail, 500)) " → " (cut_line(answer, 200)) } },
             ),
             TranscriptUpdate::Said { by, text } => shown("t-said", by, prose(text)),
-            TranscriptUpdate::Note { text } => {
-                let is_error = ["error", "fail", "limit", "refused"]
-                    .iter()
-                    .any(|word| text.to_lowercase().contains(word));
-                shown(
-                    if is_error { "t-note is-error" } else { "t-note" },
-                    "worker",
-                    prose(text),
-                )
-            }
+            TranscriptUpdate::Note { text } => shown(
+                if tells_error(text) {
+                    "t-note is-error"
+                } else {
+                    "t-note"
+                },
+                "worker",
+                prose(text),
+            ),
             TranscriptUpdate::Dropped { count } => shown(
                 "t-note",
                 "left out",
@@ -99,25 +88,24 @@ impl Calls {
         }
     }
 
-    /// Shows all of them, each call once and as it was told last; with their numbers.
-    pub fn whole(mut self, entries: &[TranscriptEntry]) -> Vec<(u64, Markup)> {
-        let mut shown: Vec<(u64, Markup)> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
-        for entry in entries {
-            let Some(markup) = self.show(entry) else { continue };
-            let TranscriptUpdate::Tool { id, .. } = &entry.update else {
-                shown.push((entry.seq, markup));
-                continue;
-            };
-            match places.get(id) {
-                Some(place) => shown[*place].1 = markup,
-                None => {
-                    places.insert(id.clone(), shown.len());
-                    shown.push((entry.seq, markup));
-                }
-            }
+    /// Takes notice of an entry that isn't shown again.
+    pub fn learn(&mut self, entry: &TranscriptEntry) {
+        if let TranscriptUpdate::Tool { .. } = &entry.update {
+            self.told(entry);
         }
-        shown
+    }
+
+    fn told(&mut self, entry: &TranscriptEntry) -> Option<Call> {
+        match &entry.update {
+            TranscriptUpdate::Tool {
+                id,
+                title,
+                status,
+                input,
+                output,
+            } => Some(self.call(entry.seq, id, title, status, input, output)),
+            _ => None,
+        }
     }
 
     fn call(
@@ -150,6 +138,76 @@ impl Calls {
     }
 }
 
+/// A part of a transcript.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// Its entries, each call once and as it was told last.
+    pub shown: Vec<Markup>,
+    /// The number of the first one, and how many stand before it.
+    pub first: u64,
+    pub earlier: usize,
+    /// How many entries of the whole tell an error.
+    pub errors: usize,
+}
+
+/// The last `most` entries before the number `before`, or of all. Only these are made to be seen: a long transcript is read part by part.
+pub fn part(entries: &[TranscriptEntry], before: Option<u64>, most: usize) -> Part {
+    let mut calls = Calls::default();
+    let mut lines: Vec<(&TranscriptEntry, Option<Call>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for entry in entries {
+        let call = calls.told(entry);
+        match &entry.update {
+            TranscriptUpdate::Usage { .. } | TranscriptUpdate::Session { .. } | TranscriptUpdate::Unknown => {
+            }
+            TranscriptUpdate::Tool { id, .. } => match places.get(id.as_str()) {
+                Some(place) => lines[*place].1 = call,
+                None => {
+                    places.insert(id, lines.len());
+                    lines.push((entry, call));
+                }
+            },
+            _ => lines.push((entry, None)),
+        }
+    }
+    let is_error = |(entry, call): &&(&TranscriptEntry, Option<Call>)| match (&entry.update, call) {
+        (TranscriptUpdate::Note { text }, _) => tells_error(text),
+        (_, call) => call.as_ref().is_some_and(Call::failed),
+    };
+    let errors = lines.iter().filter(is_error).count();
+    let end = before.map_or(lines.len(), |before| {
+        lines.partition_point(|(entry, _)| entry.seq < before)
+    });
+    let begin = end.saturating_sub(most);
+    let shown = lines[begin..end].iter().filter_map(|(entry, call)| match call {
+        Some(call) => Some(tool(call, moment(entry))),
+        None => calls.show(entry),
+    });
+    Part {
+        shown: shown.collect(),
+        first: lines.get(begin).map_or(0, |(entry, _)| entry.seq),
+        earlier: begin,
+        errors,
+    }
+}
+
+fn moment(entry: &TranscriptEntry) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(entry.at_ms) * 1_000_000).ok()
+}
+
+fn tells_error(note: &str) -> bool {
+    let note = note.to_lowercase();
+    ["error", "fail", "limit", "refused"]
+        .iter()
+        .any(|word| note.contains(word))
+}
+
+impl Call {
+    fn failed(&self) -> bool {
+        self.status.as_deref() == Some("failed")
+    }
+}
+
 fn prose(text: &str) -> Markup {
     let (shown, left) = block(text, TEXT_BYTES);
     html! { pre.prose { (shown.trim_end()) } @if left > 0 { p.dim { "… and " (bytes(left)) " more" } } }
@@ -157,7 +215,7 @@ fn prose(text: &str) -> Markup {
 
 fn tool(call: &Call, at: Option<OffsetDateTime>) -> Markup {
     let status = call.status.as_deref().unwrap_or("pending");
-    let failed = status == "failed";
+    let failed = call.failed();
     let output = call.output.as_deref().unwrap_or_default();
     let is_open = failed || output.lines().count() <= OPEN_LINES;
     html! {
@@ -226,6 +284,31 @@ mod tests {
         );
         assert!(then.contains("make test") && then.contains("is-error"), "{then}");
         assert!(then.contains("&lt;i&gt;no&lt;/i&gt;"), "{then}");
+    }
+
+    #[test]
+    fn a_part_has_each_call_once_and_says_what_stands_before() {
+        let text = |seq| {
+            entry(
+                seq,
+                TranscriptUpdate::Text {
+                    text: format!("word {seq}"),
+                },
+            )
+        };
+        let mut entries = vec![tool_entry(0, Some("make"), "pending", None)];
+        entries.extend((1..10).map(text));
+        entries.push(tool_entry(10, None, "failed", Some("no")));
+        let last = part(&entries, None, 3);
+        assert_eq!(
+            (last.shown.len(), last.first, last.earlier, last.errors),
+            (3, 7, 7, 1)
+        );
+        assert!(last.shown[0].0.contains("word 7"), "{:?}", last.shown);
+        let first = part(&entries, Some(last.first), 100);
+        assert_eq!((first.shown.len(), first.earlier), (7, 0));
+        assert!(first.shown[0].0.contains("is-error"), "{:?}", first.shown);
+        assert_eq!(part(&[], None, 3).shown.len(), 0);
     }
 
     #[test]

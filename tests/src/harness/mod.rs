@@ -3,6 +3,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
+//! | `browser` | headless Chromium |
 //! | `world` | the servers of one test, and everything that it starts on them |
 //! | `options` | how workers are started and features submitted |
 //! | `configuration` | a `.ralph.toml` that a person trusts |
@@ -16,6 +17,7 @@
 //! | `verdict` | what must hold of a feature whatever happened |
 //! | `waits` | what a test waits for |
 
+mod browser;
 mod configuration;
 mod data_folder;
 mod options;
@@ -29,6 +31,7 @@ mod verdict;
 mod waits;
 mod world;
 
+pub use browser::Browser;
 pub use configuration::configure;
 pub use options::{Fault, FeatureOptions, WorkerOptions};
 pub use process::{Spawned, bound};

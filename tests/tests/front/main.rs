@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod api;
-mod browser;
 mod caller;
 mod ceilings;
 mod cli;
@@ -19,6 +18,8 @@ mod large;
 mod night;
 mod notices;
 mod page;
+mod page_left_open;
+mod page_morning;
 mod page_watched;
 mod people;
 mod restart;

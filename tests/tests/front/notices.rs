@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ralph_coordinator::flow::{Notify, Settings};
+use ralph_coordinator::prompt::{Asks, Templates};
 use ralph_coordinator::store::{self, view};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 use serde_json::Value;
@@ -218,6 +219,62 @@ async fn an_address_and_a_command_hear_of_ends_and_of_what_needs_a_person() {
     })
     .await;
     server.abort();
+    drop(worker);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_of_a_session_that_waits_and_a_limit_are_told_outside() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!("{{ cat; echo; }} >> {}", log.display());
+    let asks = Asks {
+        people: true,
+        ..Asks::default()
+    };
+    let mut world = World::start_with(Settings {
+        notify: Some(Notify {
+            url: None,
+            secret: None,
+            command: vec!["sh".to_owned(), "-c".to_owned(), command],
+            events: Vec::new(),
+        }),
+        question_wait: Duration::from_secs(600),
+        templates: Arc::new(Templates::load(None, asks).unwrap()),
+        ..Settings::default()
+    })
+    .await
+    .unwrap();
+    world.coordinator().await.unwrap();
+    let worker = world.worker(&WorkerOptions::named("w").slots(2)).unwrap();
+    let mut options = FeatureOptions::default();
+    let graph = "- key: a\n  title: A\n  description: \"@say <question>Which?</question>\"\n";
+    world.submit("asking", None, graph, &options).await.unwrap();
+    options.run.max_iterations = Some(1);
+    let graph =
+        "- {key: a, title: A, description: \"@done\"}\n- {key: b, title: B, description: \"@done\"}\n";
+    let (_, run, _) = world.submit("limited", None, graph, &options).await.unwrap();
+    world.ended(run).await.unwrap();
+    until_said(&log, "limit_reached").await;
+    let said = until_said(&log, "it asks: Which?").await;
+    let messages: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told = |event: &str| {
+        let found: Vec<&Value> = messages.iter().filter(|one| one["event"] == event).collect();
+        assert_eq!(found.len(), 1, "{event}: {said}");
+        found[0]
+    };
+    let asked = told("person_needed");
+    assert_eq!(
+        (&asked["feature"]["name"], &asked["task"]["key"]),
+        (&"asking".into(), &"a".into()),
+        "{asked}"
+    );
+    let ended = told("run_ended");
+    assert_eq!(ended["feature"]["name"], "limited", "{ended}");
+    assert_eq!(ended["run"]["outcome"], "limit_reached", "{ended}");
     drop(worker);
     world.stop().await;
 }

@@ -268,7 +268,8 @@ async fn nothing_is_done_for_other_origins_other_names_other_forms_or_readers() 
 async fn what_agents_write_stays_text_and_within_bounds() {
     let stage = Stage::set().await;
     let description = "@say \\e[31mred\\e[0m <img src=x onerror=alert(1)> \u{202e}turned\u{200b}\n@long-line 2M\n@run printf '\\377\\000<b>'\n\
-                       @write a.txt <script>alert(1)</script>\n@done";
+                       @write a.txt <script>alert(1)</script>\n@run printf '\\377\\000<b>' > image.png\n\
+                       @run head -c 1000000 /dev/zero | tr '\\0' x > long.rs\n@done";
     let tasks = json!([{"key": "a", "title": HOSTILE, "description": description}]).to_string();
     stage
         .submit(json!({"verify": true, "tasks": {"source": "t", "text": tasks}}))
@@ -306,7 +307,13 @@ async fn what_agents_write_stays_text_and_within_bounds() {
         .text()
         .await
         .unwrap();
-    assert!(diff.contains("+&lt;script&gt;alert(1)&lt;/script&gt;"), "{diff}");
+    for shown in [
+        "+&lt;script&gt;alert(1)&lt;/script&gt;",
+        "Binary files ",
+        "told only this beginning",
+    ] {
+        assert!(diff.contains(shown), "{shown}: {diff}");
+    }
     // Words in an address are none of the page's.
     let page = guest
         .get(&format!("/tasks/{id}?did=Call+this+number"))

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ralph_tests::harness::until;
+use ralph_tests::harness::{Browser, until};
 use serde_json::json;
 
-use crate::browser::Browser;
 use crate::caller::{ADMIN, Api, ended};
 use crate::guest::{HOSTILE, link};
 use crate::stage::Stage;

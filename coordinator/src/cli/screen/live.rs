@@ -77,7 +77,14 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
     let (task, task_chosen) = watch::channel(None);
     // They end with the screen.
     let mut aside = JoinSet::new();
-    aside.spawn(news::overview(client.clone(), feature_chosen, sender.clone()));
+    let (changed, changes) = watch::channel(());
+    aside.spawn(news::changes(client.clone(), changed));
+    aside.spawn(news::overview(
+        client.clone(),
+        feature_chosen,
+        changes,
+        sender.clone(),
+    ));
     aside.spawn(news::log(client.clone(), task_chosen, sender.clone()));
     let mut actions = 0_u64;
     loop {

@@ -1,4 +1,4 @@
-//! What the coordinator tells: an overview each second, and the selected task's log as it grows.
+//! What the coordinator tells: an overview when something changes, and the selected task's log as it grows.
 
 use std::time::Duration;
 
@@ -11,8 +11,12 @@ use crate::cli::logs::transcript::Show;
 use crate::domain::states::TaskState;
 use crate::store::view::{Page, Progress, SystemView, TaskView, TrainView};
 
-/// How often the coordinator is asked.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often the coordinator is asked where it tells of no change: costs of what runs grow without one.
+const EVERY: Duration = Duration::from_secs(2);
+/// Pause between two readings, whatever changes.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// Pause before a stream that broke off is asked for again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How often a log that ended is looked at: the task may begin anew.
 const LOG_AGAIN: Duration = Duration::from_secs(2);
 /// Tasks of a feature that are shown in their order.
@@ -62,13 +66,35 @@ pub fn did(done: anyhow::Result<String>) -> News {
     }
 }
 
-/// Reads what stands each second, and at once when another feature is chosen; ends when nobody listens any more.
+/// Says each time that something may have changed; ends when nobody listens any more.
+pub async fn changes(client: Client, changed: watch::Sender<()>) {
+    while !changed.is_closed() {
+        let listen = async {
+            let mut events = client.events("/events", None).await?;
+            while events.next().await?.is_some() {
+                changed.send_replace(());
+            }
+            anyhow::Ok(())
+        };
+        if let Err(error) = listen.await {
+            tracing::debug!(
+                error = format!("{error:#}"),
+                "changes can't be heard; asking again"
+            );
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Reads what stands when something changed, and at once when another feature is chosen; ends when nobody listens any more.
 pub async fn overview(
     client: Client,
     mut chosen: watch::Receiver<(Option<String>, u64)>,
+    mut changed: watch::Receiver<()>,
     sender: mpsc::Sender<News>,
 ) {
     loop {
+        changed.mark_unchanged();
         let feature = chosen.borrow_and_update().0.clone();
         let news = async {
             let system: SystemView = client.get("/status").await?;
@@ -84,8 +110,12 @@ pub async fn overview(
                 return;
             }
         }
+        let wait = async {
+            tokio::time::sleep(SHORTEST).await;
+            let _ = tokio::time::timeout(EVERY, changed.changed()).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
+            () = wait => {}
             changed = chosen.changed() => if changed.is_err() { return },
         }
     }
@@ -179,5 +209,40 @@ async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
             ),
         }
         tokio::time::sleep(LOG_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::Router;
+    use axum::routing::get;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cli::client::endpoint::Endpoint;
+
+    #[tokio::test]
+    async fn the_one_stream_of_events_says_when_to_read() {
+        let answer = || async {
+            (
+                [("content-type", "text/event-stream")],
+                "event: changed\ndata: {}\n\n",
+            )
+        };
+        let router = Router::new().route("/api/v1/events", get(answer));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let token = "t".to_owned();
+        let client = Client::new(Endpoint { url, token }).unwrap();
+        let (changed, mut changes) = watch::channel(());
+        let hearing = tokio::spawn(super::changes(client, changed));
+        changes.changed().await.unwrap();
+        // A stream that ended is asked for again.
+        changes.changed().await.unwrap();
+        hearing.abort();
+        serving.abort();
     }
 }

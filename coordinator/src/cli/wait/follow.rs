@@ -119,6 +119,7 @@ pub async fn wait(
     let mut last: Option<Progress> = None;
     let mut away = false;
     let mut told_of_gate = None;
+    let mut questions = lines::Questions::default();
     // The end of the run that a person's decision is waited for since.
     let mut waited_from = None;
     let progress = loop {
@@ -157,6 +158,10 @@ pub async fn wait(
                     screen.say(words);
                 }
                 told_of_gate = words;
+                for line in questions.untold(&progress) {
+                    bell();
+                    screen.say(&line);
+                }
                 if progress.is_over() {
                     if !(interrupts.through_approvals && waits_for_person(&progress)) {
                         break *progress;

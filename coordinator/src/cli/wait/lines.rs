@@ -35,6 +35,25 @@ impl Failures {
     }
 }
 
+/// Questions of sessions that were told.
+#[derive(Debug, Default)]
+pub struct Questions(BTreeSet<(String, String)>);
+
+impl Questions {
+    /// Lines on those that are new, with the command that answers.
+    pub fn untold(&mut self, progress: &Progress) -> Vec<String> {
+        let told = &mut self.0;
+        let asking = progress.sessions.iter().filter_map(|session| {
+            let asks = session.asks.as_ref()?;
+            let line = format!("{} {} waits for your answer: {asks}", session.task, session.title);
+            let command = format!("ralph-coordinator task answer {}", session.task);
+            told.insert((session.id.clone(), asks.clone()))
+                .then(|| format!("  {}\n    {command}", tame(&line).replace('\n', " ")))
+        });
+        asking.collect()
+    }
+}
+
 /// That an attempt failed, why, and when it is tried again.
 fn failed(failure: &FailureView) -> String {
     let FailureView {
@@ -140,6 +159,23 @@ mod tests {
         });
         let why = format!("agent default can't be started (failed {failures}), tried again at {until}");
         json!([{"pool": "default", "agent": "default", "tasks": 2, "why": why, "door": door}])
+    }
+
+    #[test]
+    fn a_question_is_told_once_with_the_command_that_answers() {
+        let mut told = progress(json!([]));
+        let session = json!({
+            "id": "d-1", "kind": "work", "task": "t-1", "title": "Store it", "feature": "f-1", "attempt": 1, "worker": "w", "model": null,
+            "started_at": "2026-01-01T00:00:00Z", "elapsed_ms": 0, "asks": "Which \u{1b}[31mdatabase? (Postgres | SQLite)",
+        });
+        told.sessions = vec![serde_json::from_value(session).unwrap()];
+        let mut questions = Questions::default();
+        let lines = questions.untold(&told);
+        let line = "  t-1 Store it waits for your answer: Which database? (Postgres | SQLite)\n    ralph-coordinator task answer t-1";
+        assert_eq!(lines, [line]);
+        assert_eq!(questions.untold(&told), Vec::<String>::new());
+        told.sessions[0].asks = Some("And where?".to_owned());
+        assert_eq!(questions.untold(&told).len(), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // What the page does by itself: it shows what changed, follows sessions, and moves by keys. All of it works without, reloaded by hand.
 "use strict";
 (() => {
+  document.documentElement.classList.add("scripted");
   const main = document.querySelector("main");
   const lost = document.getElementById("connection");
   const quiet = { headers: { "x-ralph-live": "1" }, credentials: "same-origin" };
@@ -13,7 +14,9 @@
       } else old.replaceWith(document.importNode(fresh, true));
       return;
     }
-    if (old.id === "transcript" && old.hasAttribute("data-follow") && fresh.id === "transcript") return;
+    // What is followed is ahead of what is read anew, and who scrolled back stays there.
+    if (transcript && old.id && old.id === fresh.id && (old === transcript || old.id === "earlier" || old.id === "errors")) return;
+    if (old.id === "session" && fresh.id === "session" && old.querySelector("ol.earlier")) return;
     if (old.matches("input, textarea, select") && old.type !== "hidden") return;
     for (const { name, value } of fresh.attributes) {
       if (name === "open" && old.tagName === "DETAILS") continue;
@@ -66,6 +69,7 @@
         if (said) fresh.querySelector("main").prepend(fresh.importNode(said, true));
         morph(main, fresh.querySelector("main"));
         times();
+        zoom(scale);
         // A first session, or another one than that which was shown, begins.
         if (!transcript && document.querySelector("#transcript[data-follow]")) location.reload();
       }
@@ -110,20 +114,37 @@
     setInterval(() => { if (Date.now() - last > 30000) soon(); }, 30000);
   }
 
-  // A session that is followed.
+  // A session that is followed. What comes is put in once a frame. What has scrolled far away is left out, as it is among the earlier; where
+  // somebody reads further up it is set apart, so that browsers lay it out no more.
   const transcript = document.querySelector("#transcript[data-follow]");
+  const MOST = 1200, KEPT = 800;
+  function countErrors() {
+    const button = document.getElementById("errors");
+    const count = button ? document.querySelectorAll(".is-error").length : 0;
+    if (!button || count <= parseInt(button.textContent, 10)) return;
+    button.hidden = false;
+    button.textContent = count === 1 ? "1 error" : `${count} errors`;
+  }
   if (transcript) {
     const begin = new URL(transcript.dataset.follow, location.href);
-    let after = begin.searchParams.get("after");
+    const number = (entry) => Number(entry.id.slice(1));
+    const shown = document.getElementById("earlier").hidden ? null : transcript.querySelector("[id^=e]");
+    // A call that is told once more may stand among those that aren't shown.
+    let from = shown ? number(shown) : 0;
+    let after = begin.searchParams.get("after"), waiting = [], due = 0, isAnother = false;
     // The entries of the session before keep their place, but numbers begin anew.
-    const renumber = () => { for (const one of transcript.querySelectorAll("[id^=e]")) one.removeAttribute("id"); };
-    const put = (event) => {
-      const atEnd = innerHeight + scrollY > document.body.scrollHeight - 160;
+    const renumber = () => {
+      isAnother = true;
+      from = 0;
+      for (const one of document.querySelectorAll(".transcript [id^=e]")) one.removeAttribute("id");
+    };
+    const put = (html) => {
       const made = document.createElement("template");
-      made.innerHTML = JSON.parse(event.data);
+      made.innerHTML = html;
       const entry = made.content.firstElementChild;
+      if (number(entry) < from) return;
       const known = document.getElementById(entry.id);
-      if (known && transcript.contains(known)) {
+      if (known && known.closest(".transcript")) {
         for (const one of entry.querySelectorAll("details")) {
           const before = document.getElementById(one.id);
           if (before) one.open = before.open;
@@ -133,18 +154,143 @@
         if (entry.classList.contains("t-session") && transcript.children.length) renumber();
         transcript.append(entry);
       }
+      times(entry);
+    };
+    const setApart = () => {
+      const part = document.createElement("ol");
+      part.className = "transcript earlier";
+      while (transcript.children.length > KEPT) part.append(transcript.firstElementChild);
+      transcript.before(part);
+    };
+    const leaveOut = () => {
+      const first = transcript.children[transcript.children.length - KEPT];
+      const earlier = document.getElementById("earlier");
+      if (isAnother || !/^e[0-9]+$/.test(first.id)) return setApart();
+      while (transcript.firstElementChild !== first) transcript.firstElementChild.remove();
+      for (const part of document.querySelectorAll("ol.earlier")) part.remove();
+      const link = earlier.querySelector("a"), to = new URL(link.href);
+      from = number(first);
+      to.searchParams.set("before", from);
+      link.href = to;
+      earlier.querySelector("span").textContent = "";
+      earlier.hidden = false;
+    };
+    const flush = () => {
+      due = 0;
+      const follows = scrollY > 0 && innerHeight + scrollY > document.body.scrollHeight - 160;
+      for (const html of waiting.splice(0)) put(html);
+      if (transcript.children.length > MOST) (follows ? leaveOut : setApart)();
+      countErrors();
+      if (follows) scrollTo(0, document.body.scrollHeight);
+    };
+    const take = (event) => {
+      waiting.push(JSON.parse(event.data));
       if (event.lastEventId) after = event.lastEventId;
-      times(transcript.lastElementChild);
-      if (atEnd && scrollY > 0) scrollTo(0, document.body.scrollHeight);
+      due ||= setTimeout(flush, 16);
     };
     const end = stream(() => {
       if (after) begin.searchParams.set("after", after);
       return begin;
     }, (session) => {
-      session.addEventListener("entry", put);
-      session.addEventListener("end", (event) => { put(event); end(); });
+      session.addEventListener("entry", take);
+      session.addEventListener("end", (event) => { take(event); end(); });
     });
   }
+
+  // Earlier entries come when somebody scrolls up to them.
+  const earlier = document.getElementById("earlier");
+  async function before() {
+    const link = earlier.querySelector("a"), asked = link.href;
+    const answer = await fetch(asked, quiet);
+    const fresh = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
+    const part = fresh && fresh.getElementById("transcript"), next = fresh && fresh.getElementById("earlier");
+    // Meanwhile others may have been left out.
+    if (!part || link.href !== asked) return;
+    const below = earlier.nextElementSibling, top = below.getBoundingClientRect().top, isAbove = earlier.getBoundingClientRect().bottom < 0;
+    part.removeAttribute("id");
+    part.className = "transcript earlier";
+    for (const one of part.querySelectorAll("[id]")) one.removeAttribute("id");
+    times(part);
+    earlier.after(document.importNode(part, true));
+    link.href = next.querySelector("a").href;
+    earlier.querySelector("span").textContent = next.querySelector("span").textContent;
+    earlier.hidden = next.hidden;
+    // Where the browser doesn't keep what is read in its place.
+    requestAnimationFrame(() => {
+      const by = below.getBoundingClientRect().top - top;
+      if (isAbove && Math.abs(by) > innerHeight / 2) scrollBy(0, by);
+    });
+  }
+  if (earlier) {
+    let busy = false, last = scrollY;
+    const more = async () => {
+      if (busy) return;
+      busy = true;
+      try { await before(); } catch { /* The link is still there. */ }
+      busy = false;
+    };
+    addEventListener("scroll", () => {
+      const isUp = scrollY < last;
+      last = scrollY;
+      if (!isUp || earlier.hidden) return;
+      const { bottom } = earlier.getBoundingClientRect();
+      if (bottom < innerHeight / 2 && bottom > -2500) more();
+    }, { passive: true });
+    earlier.addEventListener("click", (event) => { event.preventDefault(); more(); });
+  }
+
+  // The graph: larger and smaller by buttons, keys and the wheel; moved by dragging, and as all that scrolls.
+  let scale = 1;
+  const graph = () => document.querySelector(".graph");
+  function zoom(to, x, y) {
+    const box = graph(), drawing = box && box.querySelector("svg");
+    if (!drawing) return;
+    const { width, height } = drawing.viewBox.baseVal;
+    const size = () => {
+      drawing.setAttribute("width", width * scale);
+      drawing.setAttribute("height", height * scale);
+    };
+    if (to === scale) return size();
+    const by = Math.min(4, Math.max(.02, to)) / scale;
+    scale *= by;
+    // What is under the pointer, or in the middle, stays there.
+    x ??= box.clientWidth / 2;
+    y ??= box.clientHeight / 2;
+    const left = (box.scrollLeft + x) * by - x, top = (box.scrollTop + y) * by - y;
+    size();
+    box.scrollTo(left, top);
+  }
+  function zoomed(how) {
+    if (how === "in") zoom(scale * 1.25);
+    else if (how === "out") zoom(scale / 1.25);
+    else {
+      const box = graph(), { width, height } = box.querySelector("svg").viewBox.baseVal;
+      zoom(scale === 1 ? Math.min((box.clientWidth - 24) / width, (box.clientHeight - 24) / height) : 1);
+    }
+  }
+  addEventListener("wheel", (event) => {
+    const box = event.ctrlKey && event.target.closest(".graph");
+    if (!box) return;
+    event.preventDefault();
+    const at = box.getBoundingClientRect();
+    zoom(scale * Math.exp(-event.deltaY / 300), event.clientX - at.left, event.clientY - at.top);
+  }, { passive: false });
+  let held = null, dragged = false;
+  addEventListener("pointerdown", (event) => {
+    const box = event.button === 0 && event.pointerType === "mouse" && event.target.closest(".graph");
+    dragged = false;
+    if (box) held = { box, x: event.clientX + box.scrollLeft, y: event.clientY + box.scrollTop };
+  });
+  addEventListener("pointermove", (event) => {
+    if (!held) return;
+    const left = held.x - event.clientX, top = held.y - event.clientY;
+    dragged ||= Math.abs(left - held.box.scrollLeft) + Math.abs(top - held.box.scrollTop) > 5;
+    if (dragged) held.box.scrollTo(left, top);
+  });
+  addEventListener("pointerup", () => { held = null; });
+  // A link is dragged along rather than away, and not followed at the end.
+  addEventListener("dragstart", (event) => { if (held) event.preventDefault(); });
+  addEventListener("click", (event) => { if (dragged && event.target.closest(".graph")) event.preventDefault(); }, true);
 
   // Times as they are seen from here and now.
   function times(within = document) {
@@ -199,6 +345,8 @@
   addEventListener("click", (event) => {
     if (event.target.closest("[data-help]")) show();
     if (event.target.closest("[data-errors]")) nextError();
+    const by = event.target.closest("[data-zoom]");
+    if (by) zoomed(by.dataset.zoom);
   });
   function move(by) {
     const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent);
@@ -232,6 +380,9 @@
       case "j": move(1); break;
       case "k": move(-1); break;
       case "e": nextError(); break;
+      case "+": case "-": case "0":
+        if (graph()) zoomed({ "+": "in", "-": "out", 0: "whole" }[event.key]);
+        break;
       case "/": {
         const field = document.querySelector("input[type=search]");
         if (field) { event.preventDefault(); field.focus(); field.select(); }

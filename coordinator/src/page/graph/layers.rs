@@ -13,6 +13,9 @@ const SINGLE: usize = 200;
 /// In larger ones, what needs somebody or runs is drawn by itself, up to so many a layer.
 const SINGLE_IN_LAYER: usize = 20;
 
+/// They have so many layers at most: where more stand one behind the other, several are drawn as one.
+const LAYERS: usize = 120;
+
 /// A box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
@@ -117,10 +120,15 @@ fn boxed(nodes: &[GraphNode], before: &[Vec<usize>], depth: &[usize], order: &[V
     let mut drawn = Layers::default();
     let mut box_of = vec![0; nodes.len()];
     let is_large = nodes.len() > SINGLE;
-    for (layer, of_layer) in order.iter().enumerate() {
+    let as_one = if is_large {
+        order.len().div_ceil(LAYERS).max(1)
+    } else {
+        1
+    };
+    for (layer, of_layer) in order.chunks(as_one).enumerate() {
         let mut several: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut row, mut single) = (0, 0);
-        for n in of_layer {
+        for n in of_layer.iter().flatten() {
             let state = nodes[*n].state;
             let stands_out = matches!(
                 state,
@@ -155,7 +163,8 @@ fn boxed(nodes: &[GraphNode], before: &[Vec<usize>], depth: &[usize], order: &[V
         }
     }
     for (later, earlier) in before.iter().enumerate() {
-        for one in earlier.iter().filter(|one| depth[**one] < depth[later]) {
+        let layer = |n: usize| depth[n] / as_one;
+        for one in earlier.iter().filter(|one| layer(**one) < layer(later)) {
             drawn.edges.insert((box_of[*one], box_of[later]));
         }
     }
@@ -213,6 +222,15 @@ mod tests {
         let drawn = lay(&nodes, &[]);
         assert_eq!(drawn.boxes[1].what, What::One(0));
         assert_eq!(drawn.boxes[1].layer, 1);
+    }
+
+    #[test]
+    fn a_long_chain_is_drawn_in_a_bounded_number_of_layers() {
+        let nodes: Vec<_> = (0..10_000).map(|n| node(n, TaskState::Pending)).collect();
+        let edges: Vec<_> = (1..10_000).map(|n| (id(n), id(n - 1))).collect();
+        let drawn = lay(&nodes, &edges);
+        assert_eq!((drawn.boxes.len(), drawn.edges.len()), (120, 119));
+        assert_eq!(drawn.boxes[0].what, What::Several(TaskState::Pending, 84));
     }
 
     #[test]

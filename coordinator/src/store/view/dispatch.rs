@@ -164,6 +164,9 @@ pub struct SessionView {
     pub started_at: OffsetDateTime,
     /// By the database's clock.
     pub elapsed_ms: i64,
+    /// What it asked, while it waits for a person's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
 }
 
 /// Whose transcript it is.
@@ -292,11 +295,17 @@ pub async fn sessions(
         feature.map(|f| f.0),
         limit,
     )
-    .fetch_all(conn)
+    .fetch_all(&mut *conn)
     .await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let mut asked = match ids.is_empty() {
+        true => HashMap::new(),
+        false => store::question::unanswered(conn, &ids).await?,
+    };
     Ok(rows
         .into_iter()
         .map(|row| SessionView {
+            asks: asked.remove(&DispatchId(row.id)),
             id: DispatchId(row.id).short(),
             kind: row.kind,
             task: TaskId(row.task_id).short(),

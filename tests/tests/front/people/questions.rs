@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::caller::Api;
 use crate::stage::Stage;
-use crate::typed::{output, said, until_said};
+use crate::typed::{output, said, started, until_said, until_told};
 
 /// An agent that asks by the protocol, keeps the answer in its workspace, and ends.
 fn eliciting() -> String {
@@ -67,6 +67,18 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
     let stage = stage(600, "").await;
     asking(&stage, ASKS).await;
     let item = asked(&stage.api).await;
+    // Whoever waits for the run is told, too.
+    let waiting = started(&stage, "wait", "feature wait f");
+    until_told(
+        &waiting,
+        "A waits for your answer: Which database? (Postgres | SQLite)",
+    )
+    .await;
+    until_told(
+        &waiting,
+        &format!("ralph-coordinator task answer {}", item["task"].as_str().unwrap()),
+    )
+    .await;
     assert_eq!(item["reason"], "Which database? (Postgres | SQLite)");
     assert!(item["question"]["waits_until"].is_string(), "{item}");
     assert_eq!(item["question"]["choices"], json!(["Postgres", "SQLite"]));

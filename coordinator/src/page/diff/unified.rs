@@ -1,8 +1,9 @@
-//! A unified diff, coloured by what its lines are.
+//! A unified diff, coloured by what its lines are, and within them by the language of the file.
 
 use maud::{Markup, html};
 
-use super::words::{block, bytes};
+use super::code::coloured;
+use crate::page::words::{block, bytes};
 
 /// Shows so many bytes of it.
 pub fn show(diff: &str, most_bytes: usize) -> Markup {
@@ -13,10 +14,21 @@ pub fn show(diff: &str, most_bytes: usize) -> Markup {
             @for file in &files {
                 details open[files.len() <= 12] {
                     summary { code { (file.name) } " " (counts(file.added, file.removed)) }
-                    pre { @for line in &file.lines { span class=(class(line)) { (line) "\n" } } }
+                    pre { @for line in &file.lines { (row(line, file.name)) } }
                 }
             }
             @if left > 0 { p.dim { "… and " (bytes(left)) " more" } }
+        }
+    }
+}
+
+/// A line; what isn't code in it stays as it is.
+fn row(line: &str, file: &str) -> Markup {
+    let class = class(line);
+    html! {
+        span class=(class) {
+            @if matches!(class, "plus" | "minus" | "same") { (line[..1]) (coloured(&line[1..], file)) } @else { (line) }
+            "\n"
         }
     }
 }
@@ -103,6 +115,14 @@ mod tests {
         let shown = show(diff, 10_000).into_string();
         assert!(
             shown.contains("&lt;b&gt;two") && shown.contains("Binary files differ"),
+            "{shown}"
+        );
+        let code = "diff --git a/x.rs b/x.rs\n@@ -1 +1 @@ fn f()\n+let s = \"<b>\";\n";
+        let shown = show(code, 10_000).into_string();
+        let line =
+            "<span class=\"plus\">+<i class=k>let</i> s = <i class=s>&quot;&lt;b&gt;&quot;</i>;\n</span>";
+        assert!(
+            shown.contains(line) && shown.contains("@@ -1 +1 @@ fn f()"),
             "{shown}"
         );
     }

@@ -1,24 +1,30 @@
-//! A real browser: headless Chromium, driven through chromedriver by the WebDriver protocol.
+//! A real browser: headless Chromium, driven through chromedriver by the WebDriver protocol. What it refuses fails the test.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use ralph_tests::harness::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
+use super::waits::until;
+
 /// What elements are called in answers.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// A browser with one tab.
+#[derive(Debug)]
 pub struct Browser {
+    clicks: AtomicUsize,
     driver: Child,
     http: reqwest::Client,
     session: String,
@@ -37,6 +43,7 @@ impl Browser {
         version.is_ok()
     }
 
+    /// Starts one, without anything of an earlier one.
     pub async fn open() -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -67,15 +74,17 @@ impl Browser {
                 "--force-device-scale-factor=1", "--window-size=1280,900", user_data,
             ],
         });
+        ralph_shared::tls::install();
         let http = reqwest::Client::builder()
             .no_proxy()
-            .timeout(Duration::from_secs(60))
+            .timeout(Duration::from_secs(150))
             .build()
             .unwrap();
         let base = format!("http://127.0.0.1:{port}/session");
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL"},
+            "timeouts": {"script": 120_000},
         }}});
         let answer: Value = http
             .post(&base)
@@ -90,6 +99,7 @@ impl Browser {
             .as_str()
             .unwrap_or_else(|| panic!("no browser: {answer}"));
         Self {
+            clicks: AtomicUsize::new(0),
             session: format!("{base}/{id}"),
             driver,
             http,
@@ -114,10 +124,12 @@ impl Browser {
         self.ask(Method::POST, path, &body).await.unwrap()
     }
 
+    /// Goes to an address, until it is loaded.
     pub async fn go(&self, url: &str) {
         self.post("url", json!({ "url": url })).await;
     }
 
+    /// Where it is.
     pub async fn address(&self) -> String {
         self.ask(Method::GET, "url", &Value::Null)
             .await
@@ -127,7 +139,7 @@ impl Browser {
             .to_owned()
     }
 
-    /// Runs a script and gives what it returns.
+    /// Runs a script and gives what it returns, or promises.
     pub async fn run(&self, script: &str) -> Value {
         self.post("execute/sync", json!({ "script": script, "args": [] }))
             .await
@@ -163,11 +175,19 @@ impl Browser {
         .await
     }
 
+    /// Clicks on what this selects, once it is there.
     pub async fn click(&self, css: &str) {
+        self.clicks.fetch_add(1, Ordering::Relaxed);
         let id = self.element(css).await;
         self.post(&format!("element/{id}/click"), json!({})).await;
     }
 
+    /// How often something was clicked on.
+    pub fn clicks(&self) -> usize {
+        self.clicks.load(Ordering::Relaxed)
+    }
+
+    /// Types this text into a field.
     pub async fn write(&self, css: &str, text: &str) {
         let id = self.element(css).await;
         self.post(&format!("element/{id}/value"), json!({ "text": text }))
@@ -222,11 +242,13 @@ impl Browser {
             .await;
     }
 
+    /// A command of Chrome's own protocol.
     pub async fn devtools(&self, command: &str, params: Value) -> Value {
         self.post("goog/cdp/execute", json!({ "cmd": command, "params": params }))
             .await
     }
 
+    /// Ends it.
     pub async fn close(mut self) {
         let _ = self.ask(Method::DELETE, "", &Value::Null).await;
         self.driver.kill().await.unwrap();
