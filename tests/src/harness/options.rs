@@ -125,6 +125,8 @@ pub struct FeatureOptions {
     pub avoid_conflicts: bool,
     /// The folder that tasks work in themselves.
     pub dir: Option<String>,
+    /// A plan that a session breaks into tasks; then the graph is empty.
+    pub plan: Option<String>,
 }
 
 impl FeatureOptions {
@@ -154,6 +156,7 @@ impl Default for FeatureOptions {
             failure_policy: FailurePolicy::Continue,
             avoid_conflicts: false,
             dir: None,
+            plan: None,
         }
     }
 }

@@ -14,6 +14,7 @@ macro_rules! with_each {
 }
 
 mod handshake;
+mod mcp;
 mod model;
 mod real;
 mod stage;

@@ -75,7 +75,9 @@ impl Script {
         let mut script = Self::default();
         let mut found = false;
         for line in part.lines() {
-            let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            // A plan stands in a prompt as a quotation.
+            let line = line.trim().trim_start_matches("> ");
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "@write" => {
                     let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -185,7 +187,7 @@ fn the_newest_script_counts_and_its_steps_are_taken_in_order() {
 
 #[test]
 fn a_tasks_own_script_counts_before_that_of_its_plan() {
-    let plan = "### Reference Specs\n\n@tool task_create {\"tasks\": []}\n";
+    let plan = "### Reference Specs\n\n> @tool task_create {\"tasks\": []}\n";
     let tools = [
         Tool::new("mcp__ralph__task_create", &[]),
         Tool::new("Bash", &["command"]),

@@ -78,13 +78,18 @@ pub fn ending(tools: &[Tool], name: &str, arguments: &Value) -> Option<(String, 
         let before = tool.name.strip_suffix(name);
         before.is_some_and(|before| !before.ends_with(char::is_alphanumeric))
     };
-    match tools.iter().find(ends) {
-        Some(tool) => Some((tool.name.clone(), arguments.clone())),
-        None => code(
-            tools,
-            &format!("tools[ALL_TOOLS.find(tool => tool.name.endsWith(\"{name}\")).name]({arguments})"),
-        ),
+    if let Some(tool) = tools.iter().find(ends) {
+        return Some((tool.name.clone(), arguments.clone()));
     }
+    // Qwen Code tells none of a server's tools, and has one that calls them by their whole name.
+    if let Some(tool) = named(tools, &["tool_call"]) {
+        let call = json!({ "name": format!("mcp__ralph__{name}"), "arguments": arguments });
+        return Some((tool.name.clone(), call));
+    }
+    code(
+        tools,
+        &format!("tools[ALL_TOOLS.find(tool => tool.name.endsWith(\"{name}\")).name]({arguments})"),
+    )
 }
 
 /// The call of a tool from JavaScript.
