@@ -50,14 +50,14 @@ from_npm opencode opencode-ai@1.18.33
 from_npm gemini @google/gemini-cli@0.61.0
 from_npm qwen @qwen-code/qwen-code@0.24.4 node@22
 from_pypi fast-agent fast-agent-acp==0.9.30
-# Those that shake hands, or say that they want a login.
 from_npm codex @agentclientprotocol/codex-acp@2.6.0 node@22
 from_npm codex-0.16 @zed-industries/codex-acp@0.16.0
+from_pypi vibe mistral-vibe==2.26.1
+# Those that shake hands, or say that they want a login.
 from_npm copilot @github/copilot@1.0.102 node@22
 from_npm auggie @augmentcode/auggie@0.36.0 node@22
 from_npm cline cline@3.0.65 node@22
 from_npm kimi @moonshot-ai/kimi-code@2.1.0 node@22
-from_pypi vibe mistral-vibe==2.26.1
 
 cargo build --workspace --bins
 # An agent's processes take up to 800 MB: one test at a time.

@@ -128,6 +128,8 @@ pub struct FeatureOptions {
     pub dir: Option<String>,
     /// How it is merged into its base in the end.
     pub merge: Option<MergeHow>,
+    /// A plan that a session breaks into tasks; then the graph is empty.
+    pub plan: Option<String>,
 }
 
 impl FeatureOptions {
@@ -158,6 +160,7 @@ impl Default for FeatureOptions {
             avoid_conflicts: false,
             dir: None,
             merge: None,
+            plan: None,
         }
     }
 }

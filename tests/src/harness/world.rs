@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ralph_coordinator::bus::Bus;
-use ralph_coordinator::domain::graph::{self, Limits};
+use ralph_coordinator::domain::graph::{self, Graph, Limits};
 use ralph_coordinator::embedded::{DataDir, Nats, Postgres, Role, SearchPaths, Tuning};
 use ralph_coordinator::flow::Settings;
 use ralph_coordinator::services::{self, Deps, Reserved};
@@ -282,7 +282,15 @@ impl World {
         graph: &str,
         options: &FeatureOptions,
     ) -> anyhow::Result<(FeatureId, RunId, Vec<TaskId>)> {
-        let graph = graph::load("tasks.yaml", graph, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?;
+        let graph = match &options.plan {
+            Some(_) => Graph {
+                nodes: Vec::new(),
+                edges: 0,
+                warnings: Vec::new(),
+                source_name: String::new(),
+            },
+            None => graph::load("tasks.yaml", graph, &Limits::file()).map_err(|e| anyhow::anyhow!("{e}"))?,
+        };
         let repo_id = repository.map(|r| r.address().to_owned()).unwrap_or_default();
         let feature = NewFeature {
             repo_address: repository.map(|r| r.address().to_owned()),
@@ -294,6 +302,7 @@ impl World {
             avoid_conflicts: options.avoid_conflicts,
             dir: options.dir.clone(),
             merge: options.merge,
+            plan: options.plan.clone(),
             ..NewFeature::new(name.to_owned(), repo_id)
         };
         let id = feature.id;

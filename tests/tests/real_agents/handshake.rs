@@ -15,10 +15,10 @@ async fn the_doctor_knows_them_all() {
     let model = Model::start().await;
     let mut config = Real::Claude.table("agent", &model, folder.path());
     for real in Real::ALL {
-        config += &real.table(&format!("agents.{}", real.preset()), &model, folder.path());
+        config += &real.table(&format!("agents.{}", named(real.folder())), &model, folder.path());
     }
     for (preset, installed, _) in LOCKED {
-        let table = format!("agents.locked-{}", installed.replace('.', "-"));
+        let table = format!("agents.locked-{}", named(installed));
         config += &format!("[{table}]\npreset = \"{preset}\"\n{}", found(&table, installed));
     }
     std::fs::write(folder.path().join(".ralph.toml"), config).unwrap();
@@ -35,7 +35,7 @@ async fn the_doctor_knows_them_all() {
     let agents = findings["agents"].as_array().unwrap();
     let agent = |name: &str| agents.iter().find(|agent| agent["name"] == name).unwrap();
     for real in Real::ALL {
-        let agent = agent(real.preset());
+        let agent = agent(&named(real.folder()));
         let said = &agent["introduction"];
         assert_eq!(
             (&agent["status"], &said["name"]),
@@ -50,10 +50,15 @@ async fn the_doctor_knows_them_all() {
         assert!(!said["session"]["modes"].as_array().unwrap().is_empty());
     }
     for (_, installed, name) in LOCKED {
-        let agent = agent(&format!("locked-{}", installed.replace('.', "-")));
+        let agent = agent(&format!("locked-{}", named(installed)));
         assert_eq!(agent["introduction"]["name"], name, "{agent:#}");
         let advice = agent["advice"].as_str().unwrap();
         assert!(advice.contains("log in: "), "{advice}");
     }
     assert!(model.asked().is_empty(), "a greeting costs nothing");
+}
+
+/// A folder as the name of an agent.
+fn named(folder: &str) -> String {
+    folder.replace('.', "-")
 }

@@ -12,9 +12,12 @@ pub enum Real {
     Gemini,
     Qwen,
     FastAgent,
+    Codex,
+    Codex016,
+    Vibe,
 }
 
-/// Agents that nobody can log in to here: their preset, the folder that they are installed in, and the name that they give.
+/// Agents that have no login here: their preset, the folder that they are installed in, and the name that they give.
 pub const LOCKED: [(&str, &str, &str); 7] = [
     ("codex", "codex", "@agentclientprotocol/codex-acp"),
     ("codex", "codex-0.16", "codex-acp"),
@@ -26,22 +29,36 @@ pub const LOCKED: [(&str, &str, &str); 7] = [
 ];
 
 impl Real {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::Claude,
         Self::OpenCode,
         Self::Gemini,
         Self::Qwen,
         Self::FastAgent,
+        Self::Codex,
+        Self::Codex016,
+        Self::Vibe,
     ];
 
-    /// Its preset, which its folder is called by as well.
+    /// Its preset.
     pub fn preset(self) -> &'static str {
+        match self {
+            Self::Codex016 => "codex",
+            other => other.folder(),
+        }
+    }
+
+    /// The folder that it is installed in.
+    pub fn folder(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::OpenCode => "opencode",
             Self::Gemini => "gemini",
             Self::Qwen => "qwen",
             Self::FastAgent => "fast-agent",
+            Self::Codex => "codex",
+            Self::Codex016 => "codex-0.16",
+            Self::Vibe => "vibe",
         }
     }
 
@@ -53,6 +70,9 @@ impl Real {
             Self::Gemini => "gemini-cli",
             Self::Qwen => "qwen-code",
             Self::FastAgent => "fast-agent",
+            Self::Codex => "@agentclientprotocol/codex-acp",
+            Self::Codex016 => "codex-acp",
+            Self::Vibe => "@mistralai/mistral-vibe",
         }
     }
 
@@ -92,16 +112,32 @@ impl Real {
                 ("GENERIC_API_KEY", key()),
                 ("FAST_AGENT_MODEL", "generic.scripted".to_owned()),
             ],
+            Self::Codex | Self::Codex016 => vec![
+                ("CODEX_HOME", self.home(folder, &codex_config(&v1))),
+                ("OPENAI_API_KEY", key()),
+            ],
+            Self::Vibe => vec![
+                ("VIBE_HOME", self.home(folder, &vibe_config(&v1))),
+                ("MISTRAL_API_KEY", key()),
+            ],
         };
         let mut text = format!(
             "[{table}]\npreset = \"{}\"\n{}",
             self.preset(),
-            found(table, self.preset())
+            found(table, self.folder())
         );
         for (name, value) in variables {
             text.push_str(&format!("{name} = \"{value}\"\n"));
         }
         text
+    }
+
+    /// A folder of its own with its `config.toml`.
+    fn home(self, folder: &Path, config: &str) -> String {
+        let home = folder.join(format!("{}-home", self.folder()));
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::write(home.join("config.toml"), config).unwrap();
+        home.display().to_string()
     }
 }
 
@@ -128,4 +164,21 @@ fn open_code_config(url: &str) -> String {
         } },
     })
     .to_string()
+}
+
+fn codex_config(url: &str) -> String {
+    format!(
+        "model = \"scripted\"\nmodel_provider = \"scripted\"\ncheck_for_update_on_startup = false\n\n\
+         [analytics]\nenabled = false\n\n\
+         [model_providers.scripted]\nname = \"Scripted\"\nbase_url = \"{url}\"\nwire_api = \"responses\"\n\
+         env_key = \"OPENAI_API_KEY\"\n"
+    )
+}
+
+fn vibe_config(url: &str) -> String {
+    format!(
+        "enable_telemetry = false\nenable_update_checks = false\n\n\
+         [[providers]]\nname = \"mistral\"\napi_base = \"{url}\"\napi_key_env_var = \"MISTRAL_API_KEY\"\n\
+         backend = \"mistral\"\n"
+    )
 }

@@ -145,24 +145,16 @@ async fn a_killed_agent_resumes_its_session(real: Real) {
 }
 
 mod diamond {
-    use super::{Real, a_diamond_lands};
-
-    macro_rules! with_each {
-        ($($name:ident: $real:expr;)*) => { $(
-            #[tokio::test(flavor = "multi_thread")]
-            #[ignore = "needs real agents: make test-agents"]
-            async fn $name() {
-                a_diamond_lands($real).await;
-            }
-        )* };
-    }
-
     with_each! {
-        claude: Real::Claude;
-        opencode: Real::OpenCode;
-        gemini: Real::Gemini;
-        qwen: Real::Qwen;
-        fast_agent: Real::FastAgent;
+        super::a_diamond_lands;
+        claude: Claude;
+        opencode: OpenCode;
+        gemini: Gemini;
+        qwen: Qwen;
+        fast_agent: FastAgent;
+        codex: Codex;
+        codex_0_16: Codex016;
+        vibe: Vibe;
     }
 }
 

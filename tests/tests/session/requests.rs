@@ -81,10 +81,15 @@ async fn rules_of_the_configuration_decide_by_kind_and_path() {
 
 #[tokio::test]
 async fn a_session_that_may_only_read_reads() {
-    let stage = scene("@fs-read a\n@fs-write b x\n@term touch c\n@ask a thing").access(Access::ReadOnly);
+    let script =
+        "@fs-read a\n@fs-write b x\n@term touch c\n@ask a thing\n@ask mcp__other__edit\n@ask mcp__ralph__ask";
+    let stage = scene(script).access(Access::ReadOnly);
     std::fs::write(stage.work().join("a"), "one").unwrap();
     let played = stage.play().await;
-    assert_eq!(played.end.text.trim(), "permission a thing: reject");
+    assert_eq!(
+        played.end.text.trim(),
+        "permission a thing: reject\npermission mcp__other__edit: reject\npermission mcp__ralph__ask: allow"
+    );
     let transcript = played.transcript();
     assert!(
         transcript.contains("may not write") && transcript.contains("may not run"),

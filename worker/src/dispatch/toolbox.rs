@@ -14,11 +14,8 @@ use uuid::Uuid;
 use crate::instance::Instance;
 use crate::mcp::socket::Socket;
 use crate::mcp::tools::{Remote, Toolbox};
-use crate::mcp::{KEY, SOCKET};
+use crate::mcp::{KEY, NAME, SOCKET};
 use crate::session::{AgentCommand, People, TranscriptSender};
-
-/// The server's name among those of the agent.
-const NAME: &str = "ralph";
 
 /// What is offered; gone when it is dropped.
 pub struct Offered {

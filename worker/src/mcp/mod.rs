@@ -10,11 +10,16 @@
 //! | [`socket`] | the session's socket and its connections |
 //! | [`server`] | the protocol |
 //! | [`tools`] | what the tools do |
+//! | [`title`] | what agents call the tools by |
 
 pub mod pipe;
 pub mod server;
 pub mod socket;
+pub mod title;
 pub mod tools;
+
+/// The server's name among those of the agent.
+pub const NAME: &str = "ralph";
 
 /// Variable of the program with the socket's path.
 pub const SOCKET: &str = "RALPH_SESSION_SOCKET";

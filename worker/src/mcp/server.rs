@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -24,7 +24,7 @@ impl Server {
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
-        info.server_info = Implementation::new("ralph", env!("CARGO_PKG_VERSION"));
+        info.server_info = Implementation::new(super::NAME, env!("CARGO_PKG_VERSION"));
         info.instructions = Some(
             "Tools of the session that you work in, for its own task alone. What they leave counts as what you write in the tags that your \
              prompt names. How the task ended you still say by tags."
@@ -74,5 +74,9 @@ fn described(name: ToolName) -> Tool {
         .read_only(name.is_read_only())
         .destructive(false)
         .open_world(false);
-    Tool::new(name.as_str(), name.description(), schema).with_annotations(annotations)
+    // Claude Code hides the tools of servers until its model searches for them, but for those that ask for it.
+    let meta = serde_json::Map::from_iter([("anthropic/alwaysLoad".to_owned(), true.into())]);
+    Tool::new(name.as_str(), name.description(), schema)
+        .with_annotations(annotations)
+        .with_meta(MetaObject(meta))
 }

@@ -32,7 +32,7 @@ pub enum ToolName {
 }
 
 impl ToolName {
-    const ALL: [Self; 6] = [
+    pub const ALL: [Self; 6] = [
         Self::MemorySearch,
         Self::MemoryAdd,
         Self::TaskContext,
@@ -50,6 +50,11 @@ impl ToolName {
             Self::ReportProgress => "report_progress",
             Self::Ask => "ask",
         }
+    }
+
+    /// The tool of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
 
     /// What an agent is told of it.

@@ -70,9 +70,11 @@ impl Turn {
     }
 
     pub(super) async fn ask(&self, title: &str) -> Result<(), Error> {
-        let call = ToolCallUpdateFields::new()
-            .title(title.to_owned())
-            .kind(ToolKind::Execute);
+        let kind = match title.starts_with("mcp__") {
+            true => ToolKind::Other,
+            false => ToolKind::Execute,
+        };
+        let call = ToolCallUpdateFields::new().title(title.to_owned()).kind(kind);
         let request = RequestPermissionRequest::new(
             self.session.id.clone(),
             ToolCallUpdate::new(self.next_tool_call(), call),

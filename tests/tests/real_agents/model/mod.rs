@@ -5,11 +5,12 @@
 //! | [`script`] | the directives of a prompt, and what the model answers next: a decision |
 //! | [`tools`] | which of an agent's tools does a step, and with which arguments |
 //! | [`server`] | HTTP, the journal, and who waits for whom |
-//! | [`anthropic`], [`chat`], [`gemini`] | reading and writing the interfaces |
+//! | [`anthropic`], [`chat`], [`gemini`], [`responses`] | reading and writing the interfaces |
 
 mod anthropic;
 mod chat;
 mod gemini;
+mod responses;
 mod script;
 mod server;
 mod tools;

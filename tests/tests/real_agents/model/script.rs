@@ -4,12 +4,15 @@
 //! | --- | --- |
 //! | `@write PATH TEXT` | calls the agent's tool that writes a file |
 //! | `@run CMD` | calls the agent's tool that runs a command |
+//! | `@tool NAME JSON` | calls the agent's tool whose name ends so, with these arguments |
 //! | `@meet N` | answers once `N` sessions have come this far |
 //! | `@hold` | begins to answer and never ends, the first time that it is asked with this script |
 //! | `@hold-at N` | the same where it would take its step `N`, from 0 |
 //! | `@status CODE` | answers with this HTTP status, the first time that it is asked with this script |
 //! | `@say TEXT` | text of its last message |
 //! | `@done` | its last message says that the assigned task is done |
+
+use serde_json::Value;
 
 use super::tools::Tool;
 
@@ -31,6 +34,7 @@ pub struct Script {
 enum Step {
     Write { path: String, text: String },
     Run { command: String },
+    Tool { name: String, arguments: Value },
 }
 
 /// What the model says.
@@ -39,10 +43,7 @@ pub enum Saying {
     /// Text.
     Text(String),
     /// A tool call.
-    Call {
-        tool: String,
-        arguments: serde_json::Value,
-    },
+    Call { tool: String, arguments: Value },
 }
 
 /// One message of a conversation.
@@ -64,11 +65,19 @@ impl Script {
         Self::read(&messages[at].text).map(|script| (script, taken))
     }
 
+    /// The script of a message. Of a prompt, the task's own counts before those of its plan.
     fn read(text: &str) -> Option<Self> {
+        let own = section(text).and_then(|section| Self::lines(section, text));
+        own.or_else(|| Self::lines(text, text))
+    }
+
+    fn lines(part: &str, text: &str) -> Option<Self> {
         let mut script = Self::default();
         let mut found = false;
-        for line in text.lines() {
-            let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        for line in part.lines() {
+            // A plan stands in a prompt as a quotation.
+            let line = line.trim().trim_start_matches("> ");
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "@write" => {
                     let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -80,6 +89,14 @@ impl Script {
                 "@run" => script.steps.push(Step::Run {
                     command: rest.to_owned(),
                 }),
+                "@tool" => {
+                    let (name, arguments) = rest.split_once(' ').unwrap_or((rest, "{}"));
+                    let arguments = serde_json::from_str(arguments);
+                    script.steps.push(Step::Tool {
+                        name: name.to_owned(),
+                        arguments: arguments.unwrap_or_else(|error| panic!("{line}: {error}")),
+                    });
+                }
                 "@meet" => script.meet = rest.parse().ok(),
                 "@hold" => script.hold_at = Some(0),
                 "@hold-at" => script.hold_at = rest.parse().ok(),
@@ -106,18 +123,27 @@ impl Script {
         let call = match step {
             Step::Write { path, text } => super::tools::write(tools, cwd, path, text),
             Step::Run { command } => super::tools::run(tools, command),
+            Step::Tool { name, arguments } => super::tools::ending(tools, name, arguments),
         };
         match call {
             Some((tool, arguments)) => Saying::Call { tool, arguments },
-            None => Saying::Text(format!("no tool for {step:?}")),
+            None => {
+                let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                Saying::Text(format!("no tool for {step:?} among {}", names.join(", ")))
+            }
         }
     }
 }
 
+/// What a prompt says of the task that it assigns, without what stands below further headings.
+fn section(prompt: &str) -> Option<&str> {
+    let (_, section) = prompt.split_once("## Assigned Task")?;
+    section.split("\n#").next()
+}
+
 /// The id of the task that a prompt assigns.
 fn assigned(prompt: &str) -> Option<&str> {
-    let (_, section) = prompt.split_once("## Assigned Task")?;
-    let (_, id) = section.split_once("ID: ")?;
+    let (_, id) = section(prompt)?.split_once("ID: ")?;
     id.split_whitespace().next()
 }
 
@@ -157,4 +183,23 @@ fn the_newest_script_counts_and_its_steps_are_taken_in_order() {
         Saying::Text("The script is at its end.\n<task-done>t-1</task-done>".to_owned())
     );
     assert!(Script::of(&[message("make a title", 0)]).is_none());
+}
+
+#[test]
+fn a_tasks_own_script_counts_before_that_of_its_plan() {
+    let plan = "### Reference Specs\n\n> @tool task_create {\"tasks\": []}\n";
+    let tools = [
+        Tool::new("mcp__ralph__task_create", &[]),
+        Tool::new("Bash", &["command"]),
+    ];
+    let first = |own: &str| {
+        let text = format!("## Assigned Task\n\nID: t-1\n\n{own}\n\n{plan}");
+        let (script, taken) = Script::of(&[Message { text, results: 0 }]).unwrap();
+        match script.next(taken, &tools, None) {
+            Saying::Call { tool, .. } => tool,
+            Saying::Text(text) => text,
+        }
+    };
+    assert_eq!(first("    @run ls"), "Bash");
+    assert_eq!(first("    Break the plan into tasks."), "mcp__ralph__task_create");
 }

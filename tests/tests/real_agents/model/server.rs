@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::script::{Message, Saying, Script};
 use super::tools::Tool;
-use super::{anthropic, chat, gemini};
+use super::{anthropic, chat, gemini, responses};
 
 /// What every call uses, in and out.
 pub const TOKENS: (u64, u64) = (100, 10);
@@ -70,6 +70,14 @@ const GEMINI: Interface = Interface {
     events: gemini::events,
 };
 
+const RESPONSES: Interface = Interface {
+    messages: responses::messages,
+    tools: responses::tools,
+    error: responses::error,
+    whole: responses::whole,
+    events: responses::events,
+};
+
 impl Model {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -120,6 +128,7 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, body: Bytes) -> Res
         }
         _ if path.ends_with("/messages") => ANTHROPIC,
         _ if path.ends_with("/chat/completions") => CHAT,
+        _ if path.ends_with("/responses") => RESPONSES,
         _ if path.ends_with(":countTokens") => {
             return json_response(StatusCode::OK, &json!({ "totalTokens": TOKENS.0 }));
         }
@@ -185,7 +194,8 @@ fn workspace(body: &str) -> Option<String> {
 
 /// How many events begin an answer, its text included.
 fn begin_events(path: &str) -> usize {
-    if path.ends_with("/messages") { 3 } else { 1 }
+    let is_long = path.ends_with("/messages") || path.ends_with("/responses");
+    if is_long { 3 } else { 1 }
 }
 
 fn say(interface: &Interface, saying: &Saying, model: &str, stream: bool) -> Response<Body> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of its arguments; null where it takes JavaScript that calls the other tools.
     pub schema: Value,
 }
 
@@ -25,9 +25,12 @@ impl Tool {
     }
 }
 
-/// The call that writes a file; `cwd` is the agent's folder, as far as it is known.
+/// The call that writes a file; `cwd` is the agent's folder, as far as it is known. Some agents have only a shell for it.
 pub fn write(tools: &[Tool], cwd: Option<&str>, path: &str, text: &str) -> Option<(String, Value)> {
-    let tool = named(tools, &["write", "write_file", "write_text_file"])?;
+    let Some(tool) = named(tools, &["write", "write_file", "write_text_file"]) else {
+        let [text, path] = [text, path].map(|word| shell_words::quote(word).into_owned());
+        return run(tools, &format!("printf %s {text} > {path}"));
+    };
     let call = arguments(tool, |argument, schema| match argument {
         "filepath" | "path" | "absolutepath" => {
             let whole = schema["description"]
@@ -47,11 +50,52 @@ pub fn write(tools: &[Tool], cwd: Option<&str>, path: &str, text: &str) -> Optio
 
 /// The call that runs a command.
 pub fn run(tools: &[Tool], command: &str) -> Option<(String, Value)> {
-    let tool = named(tools, &["bash", "run_shell_command", "execute"])?;
-    let call = arguments(tool, |argument, _| {
-        (argument == "command").then(|| command.into())
+    let names = [
+        "bash",
+        "run_shell_command",
+        "execute",
+        "exec_command",
+        "shell_command",
+        "shell",
+    ];
+    let Some(tool) = named(tools, &names) else {
+        return code(
+            tools,
+            &format!("tools.exec_command({})", json!({ "cmd": command })),
+        );
+    };
+    let call = arguments(tool, |argument, schema| match argument {
+        "command" | "cmd" if schema["type"] == "array" => Some(json!(["bash", "-c", command])),
+        "command" | "cmd" => Some(command.into()),
+        _ => None,
     });
     Some((tool.name.clone(), call))
+}
+
+/// The call of a tool that the agent knows by a longer name: with the name of its server before it.
+pub fn ending(tools: &[Tool], name: &str, arguments: &Value) -> Option<(String, Value)> {
+    let ends = |tool: &&Tool| {
+        let before = tool.name.strip_suffix(name);
+        before.is_some_and(|before| !before.ends_with(char::is_alphanumeric))
+    };
+    if let Some(tool) = tools.iter().find(ends) {
+        return Some((tool.name.clone(), arguments.clone()));
+    }
+    // Qwen Code tells none of a server's tools, and has one that calls them by their whole name.
+    if let Some(tool) = named(tools, &["tool_call"]) {
+        let call = json!({ "name": format!("mcp__ralph__{name}"), "arguments": arguments });
+        return Some((tool.name.clone(), call));
+    }
+    code(
+        tools,
+        &format!("tools[ALL_TOOLS.find(tool => tool.name.endsWith(\"{name}\")).name]({arguments})"),
+    )
+}
+
+/// The call of a tool from JavaScript.
+fn code(tools: &[Tool], call: &str) -> Option<(String, Value)> {
+    let tool = tools.iter().find(|tool| tool.schema.is_null())?;
+    Some((tool.name.clone(), format!("text(await {call})").into()))
 }
 
 fn named<'a>(tools: &'a [Tool], names: &[&str]) -> Option<&'a Tool> {

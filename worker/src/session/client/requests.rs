@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, CreateTerminalResponse, Error as RpcError, KillTerminalRequest, PermissionOption,
     PermissionOptionKind, ReadTextFileRequest, ReadTextFileResponse, ReleaseTerminalRequest,
     RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
-    TerminalOutputRequest, ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
+    TerminalOutputRequest, ToolCallUpdate, ToolKind, WaitForTerminalExitRequest, WaitForTerminalExitResponse,
     WriteTextFileRequest,
 };
 use ralph_shared::sigil::Question;
@@ -27,6 +27,7 @@ use super::elicitation::{self, Form};
 use super::files::{Files, refused};
 use super::permissions::{self, Answer, Policy};
 use super::terminal::Terminals;
+use crate::mcp::title::is_own;
 use crate::sandbox::Confinement;
 use crate::session::operator::Question as OperatorQuestion;
 use crate::session::people::{People, Reply};
@@ -165,14 +166,10 @@ impl Desk {
 
     fn permission(&mut self, ticket: Ticket, request: &RequestPermissionRequest, record: &Record) {
         let call = &request.tool_call;
-        let kind = call
-            .fields
-            .kind
-            .or_else(|| record.tool_kind(&call.tool_call_id.0))
-            .unwrap_or_default();
         let locations = call.fields.locations.as_deref().unwrap_or_default();
         let files: Vec<&Path> = locations.iter().map(|location| location.path.as_path()).collect();
         let title = call.fields.title.as_deref().unwrap_or("a tool");
+        let kind = kind(call, record);
         let ticket = ticket.about(format!("{title} ({kind:?})"));
         if self.turn.is_cancelled() {
             let answer = RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled);
@@ -396,6 +393,20 @@ impl Desk {
             }
             Err(error) => ticket.done(Err(error)),
         }
+    }
+}
+
+/// The kind of a call. Ralph's own tools write no file: sessions that may write nothing have them as well.
+fn kind(call: &ToolCallUpdate, record: &Record) -> ToolKind {
+    let told = call
+        .fields
+        .kind
+        .or_else(|| record.tool_kind(&call.tool_call_id.0));
+    let meta = call.meta.as_ref().and_then(|meta| meta.get("toolName"));
+    let names = [call.fields.title.as_deref(), meta.and_then(Value::as_str)];
+    match told.unwrap_or_default() {
+        ToolKind::Other if names.into_iter().flatten().any(is_own) => ToolKind::Think,
+        kind => kind,
     }
 }
 
