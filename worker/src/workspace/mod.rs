@@ -25,6 +25,7 @@ mod folder;
 mod git;
 mod held;
 mod in_place;
+mod paths;
 mod ports;
 pub mod publish;
 mod record;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::files::{away, caches, folders_in};
 use crate::disk::{held_bytes, taken_bytes};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::held::LockedWorkspace;
@@ -14,7 +15,6 @@ use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{
     clone::{mirror, submodules},
     git::address,
-    snapshot::modes,
 };
 
 /// How long a mirror is kept after its last use, whatever the budget: who fetches into it may be about to borrow.
@@ -144,19 +144,6 @@ fn spare(data: &Path) -> Result<Vec<Spare>, WorkspaceError> {
     Ok(spare)
 }
 
-/// Every cache of every repository.
-pub(in crate::workspace) fn caches(data: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let whose = folders_in(&record::caches(data)).flat_map(|repository| folders_in(&repository));
-    whose.flat_map(|whose| folders_in(&whose))
-}
-
-pub(in crate::workspace) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-}
-
 fn of(kind: Kind, path: PathBuf) -> Option<Spare> {
     let touched = match kind {
         Kind::Mirror => path.with_extension("lock"),
@@ -197,15 +184,6 @@ fn remove(data: &Path, kind: Kind, path: &Path) -> Result<bool, WorkspaceError> 
             away(path)
         }
     }
-}
-
-/// Moves it out of the way first, so that nobody finds half of it.
-pub(in crate::workspace) fn away(path: &Path) -> Result<bool, WorkspaceError> {
-    let gone = path.with_extension("gone");
-    modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
-    fs::rename(path, &gone).map_err(WorkspaceError::io("move away", path))?;
-    modes::remove_tree(&gone).map_err(WorkspaceError::io("remove", &gone))?;
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 pub(crate) mod budget;
 pub(crate) mod copy;
 pub(crate) mod disk_room;
+mod files;
 pub(crate) mod unused;
 pub(crate) mod warm;
 
@@ -29,9 +30,9 @@ use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record;
 use crate::faults;
+use crate::workspace::paths::inside;
 use crate::workspace::settings::CacheRule;
 use crate::workspace::snapshot::commit::TASK_TRAILER;
-use crate::workspace::snapshot::gitlinks::inside;
 use crate::workspace::{git::address, snapshot::modes};
 
 /// Largest file of a key. Bytes.

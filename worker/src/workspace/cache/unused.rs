@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ralph_shared::attempts::{BRANCHES, REFS};
 use ralph_shared::wire::WorkspaceOrder;
 
-use super::{budget, warm};
+use super::{budget, files, warm};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{clone::mirror, record};
@@ -43,7 +43,7 @@ impl Workspaces {
         let rested = tokio::task::spawn_blocking(move || rested_caches(&data, now)).await;
         for cache in rested.unwrap_or_default() {
             let shown = cache.display().to_string();
-            match tokio::task::spawn_blocking(move || budget::away(&cache)).await {
+            match tokio::task::spawn_blocking(move || files::away(&cache)).await {
                 Ok(Ok(_)) => forgotten.caches += 1,
                 Ok(Err(error)) => {
                     tracing::warn!(cache = shown, %error, "an unused cache could not be removed")
@@ -51,7 +51,7 @@ impl Workspaces {
                 Err(_) => {}
             }
         }
-        let mirrors: Vec<PathBuf> = budget::folders_in(&record::mirrors(self.data())).collect();
+        let mirrors: Vec<PathBuf> = files::folders_in(&record::mirrors(self.data())).collect();
         // Others are being made, or broken.
         for mirror in mirrors.iter().filter(|path| path.extension().is_none()) {
             match self.forget_attempts(mirror, now).await {
@@ -105,10 +105,7 @@ fn rested_caches(data: &Path, now: SystemTime) -> Vec<PathBuf> {
         let most = if warm::is_entry(path) { WARM_REST } else { REST };
         is_whole && used.is_ok_and(|used| now.duration_since(used).is_ok_and(|rest| rest > most))
     };
-    budget::caches(data)
-        .filter(has_rested)
-        .take(MOST_CACHES)
-        .collect()
+    files::caches(data).filter(has_rested).take(MOST_CACHES).collect()
 }
 
 /// The refs that orders of workspaces name.

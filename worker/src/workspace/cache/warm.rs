@@ -21,12 +21,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ralph_shared::wire::GitOrder;
 use serde::{Deserialize, Serialize};
 
-use super::{Origin, Shelf, budget, copy};
+use super::{Origin, Shelf, copy, files};
 use crate::disk::held_bytes;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
+use crate::workspace::paths::inside;
 use crate::workspace::settings::Settings;
-use crate::workspace::snapshot::gitlinks::inside;
 use crate::workspace::{record, snapshot::modes};
 
 const PREFIX: &str = "warm-";
@@ -65,7 +65,7 @@ impl Sizes {
             let bytes = before.get(&path).copied();
             (bytes.unwrap_or_else(|| held_bytes(&path)), path)
         };
-        let now = budget::caches(data).filter(is_whole).map(size);
+        let now = files::caches(data).filter(is_whole).map(size);
         let now: HashMap<PathBuf, u64> = now.map(|(bytes, path)| (path, bytes)).collect();
         *before = now;
         before.values().sum()
@@ -134,7 +134,7 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
     record::make_private(shelf)?;
     move_into(tree, &index, &place).map_err(WorkspaceError::io("keep build output in", &place))?;
     for old in entries(shelf).into_iter().skip(ENTRIES) {
-        budget::away(&old)?;
+        files::away(&old)?;
     }
     Ok(())
 }
@@ -241,7 +241,7 @@ pub(super) fn is_entry(cache: &Path) -> bool {
 
 /// Whole entries of a place, the latest first.
 fn entries(place: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<(SystemTime, PathBuf)> = budget::folders_in(place)
+    let mut found: Vec<(SystemTime, PathBuf)> = files::folders_in(place)
         .filter(|path| path.extension().is_none() && is_entry(path))
         .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
         .collect();

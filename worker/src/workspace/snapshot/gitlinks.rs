@@ -7,13 +7,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::modes;
 use crate::workspace::clone::submodules::{self, Submodule};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::address;
 use crate::workspace::git::{Git, REMOTE};
+use crate::workspace::paths::{inside, lexical};
 use crate::workspace::record::{self, Folders};
 
 /// Longest file of a git directory that is read.
@@ -193,34 +194,6 @@ pub(in crate::workspace) fn head_in(tree: &Path, path: &str) -> Option<String> {
 pub(in crate::workspace) fn read(path: &Path) -> Option<String> {
     let metadata = fs::symlink_metadata(path).ok()?;
     (metadata.is_file() && metadata.len() <= FILE_BYTES).then(|| fs::read_to_string(path).ok())?
-}
-
-/// `..` taken literally.
-pub(in crate::workspace) fn lexical(path: &Path) -> PathBuf {
-    let mut whole = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(whole.pop()),
-            Component::CurDir => {}
-            part => whole.push(part),
-        }
-    }
-    whole
-}
-
-/// The folder `path` below `tree`, if no symbolic link of an agent's leads elsewhere.
-pub(in crate::workspace) fn inside(tree: &Path, path: &Path) -> Option<PathBuf> {
-    let mut folder = tree.to_owned();
-    for part in path.components() {
-        let Component::Normal(part) = part else {
-            return None;
-        };
-        folder.push(part);
-        if !fs::symlink_metadata(&folder).ok()?.is_dir() {
-            return None;
-        }
-    }
-    Some(folder)
 }
 
 /// Moves what is called `.git` in the folder `path` of the tree into `aside`; whether there was something.

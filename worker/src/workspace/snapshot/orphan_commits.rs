@@ -13,12 +13,12 @@ use std::time::Duration;
 use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{Stray, stray_refs};
 
-use super::gitlinks::inside;
 use super::modes::remove_tree;
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
 use crate::workspace::git::address;
+use crate::workspace::paths::inside;
 use crate::workspace::publish::push;
 use crate::workspace::publish::rebase;
 use crate::workspace::record::Folders;

@@ -7,8 +7,9 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::gitlinks::{head_in, inside, read};
+use super::gitlinks::{head_in, read};
 use crate::workspace::git::address;
+use crate::workspace::paths::inside;
 
 /// Refs that are read; what an agent has more is not looked at.
 const REFS: usize = 2_000;

@@ -9,10 +9,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::gitlinks::{inside, lexical, read};
+use super::gitlinks::read;
 use super::{commit, modes};
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::Git;
+use crate::workspace::paths::{inside, lexical};
 use crate::workspace::record::{self, Folders};
 use crate::workspace::{git::address, publish::rebase};
 
