@@ -45,10 +45,11 @@ pub async fn said_in(zone: &str, stage: &Stage, line: &str) -> String {
 /// Types a command until it prints these words.
 pub async fn until_said(stage: &Stage, line: &str, words: &str) -> String {
     until(&format!("`{line}` to say `{words}`"), async || {
-        let text = said(stage, line).await;
-        match text.contains(words) {
+        let output = output(stage, line).await;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        match output.status.success() && text.contains(words) {
             true => Ok(text),
-            false => Err(text),
+            false => Err(text + &String::from_utf8_lossy(&output.stderr)),
         }
     })
     .await

@@ -131,15 +131,16 @@ async fn links_and_the_bell_go_to_terminals_alone() {
     let (status, answer) = scene.api.post("/features", &body).await;
     assert_eq!(status.as_u16(), 201, "{answer}");
     let link = "\u{1b}]8;;https://github.com/acme/todo\u{1b}\\";
-    let list = |variables: &[(&str, &str)]| scene.command(&["feature", "list", "--no-pager"], variables);
-    let (status, shown) = Terminal::open(&list(&[])).end();
+    let show =
+        |variables: &[(&str, &str)]| scene.command(&["feature", "show", "linked", "--no-pager"], variables);
+    let (status, shown) = Terminal::open(&show(&[])).end();
     assert!(status.success() && shown.contains(link), "{status}: {shown:?}");
     for variables in [[("NO_COLOR", "1")], [("TERM", "dumb")]] {
-        let (status, shown) = Terminal::open(&list(&variables)).end();
+        let (status, shown) = Terminal::open(&show(&variables)).end();
         assert!(status.success() && shown.contains("todo"), "{status}: {shown:?}");
         assert!(!shown.contains('\u{1b}'), "{variables:?}: {shown:?}");
     }
-    let piped = String::from_utf8(list(&[]).output().unwrap().stdout).unwrap();
+    let piped = String::from_utf8(show(&[]).output().unwrap().stdout).unwrap();
     assert!(piped.contains("todo") && !piped.contains('\u{1b}'), "{piped:?}");
 
     let wait = |variables: &[(&str, &str)]| scene.command(&["feature", "wait", "short"], variables);

@@ -30,7 +30,7 @@ async fn what_a_session_leaves_by_its_tools_counts_as_if_it_had_written_it() {
 @done"#;
     let stage = set("", script).await;
     stage.ends("complete").await;
-    let told = said(&stage, "logs f/a --attempt 1").await;
+    let told = until_said(&stage, "logs f/a --attempt 1", "mcp after a flood: ").await;
     for words in [
         "mcp memory_add: kept; it counts once the task is done",
         "mcp memory_add: error: it is not whole",
@@ -74,9 +74,9 @@ async fn a_session_makes_tasks_and_asks_by_its_tools() {
     assert_eq!(asked["reason"], "Which one? (left | right)");
     said(&stage, "task answer f/a --choice 2").await;
     stage.ends("complete").await;
-    let told = said(&stage, "logs f/a --attempt 1").await;
+    let taken = "mcp task_create: the tasks are taken";
+    let told = until_said(&stage, "logs f/a --attempt 1", taken).await;
     assert!(told.contains("mcp task_create: error: "), "{told}");
-    assert!(told.contains("mcp task_create: the tasks are taken"), "{told}");
     assert!(told.contains("right"), "{told}");
     let titles = stage.titles().await;
     assert!(titles.contains(&("X".to_owned(), 1)), "{titles:?}");
@@ -117,8 +117,12 @@ async fn an_agent_can_be_left_without_the_tools() {
     let config = "[agent]\ntools = false\n";
     let stage = set(config, "@mcp task_context {}\n@done").await;
     stage.ends("complete").await;
-    let told = said(&stage, "logs f/a --attempt 1").await;
-    assert!(told.contains("mcp task_context: none is offered"), "{told}");
+    until_said(
+        &stage,
+        "logs f/a --attempt 1",
+        "mcp task_context: none is offered",
+    )
+    .await;
     stage.strike().await;
 }
 
