@@ -40,7 +40,10 @@ impl Report {
 /// What ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "finished", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "a report is moved a few times in its life")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a report is moved a few times in its life"
+)]
 pub enum Finished {
     /// An agent session.
     Session(Box<SessionReport>),

@@ -21,12 +21,23 @@ pub struct Pair {
     pub old_text: String,
 }
 
-/// For each of these entries of agents, other live ones of its kind and repository that share a band with it, oldest first. At most
-/// 50 each.
+/// For each of these entries of agents, other live ones of its kind and repository that share a band with it, oldest first: at most
+/// 16, of some 256 that the index gives. Where thousands share one, reading them all would hold the report's transaction for seconds.
 pub async fn alike(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Pair>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
+    sqlx::raw_sql("set local gin_fuzzy_search_limit = 256")
+        .execute(&mut *conn)
+        .await?;
+    let pairs = pairs(conn, kind, ids).await?;
+    sqlx::raw_sql("set local gin_fuzzy_search_limit = 0")
+        .execute(conn)
+        .await?;
+    Ok(pairs)
+}
+
+async fn pairs(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Pair>> {
     if kind == Kind::Knowledge {
         return sqlx::query_as!(
             Pair,
@@ -40,7 +51,7 @@ pub async fn alike(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::R
                    and old.origin in ('attempt', 'distilled') and old.released_at is not null and old.pruned_at is null
                    and old.superseded_by is null
                  order by old.id
-                 limit 50
+                 limit 16
                ) o
                where n.origin in ('attempt', 'distilled') and n.superseded_by is null
                order by n.id, o.id"#,
@@ -61,7 +72,7 @@ pub async fn alike(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::R
                and old.origin in ('attempt', 'distilled') and old.released_at is not null and old.pruned_at is null
                and old.superseded_by is null
              order by old.id
-             limit 50
+             limit 16
            ) o
            where n.origin in ('attempt', 'distilled') and n.superseded_by is null
            order by n.id, o.id"#,
