@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-CRATES = ["domain", "coordinator", "worker", "shared", "bench"]
+CRATES = ["domain", "api", "coordinator", "worker", "shared", "bench"]
 LONG = 60
 
 

@@ -68,6 +68,10 @@ pub const IDLE_MS: i64 = 10 * 60 * 1_000;
 pub const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
 /// Pause after a failure.
 pub const BACKOFF_MS: i64 = 10 * 1_000;
+/// Iterations per task, when nobody chose the limit (SPEC 3.4).
+pub const ITERATIONS_A_TASK: usize = 5;
+/// Sessions of a feature at once, when nobody chose.
+pub const DEFAULT_MAX_PARALLEL: i32 = 4;
 
 impl Default for RunSettings {
     /// A run without limits of its own, with the default limits of sessions.

@@ -5,4 +5,5 @@ pub mod capability;
 pub mod concurrency;
 pub mod fairness;
 pub mod paths;
+pub mod precedence;
 pub mod schedule;

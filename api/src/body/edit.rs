@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::limits::RunWish;
-use crate::api::body::priority::PrecedenceWish;
+use super::priority::PrecedenceWish;
 
 /// `PATCH /api/v1/tasks/{id}`: what isn't given stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -4,11 +4,9 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::SectionTokens;
-use crate::domain::recall::{Ended, Kind, Lift, Parts, Worth};
-use crate::flow::memory::library::{ImportLine, QueryLine};
-use crate::store::dispatch::prompt::SentSection;
-use crate::store::memory::upkeep::Fates;
-use crate::store::view::{MemoryView, UseView};
+use super::library::{ImportLine, QueryLine};
+use crate::view::{Fates, MemoryView, UseView};
+use ralph_domain::recall::{Ended, Kind, Lift, Parts, Worth};
 
 /// Entries to import.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -267,15 +265,4 @@ pub struct SectionView {
     pub chars: usize,
     /// Unicode characters that it could have taken.
     pub allowed: usize,
-}
-
-impl From<SentSection> for SectionView {
-    fn from(sent: SentSection) -> Self {
-        Self {
-            name: sent.name,
-            status: sent.status,
-            chars: sent.chars,
-            allowed: sent.allowed,
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::budget::levels::{Level, Limit};
+use ralph_domain::budget::levels::{Level, Limit};
 
 /// A limit; 0 is none, as if it weren't given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -94,6 +94,27 @@ impl LimitWish {
             tokens: self.tokens.filter(|n| *n > 0),
         })
     }
+}
+
+/// A limit as it is to be. A value of 0 is no limit; one that isn't given stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetBudget {
+    /// The feature, task or account that it is of alone, or the feature whose sessions or tasks it is of each; all of the level when it
+    /// isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub cost_usd: Option<f64>,
+    /// Tokens read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub tokens: Option<i64>,
+    /// Whether runs go on that ended at a feature's limit; `true` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<bool>,
 }
 
 #[cfg(test)]

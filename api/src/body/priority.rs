@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::domain::scheduling::concurrency::Concurrency;
-use crate::store::feature::priority::Precedence;
+use ralph_domain::scheduling::concurrency::Concurrency;
+use ralph_domain::scheduling::precedence::Precedence;
 
 /// When a feature goes before others; what isn't given stays as it is, or has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

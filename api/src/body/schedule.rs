@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::scheduling::schedule::Missed;
+use ralph_domain::scheduling::schedule::Missed;
 
 /// `PUT /api/v1/features/{id}/schedule`: either `at` or `cron`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -6,11 +6,11 @@ use utoipa::openapi::schema::{Array, Object, Type};
 
 use super::budgets::BudgetsWish;
 use super::limits::RunWish;
+use super::priority::PrecedenceWish;
 use super::tasks::{self, GraphText};
-use crate::api::body::priority::PrecedenceWish;
-use crate::domain::scheduling::concurrency::Concurrency;
-use crate::domain::states::FailurePolicy;
-use crate::store::view::FeatureView;
+use crate::view::FeatureView;
+use ralph_domain::scheduling::concurrency::Concurrency;
+use ralph_domain::states::FailurePolicy;
 
 /// A repository as every worker can reach it. What is left out, the coordinator finds out; it needs git and a way there for that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

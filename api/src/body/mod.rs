@@ -1,9 +1,9 @@
-//! What requests and answers are made of, besides the views of [`crate::store::view`]. The command line reads and writes
-//! the same structs, so that the two can't drift apart.
+//! What requests and answers are made of, besides the views of [`crate::view`].
 
 mod budgets;
 mod control;
 mod edit;
+mod library;
 mod limits;
 mod memory;
 mod operate;
@@ -16,11 +16,10 @@ mod texts;
 mod token;
 mod transcript;
 
-pub use crate::api::body::control::{Answering, Done, Started, Steer, WaitFor};
-pub use crate::api::body::priority::PrecedenceWish;
-pub use crate::api::body::schedule::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
-pub use budgets::{BudgetsWish, LimitWish};
+pub use budgets::{BudgetsWish, LimitWish, SetBudget};
+pub use control::{Answering, Done, Started, Steer, WaitFor};
 pub use edit::{EditFeature, EditTask};
+pub use library::{EditMemory, ImportLine, QueryLine, utc};
 pub use limits::{BadWish, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
@@ -28,7 +27,9 @@ pub use memory::{
     SearchMemory, SectionView, SwitchedOffView,
 };
 pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
+pub use priority::PrecedenceWish;
 pub use problem::ProblemBody;
+pub use schedule::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
 pub use submit::{Accepted, DirRef, RepoRef, SubmitFeature, SubmitTask};
 pub use tasks::GraphText;
 pub use texts::{TextsView, WriteText};

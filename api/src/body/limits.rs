@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
-use crate::domain::graph::is_name;
-use crate::domain::routing::strategy::Strategy;
-use crate::domain::run::{self, Ceilings, RunSettings};
-use crate::domain::train::{DEFAULT_SPECULATION, Landing};
-use crate::flow::submit::agent_graph::ITERATIONS_A_TASK;
+use ralph_domain::graph::is_name;
+use ralph_domain::routing::strategy::Strategy;
+use ralph_domain::run::{self, Ceilings, ITERATIONS_A_TASK, RunSettings};
+use ralph_domain::train::{DEFAULT_SPECULATION, Landing};
 
 const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * 1_000;
 const DEFAULT_COST_USD: f64 = 20.0;

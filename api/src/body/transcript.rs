@@ -4,8 +4,8 @@ use ralph_shared::wire::TranscriptEntry;
 use serde::{Deserialize, Serialize};
 
 use super::memory::SectionView;
-use crate::prompt::{self, Prompt};
-use crate::store::view::{TranscriptOf, UseView};
+use crate::view::{TranscriptOf, UseView};
+use ralph_domain::prompt::{self, Prompt};
 
 /// A transcript as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
