@@ -12,11 +12,11 @@ pub mod embedded;
 pub mod embedder;
 pub mod faults;
 pub mod flow;
-pub mod http;
 mod page;
 pub mod services;
 pub mod store;
 pub mod tracer;
 pub mod waiting;
 
+pub use ralph_cli::client::http;
 pub use ralph_domain::{self as domain, prompt};

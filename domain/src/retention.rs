@@ -51,6 +51,42 @@ pub fn decide(facts: Facts) -> Fate {
     }
 }
 
+/// Retention of by-products of sessions, by kind. Days; `None` keeps rows for ever.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KeptDays {
+    /// What sessions showed.
+    pub transcripts: Option<f64>,
+    /// What sessions were told.
+    pub prompts: Option<f64>,
+    /// Memory entries that attempts were shown, after their end.
+    pub uses: Option<f64>,
+    /// Reports that could not be read or applied.
+    pub bad_reports: Option<f64>,
+}
+
+impl Default for KeptDays {
+    fn default() -> Self {
+        Self {
+            transcripts: Some(90.0),
+            prompts: Some(90.0),
+            uses: Some(365.0),
+            bad_reports: Some(30.0),
+        }
+    }
+}
+
+impl KeptDays {
+    /// Keeps uses at least as long as prompts: a purge finds the prompts to delete by them.
+    #[must_use]
+    pub fn with_uses_of_prompts(mut self) -> Self {
+        self.uses = match (self.uses, self.prompts) {
+            (Some(uses), Some(prompts)) => Some(uses.max(prompts)),
+            _ => None,
+        };
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

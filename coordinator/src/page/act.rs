@@ -6,13 +6,13 @@ use axum::Form;
 use axum::extract::{Path, State};
 use axum::http::Method;
 use axum::response::Redirect;
+use ralph_cli::terminal::duration::Span;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::confirmations::{GOES_ON, said};
 use super::sheet::{encoded, own_path};
 use super::site::Site;
-use crate::cli::terminal::duration::Span;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 
