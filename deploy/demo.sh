@@ -14,7 +14,7 @@ if ! git ls-remote --exit-code "$repository" main >/dev/null 2>&1; then
     git -C start commit --quiet --message "Start of the todo example"
     git -C start push --quiet "$repository" main
 fi
-ralph-coordinator submit feature "$feature" --tasks /opt/examples/todo/tasks.yaml --repo "$repository" --pool demo --wait
+ralph submit feature "$feature" --tasks /opt/examples/todo/tasks.yaml --repo "$repository" --pool demo --wait
 git clone --quiet "$repository" todo
 git -C todo branch --quiet "ralph/$feature" "origin/ralph/$feature"
 git -C todo --no-pager log --graph --format='%h %s  %(trailers:key=Ralph-Task,separator=%x2C%x20)' "ralph/$feature"

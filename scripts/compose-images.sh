@@ -10,10 +10,10 @@ prepare_programs() {
     if [[ $(printf '%s\n' "$oldest" "$here" | sort -V | tail -n 1) != "$oldest" ]]; then
         fail "programs that are built here need glibc $here, and the images have $oldest: run this on Debian 12 or older"
     fi
-    [[ -n ${RALPH_PROGRAMS:-} ]] || nice cargo build --quiet --locked --package ralph-coordinator --package ralph-worker --package ralph-tests --bins
+    [[ -n ${RALPH_PROGRAMS:-} ]] || nice cargo build --quiet --locked --package ralph-cli --package ralph-coordinator --package ralph-worker --package ralph-tests --bins
     local bin=target/compose/bin program
     mkdir -p "$bin"
-    for program in ralph-coordinator ralph-worker ralph-scripted-agent; do
+    for program in ralph ralph-coordinator ralph-worker ralph-scripted-agent; do
         # Only a program that changed makes a new layer.
         strip --strip-debug --preserve-dates -o "$scratch/$program" "$programs/$program"
         cmp --quiet "$scratch/$program" "$bin/$program" || cp -p "$scratch/$program" "$bin/$program"

@@ -9,6 +9,7 @@ say() { printf 'install: %s\n' "$*" >&2; }
 if [ -z "${PREFIX:-}" ]; then
     if [ "$(id -u)" = 0 ]; then PREFIX=/usr/local; else PREFIX=$HOME/.local; fi
 fi
+programs="ralph ralph-coordinator ralph-worker"
 bin=$PREFIX/bin
 man=$PREFIX/share/man/man1
 bash=$PREFIX/share/bash-completion/completions
@@ -16,8 +17,10 @@ zsh=$PREFIX/share/zsh/site-functions
 fish=$PREFIX/share/fish/vendor_completions.d
 
 if [ "${1:-}" = remove ]; then
-    rm -f "$bin/ralph-coordinator" "$bin/ralph-worker" "$man"/ralph-coordinator*.1 "$bash/ralph-coordinator" \
-        "$zsh/_ralph-coordinator" "$fish/ralph-coordinator.fish" "$bash/ralph-worker" "$zsh/_ralph-worker" "$fish/ralph-worker.fish"
+    rm -f "$man/ralph.1" "$man"/ralph-*.1
+    for program in $programs; do
+        rm -f "$bin/$program" "$bash/$program" "$zsh/_$program" "$fish/$program.fish"
+    done
     say "removed the programs, manual pages and completions below $PREFIX"
     exit 0
 fi
@@ -27,11 +30,11 @@ case $profile in
 dev) built=debug ;;
 *) built=$profile ;;
 esac
-cargo build --locked --profile "$profile" -p ralph-coordinator -p ralph-worker --bins
+cargo build --locked --profile "$profile" -p ralph-cli -p ralph-coordinator -p ralph-worker --bins
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/$built
 
 mkdir -p "$bin" "$man" "$bash" "$zsh" "$fish"
-for program in ralph-coordinator ralph-worker; do
+for program in $programs; do
     # In the place of the old file in one step, since that may be running.
     cp "$target/$program" "$bin/.$program.new"
     chmod 755 "$bin/.$program.new"
@@ -39,14 +42,14 @@ for program in ralph-coordinator ralph-worker; do
     if command -v strip >/dev/null 2>&1; then strip -S "$bin/.$program.new"; fi
     mv -f "$bin/.$program.new" "$bin/$program"
 done
-rm -f "$man"/ralph-coordinator*.1
-"$bin/ralph-coordinator" man "$man" >/dev/null
-for program in ralph-coordinator ralph-worker; do
+rm -f "$man/ralph.1" "$man"/ralph-*.1
+for program in ralph ralph-coordinator; do "$bin/$program" man "$man" >/dev/null; done
+for program in $programs; do
     "$bin/$program" completions bash >"$bash/$program"
     "$bin/$program" completions zsh >"$zsh/_$program"
     "$bin/$program" completions fish >"$fish/$program.fish"
 done
-say "$("$bin/ralph-coordinator" --version) is in $bin, with manual pages and completions in $PREFIX/share"
+say "$("$bin/ralph" --version), with ralph-coordinator and ralph-worker, is in $bin, with manual pages and completions in $PREFIX/share"
 case :$PATH: in
 *":$bin:"*) ;;
 *) say "$bin is not in your PATH: add it, with \`export PATH=$bin:\$PATH\` in your shell's profile" ;;

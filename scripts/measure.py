@@ -2,7 +2,7 @@
 """Print the figures by which the house is judged: size, folders, circles of modules, long functions, links.
 
 Usage: scripts/measure.py [--circles] [--functions] [--check]
---check prints dead links and dead section references only, and fails when there are any.
+--check prints dead links, dead section references and dependencies that the client must do without only, and fails when there are any.
 Tests are tests/, benches/, fuzz/, files named tests.rs, and what stands below #[cfg(test)].
 """
 import collections
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-CRATES = ["coordinator", "worker", "shared", "bench"]
+CRATES = ["domain", "api", "cli", "coordinator", "worker", "shared", "bench"]
 LONG = 60
 
 
@@ -159,10 +159,21 @@ def dead_sections(rust):
                     yield f"{path}: {name} {section}"
 
 
+def heavy():
+    """Crates of the server and the database that the client, or what it shares with the coordinator, depends on."""
+    for package in ("ralph-domain", "ralph-api", "ralph-cli"):
+        command = ["cargo", "tree", "--locked", "-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"]
+        tree = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for name in {line.split()[0] for line in tree.splitlines() if line}:
+            if re.match(r"(sqlx|axum)\b", name):
+                yield f"{package}: {name}"
+
+
 def check():
-    """Fails, and says why, when a link or a section reference leads nowhere."""
+    """Fails, and says why, when a link or a section reference leads nowhere, or the client needs the server's libraries."""
     dead = [f"dead link: {one}" for one in dead_links()]
     dead += [f"dead section: {one}" for one in dead_sections(tracked("*.rs"))]
+    dead += [f"too heavy: {one}" for one in heavy()]
     print(*dead, sep="\n", end="\n" if dead else "")
     sys.exit(1 if dead else 0)
 

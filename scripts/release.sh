@@ -22,9 +22,9 @@ if [ ! -x "$tool" ]; then
     cargo install --quiet --locked --version "$cyclonedx" --root "${tool%/bin/*}" cargo-cyclonedx ||
         fail "cargo-cyclonedx could not be installed: install version $cyclonedx and run this again"
 fi
-for program in coordinator worker; do
-    "$tool" cyclonedx --quiet --format json --describe binaries --manifest-path "$program/Cargo.toml"
-    mv "$program/ralph-${program}_bin.cdx.json" "$out/ralph-$program-$version.cdx.json"
+for program in cli/ralph coordinator/ralph-coordinator worker/ralph-worker; do
+    "$tool" cyclonedx --quiet --format json --describe binaries --manifest-path "${program%/*}/Cargo.toml"
+    mv "${program}_bin.cdx.json" "$out/${program#*/}-$version.cdx.json"
 done
 find . -name '*.cdx.json' -not -path './target/*' -delete
 

@@ -8,16 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    ralph_coordinator::cli::answer_shell();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("error: failed to start: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let code = runtime.block_on(ralph_coordinator::cli::main());
-    // A thread that waits for the terminal must not delay the exit.
-    runtime.shutdown_background();
-    code
+    ralph_cli::start::run(ralph_coordinator::cli::command, ralph_coordinator::cli::main())
 }

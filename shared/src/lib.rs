@@ -20,6 +20,7 @@
 //! | [`crate::agents::prices`] | what models cost by their tokens |
 //! | [`crate::agents::presets`] | what is known of agents by name: how each is started, installed and logged in |
 //! | [`repositories`] | which repositories may be named by who submits work |
+//! | [`rights`] | what users of the broker may say and hear |
 //! | [`sigil`] | what an agent says inside its message text (SPEC 4) |
 //! | [`subjects`] | every NATS name that is used, and nothing else knows one (DESIGN 3) |
 //! | [`tls`] | what holds for TLS of every connection |
@@ -46,6 +47,7 @@ pub mod machine;
 pub mod nearest;
 pub mod plain;
 pub mod repositories;
+pub mod rights;
 pub mod sigil;
 pub mod subjects;
 pub mod tls;

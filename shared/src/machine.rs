@@ -12,7 +12,13 @@ const DIGITS: usize = 12;
 pub fn dir_pool() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let identity = ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"].map(read);
-    let hash = sha256_hex(identity.join("\n").as_bytes());
+    let mut identity = identity.join("\n");
+    if !cfg!(target_os = "linux") {
+        // Those files are Linux's.
+        let name = nix::unistd::gethostname().unwrap_or_default();
+        identity.push_str(&name.to_string_lossy());
+    }
+    let hash = sha256_hex(identity.as_bytes());
     format!("dir-{}", hash.get(..DIGITS).unwrap_or_default())
 }
 

@@ -2,8 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use ralph_api::body::SetBudget;
+pub use ralph_api::view::{BudgetsView, CostsView};
 use ralph_shared::ids::{FeatureId, TaskId};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -15,7 +17,6 @@ use crate::domain::budget::estimate::{self, Estimate};
 use crate::domain::budget::levels::{Key, Level};
 use crate::store::budget::Tasks;
 use crate::store::costs::{By, CostRow};
-use crate::store::view::BudgetView;
 use crate::{flow, store};
 
 /// Which costs, and how they are added up.
@@ -27,20 +28,6 @@ pub struct CostsQuery {
     by: By,
     /// Only of sessions that ended since, and of those that run (RFC 3339).
     since: Option<String>,
-}
-
-/// What was spent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct CostsView {
-    /// What it is added up by.
-    pub by: By,
-    /// Since when; ever when it isn't given, with what deleted features cost where they aren't told apart.
-    #[serde(default, with = "time::serde::rfc3339::option")]
-    pub since: Option<OffsetDateTime>,
-    /// The dearest first; days newest first.
-    pub items: Vec<CostRow>,
-    /// All of them together.
-    pub total: CostRow,
 }
 
 /// What was spent, by features, tasks, models, agents, accounts, days or kinds of session.
@@ -70,34 +57,6 @@ pub async fn costs(
         items,
         total,
     }))
-}
-
-/// Limits at every level, and what is left of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct BudgetsView {
-    /// The narrowest level first.
-    pub items: Vec<BudgetView>,
-}
-
-/// A limit as it is to be. A value of 0 is no limit; one that isn't given stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SetBudget {
-    /// The feature, task or account that it is of alone, or the feature whose sessions or tasks it is of each; all of the level when it
-    /// isn't given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// US dollars.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0)]
-    pub cost_usd: Option<f64>,
-    /// Tokens read and written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0)]
-    pub tokens: Option<i64>,
-    /// Whether runs go on that ended at a feature's limit; `true` when it isn't given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume: Option<bool>,
 }
 
 /// Limits at every level: what is spent, in flight and left.

@@ -1,11 +1,10 @@
 //! The HTTP API for people and programs (SPEC 9.1).
 //!
 //! `/api/v1/…` speaks JSON in the words of SPEC 1 and needs a bearer token. A list is `{"items": […], "next":
-//! cursor or null}`; an error is a problem document (RFC 9457) that says what to do next. [`body`] holds
-//! request and answer types, shared with the command line. Nothing here decides: a handler reads the request,
-//! calls a step of [`crate::flow`] or a query of [`crate::store::view`], and returns the result.
+//! cursor or null}`; an error is a problem document (RFC 9457) that says what to do next. What is
+//! asked and answered is in `ralph-api`, shared with the command line. Nothing here decides: a handler reads the
+//! request, calls a step of [`crate::flow`] or a query of [`crate::store::view`], and returns the result.
 
-pub mod body;
 mod changes;
 pub mod costs;
 mod features;
@@ -32,4 +31,4 @@ pub(crate) mod transcript;
 pub use crate::api::http::access::{hash_token, operator_name, register_token};
 pub use crate::api::http::server::{Bounds, serve, serve_within};
 pub use health::{Health, serve_health};
-pub use submit::DEFAULT_MAX_PARALLEL;
+pub use ralph_api::body;

@@ -1,34 +1,8 @@
-//! What can be set, and what is set (SPEC 8): flag before `RALPH_*` variable before `.ralph.toml` before default.
-//!
-//! [`KEYS`] is the one list of all keys, whoever reads them; [`Config`] is what the coordinator and its commands read of the
-//! file; [`effective()`] says what holds, and where each value comes from.
+//! What the coordinator goes by, made of the configuration that `ralph-cli` reads.
 
-mod budgets;
-mod effective;
-mod file;
-mod key;
-mod keys;
 mod memory;
-mod questions;
-pub(crate) mod read;
-mod repositories;
-mod retention;
-mod sections;
-mod shares;
+mod settings;
 mod telemetry;
-mod unknown;
 
-pub use crate::config::read::read_table;
-pub use budgets::Budgets;
-pub use effective::{Override, Setting, Source, effective, shown};
-pub use file::{
-    Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, VerifyStep, Workspace,
-};
-pub use key::{Key, Reader, Unset};
-pub use keys::KEYS;
-pub use memory::Memory;
-pub use repositories::RepositoriesTable;
-pub use retention::Retention;
-pub use shares::Shares;
-pub use telemetry::Telemetry;
-pub use unknown::unread;
+pub use ralph_cli::config::*;
+pub use settings::settings_of;

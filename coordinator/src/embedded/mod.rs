@@ -7,7 +7,6 @@
 //! Left to the caller: migrations, streams, and what else runs beside the servers.
 
 pub mod child;
-pub mod datadir;
 pub mod find;
 pub mod nats;
 mod nats_config;
@@ -19,11 +18,10 @@ mod readiness;
 pub mod runas;
 
 pub use child::{Backoff, ChildSpec, Phase, Process, StopStep, Supervised};
-pub use datadir::{DataDir, DataDirError, Published};
 pub use find::{NatsServer, PostgresServer, SearchPaths, ServerNotFound};
 pub use nats::{Nats, Role};
-pub use nats_config::user_of_worker;
 pub use postgres::Postgres;
+pub use ralph_cli::machine::datadir::{self, DataDir, DataDirError, Published};
 pub use readiness::ServerError;
 
 /// How careful the servers are with what they write.

@@ -2,6 +2,7 @@
 
 use axum::extract::{Path, Query, State};
 use maud::{Markup, html};
+use ralph_cli::terminal::duration::show_ms;
 use ralph_shared::ids::TaskId;
 use serde::Deserialize;
 
@@ -12,7 +13,6 @@ use super::words::{ago, clock, cut_line, line, pre, state, usd};
 use super::{choice, landed};
 use crate::api::body::TextsView;
 use crate::api::http::locate;
-use crate::cli::terminal::duration::show_ms;
 use crate::domain::states::TaskState;
 use crate::domain::status::condition::Word;
 use crate::page::graph::drawing::draw;

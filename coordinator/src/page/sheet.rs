@@ -114,7 +114,7 @@ pub fn own_path(path: &str) -> String {
 
 /// A word as a part of an address.
 pub fn encoded(text: &str) -> String {
-    crate::cli::encoded(text)
+    ralph_cli::client::escape(text)
 }
 
 fn framed(title: &str, body: &Markup) -> Markup {

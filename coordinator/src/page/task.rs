@@ -3,6 +3,8 @@
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use maud::{Markup, html};
+use ralph_cli::terminal::duration::show_ms;
+use ralph_cli::terminal::gate_times;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::kind::SessionKind;
 use serde::Deserialize;
@@ -15,8 +17,6 @@ use super::{choice, diff as diffs, feature};
 use crate::api::follow::Position;
 use crate::api::http::locate;
 use crate::api::transcript::entries;
-use crate::cli::terminal::duration::show_ms;
-use crate::cli::terminal::gate_times;
 use crate::domain::states::TaskState;
 use crate::page::session::trouble::Trouble;
 use crate::page::session::{signed_in::Visitor, visitor::BY_ITSELF};

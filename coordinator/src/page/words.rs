@@ -6,7 +6,7 @@ use ralph_shared::plain::{plain, visible};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::cli::terminal::local_time::relative;
+use ralph_cli::terminal::local_time::relative;
 
 /// Characters of a line.
 const LINE: usize = 240;

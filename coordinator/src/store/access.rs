@@ -1,44 +1,9 @@
 //! Tokens of the API, stored hashed (DESIGN 7).
 
+pub use ralph_api::view::{Role, TokenView};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
-
-/// What a token may do; each role includes the ones before it.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    sqlx::Type,
-    serde::Serialize,
-    serde::Deserialize,
-    utoipa::ToSchema,
-)]
-#[sqlx(type_name = "api_role", rename_all = "snake_case")]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Look.
-    Read,
-    /// Submit and steer.
-    Submit,
-    /// Everything.
-    Admin,
-}
-
-impl Role {
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Submit => "submit",
-            Self::Admin => "admin",
-        }
-    }
-}
 
 /// Shortest time between two records of a token's use: not each request is a write. Seconds.
 const NOTED_EVERY_S: f64 = 3_600.0;
@@ -128,27 +93,6 @@ pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Rol
     .execute(conn)
     .await?;
     Ok(())
-}
-
-/// A token as lists show it; the token itself is nowhere.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-pub struct TokenView {
-    pub name: String,
-    pub role: Role,
-    /// Patterns of the repositories that it may name; none for any.
-    pub repositories: Vec<String>,
-    #[serde(with = "time::serde::rfc3339")]
-    pub created_at: OffsetDateTime,
-    /// From when on it is refused; `null` for never.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub expires_at: Option<OffsetDateTime>,
-    /// Whether that is over, by the database's clock.
-    pub expired: bool,
-    /// When it last came with a request, to the hour; `null` for never.
-    #[serde(default, with = "time::serde::rfc3339::option")]
-    pub last_used_at: Option<OffsetDateTime>,
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub revoked_at: Option<OffsetDateTime>,
 }
 
 /// Adds a token that expires after so many milliseconds, or never. Returns its expiry; `None` when another

@@ -1,85 +1,10 @@
 //! Sums of spending.
 
-use serde::{Deserialize, Serialize};
+pub use ralph_api::view::{By, CostRow};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::domain::budget::estimate::Before;
-
-/// What costs are added up by.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum By {
-    /// Features that there are.
-    #[default]
-    Feature,
-    /// Tasks that there are.
-    Task,
-    /// Models.
-    Model,
-    /// Agents.
-    Agent,
-    /// Accounts at providers.
-    Account,
-    /// Days, by UTC.
-    Day,
-    /// Kinds of session.
-    Kind,
-}
-
-impl By {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Feature => "feature",
-            Self::Task => "task",
-            Self::Model => "model",
-            Self::Agent => "agent",
-            Self::Account => "account",
-            Self::Day => "day",
-            Self::Kind => "kind",
-        }
-    }
-}
-
-/// What was spent on one of them. Live sessions count with what they used so far.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct CostRow {
-    /// A name, a day, or the whole id of a feature or a task.
-    pub key: String,
-    /// The name of the feature, or the title of the task.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    pub sessions: i64,
-    pub cost_usd: f64,
-    /// How much of it is estimated.
-    pub estimated_usd: f64,
-    /// Sessions whose cost is unknown.
-    pub unpriced_sessions: i64,
-    /// Sessions that cost nothing by use.
-    pub subscription_sessions: i64,
-    pub input_tokens: i64,
-    pub output_tokens: i64,
-    pub cached_tokens: i64,
-    pub cache_write_tokens: i64,
-}
-
-impl CostRow {
-    /// Adds another one.
-    pub fn add(&mut self, other: &Self) {
-        self.sessions += other.sessions;
-        self.cost_usd += other.cost_usd;
-        self.estimated_usd += other.estimated_usd;
-        self.unpriced_sessions += other.unpriced_sessions;
-        self.subscription_sessions += other.subscription_sessions;
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.cached_tokens += other.cached_tokens;
-        self.cache_write_tokens += other.cache_write_tokens;
-    }
-}
 
 /// Sums, the highest first. Deleted features count unless a time is given or features or tasks are listed.
 pub async fn costs(

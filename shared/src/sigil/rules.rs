@@ -500,7 +500,7 @@ fn said_by(text: &str) -> Vec<(SessionKind, Sigils)> {
 fn documents_as_output_change_nothing() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut read = 0;
-    for folder in ["", "docs", "docs/decisions", "coordinator/src/prompt/templates"] {
+    for folder in ["", "docs", "docs/decisions", "domain/src/prompt/templates"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "md") {

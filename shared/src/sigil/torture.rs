@@ -159,8 +159,8 @@ fn own_documents() -> Vec<String> {
         "",
         "docs",
         "shared/src/sigil",
-        "coordinator/src/prompt",
-        "coordinator/src/prompt/templates",
+        "domain/src/prompt",
+        "domain/src/prompt/templates",
     ];
     let files = folders.iter().flat_map(|folder| {
         std::fs::read_dir(format!("{root}/{folder}"))

@@ -2,7 +2,7 @@
 
 use ralph_coordinator::domain::recall::Kind;
 use ralph_coordinator::domain::recall::lifecycle::Stays;
-use ralph_coordinator::flow::memory::library::{self, Edit, Edited, Restored};
+use ralph_coordinator::flow::memory::library::{self, EditMemory, Edited, Restored};
 use ralph_coordinator::store::memory::library::{GivenEntry, Origin};
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
@@ -76,10 +76,10 @@ async fn what_was_replaced_is_not_edited() {
     let world = scene::world().await;
     let old = given(&world, "The kettle boils", "At 50 degrees.").await;
     let new = given(&world, "The kettle boils", "At 90 degrees.").await;
-    let edit = Edit {
+    let edit = EditMemory {
         body: Some("At 100 degrees.".to_owned()),
         tags: Some(vec!["Kettle".to_owned(), "STEAM".to_owned()]),
-        ..Edit::default()
+        ..EditMemory::default()
     };
     let edited = async |id: Uuid| library::edit(&world.db, id, &edit).await.unwrap();
     assert_eq!(edited(old).await, Edited::ReplacedBy(new));

@@ -227,9 +227,9 @@ async fn an_answer_counts_for_nothing_when_a_source_was_corrected_meanwhile() {
         .fetch_one(&world.db)
         .await
         .unwrap();
-    let edit = library::Edit {
+    let edit = library::EditMemory {
         body: Some("A full kettle whistles.".to_owned()),
-        ..library::Edit::default()
+        ..library::EditMemory::default()
     };
     let edited = library::edit(&world.db, corrected, &edit).await.unwrap();
     assert_eq!(edited, library::Edited::Changed);

@@ -219,7 +219,7 @@ async fn without_memory_none_of_them_ends_complete() {
 /// Prompts whose template `file` says nothing in its part `part`: all else is as it was.
 fn silent(file: &str, part: &str) -> (tempfile::TempDir, Settings) {
     let built_in = format!(
-        "{}/../coordinator/src/prompt/templates/{file}.md",
+        "{}/../domain/src/prompt/templates/{file}.md",
         env!("CARGO_MANIFEST_DIR")
     );
     let text = std::fs::read_to_string(built_in).unwrap();

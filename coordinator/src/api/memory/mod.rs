@@ -14,9 +14,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::body::{
-    AddMemory, Answered, Done, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport,
-    PromptNext, PruneMemory, PurgeMemory, Purged, ResumeMemory, RetractResult, RevokedMemory, SearchMemory,
-    SectionTokens, SectionView, SwitchedOffView,
+    AddMemory, Answered, Done, EditMemory, EmbeddingsView, Explained, Hit, ImportMemory, Imported,
+    MemoryReport, PromptNext, PruneMemory, PurgeMemory, Purged, ResumeMemory, RetractResult, RevokedMemory,
+    SearchMemory, SectionTokens, SectionView, SwitchedOffView,
 };
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
@@ -31,7 +31,7 @@ use crate::domain::recall::{
 };
 use crate::flow::assignment::{context, preview};
 use crate::flow::memory::embedding::Meaning;
-use crate::flow::memory::library::{self, Edit, Edited, Revoked};
+use crate::flow::memory::library::{self, Edited, Revoked};
 use crate::flow::memory::select::PickedEntry;
 use crate::store;
 use crate::store::memory::library::{GivenEntry, Origin};
@@ -277,13 +277,13 @@ pub async fn add(
     path = "/memory/{id}/edit",
     operation_id = "edit_entry",
     tag = "memory",
-    request_body = Edit,
+    request_body = EditMemory,
     responses((status = 200, body = MemoryView), (status = 409))
 )]
 pub async fn edit(
     State(app): State<App>,
     At(id): At<String>,
-    Body(mut edit): Body<Edit>,
+    Body(mut edit): Body<EditMemory>,
 ) -> Result<Json<MemoryView>, Problem> {
     edit.tags = edit.tags.as_deref().map(tidy);
     let id = locate(&app, &id).await?;

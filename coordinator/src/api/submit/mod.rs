@@ -27,7 +27,7 @@ use crate::api::submit::repository::Repository;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
 use crate::domain::names::repository::normalised;
-use crate::domain::run::RunSettings;
+use crate::domain::run::{DEFAULT_MAX_PARALLEL, RunSettings};
 use crate::domain::steps::{self, Provided};
 use crate::flow;
 use crate::flow::submit::add_task::{self, Added, Addition};
@@ -40,8 +40,6 @@ use crate::{
     flow::submit::{self, Start, Submission, Submitted},
 };
 
-/// Default number of sessions of a feature at once.
-pub const DEFAULT_MAX_PARALLEL: i32 = 4;
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
 
 type Answer = Result<(StatusCode, Json<Accepted>), Problem>;

@@ -1,22 +1,11 @@
 //! The commands and what holds for all of them.
 
-pub(crate) mod globals;
-pub(crate) mod usage;
-
 use clap::{Parser, Subcommand};
+use ralph_cli::args::globals::Globals;
+use ralph_cli::machine::serve_args::ServeArgs;
 use ralph_shared::command_line::without_empty_variables;
 
-use super::{
-    context, feature, hook, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker,
-};
-use crate::cli::args::globals::Globals;
-use crate::cli::server::open;
-use crate::cli::{
-    cost::commands,
-    logs::activity,
-    reference::{completions, man, schema},
-    server::{config, doctor, down, init, serve, up},
-};
+use crate::cli::server::{doctor, down, serve, up};
 
 /// Runs many coding agents on one task graph.
 #[derive(Debug, Parser)]
@@ -56,45 +45,17 @@ pub fn command() -> clap::Command {
 pub enum Command {
     Up(up::UpArgs),
     Down(down::DownArgs),
-    Serve(serve::ServeArgs),
+    Serve(ServeArgs),
     Migrate(serve::MigrateArgs),
-    #[command(subcommand)]
-    Submit(submit::SubmitCommand),
-    #[command(subcommand)]
-    Feature(feature::FeatureCommand),
-    #[command(subcommand)]
-    Task(task::TaskCommand),
-    #[command(subcommand)]
-    Run(run::RunCommand),
-    Cost(commands::CostArgs),
-    Budget(commands::BudgetArgs),
-    #[command(subcommand)]
-    Worker(worker::WorkerCommand),
-    #[command(subcommand)]
-    Schedule(schedule::ScheduleCommand),
-    #[command(subcommand)]
-    Hook(hook::HookCommand),
-    #[command(subcommand)]
-    Token(token::TokenCommand),
-    #[command(subcommand)]
-    Memory(memory::MemoryCommand),
-    Logs(logs::LogsArgs),
-    Inbox(inbox::InboxArgs),
-    Open(open::OpenArgs),
-    Log(activity::LogArgs),
-    Status(status::StatusArgs),
-    Context(context::ContextArgs),
-    Mcp(mcp::McpArgs),
-    Config(Box<config::ConfigArgs>),
-    Init(init::InitArgs),
     Doctor(doctor::DoctorArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
-    Schema(schema::SchemaArgs),
+    #[command(flatten)]
+    Client(ralph_cli::args::Command),
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use clap::CommandFactory as _;
 
     use super::*;
@@ -125,22 +86,46 @@ mod tests {
         check(&Cli::command(), "");
     }
 
-    /// Every command's help, without the values of this environment.
-    #[test]
-    fn help_texts() {
-        fn collect(command: clap::Command, path: &str, out: &mut String) {
+    /// Each command's help, without the values of this environment.
+    fn helps(command: clap::Command, width: usize) -> Vec<(String, String)> {
+        fn collect(command: clap::Command, width: usize, path: &str, out: &mut Vec<(String, String)>) {
             let path = format!("{path} {}", command.get_name()).trim_start().to_owned();
-            let mut command = command.mut_args(|arg| arg.hide_env_values(true)).term_width(100);
-            out.push_str(&format!("━━━ {path} --help\n{}\n", command.render_long_help()));
+            let mut command = command
+                .mut_args(|arg| arg.hide_env_values(true))
+                .term_width(width);
+            out.push((path.clone(), command.render_long_help().to_string()));
             let subs: Vec<clap::Command> = command.get_subcommands().cloned().collect();
             for sub in subs.into_iter().filter(|sub| sub.get_name() != "help") {
-                collect(sub, &path, out);
+                collect(sub, width, &path, out);
             }
         }
-        let mut command = Cli::command();
+        let mut command = command;
         command.build();
-        let mut out = String::new();
-        collect(command, "", &mut out);
+        let mut out = Vec::new();
+        collect(command, width, "", &mut out);
+        out
+    }
+
+    #[test]
+    fn help_texts() {
+        let helps = helps(Cli::command(), 100).into_iter();
+        let out: String = helps
+            .map(|(path, help)| format!("━━━ {path} --help\n{help}\n"))
+            .collect();
         insta::assert_snapshot!(out);
+    }
+
+    #[test]
+    fn both_programs_have_the_same_help_for_the_commands_that_they_share() {
+        // So wide that no line is broken where a name's length says so.
+        let ours: BTreeMap<String, String> = helps(command(), 10_000).into_iter().collect();
+        let mut compared = 0;
+        for (path, help) in helps(ralph_cli::args::command(), 10_000).into_iter().skip(1) {
+            let same = ours.get(&path.replacen("ralph", "ralph-coordinator", 1));
+            let same = same.map(|help| help.replace("ralph-coordinator", "ralph"));
+            assert_eq!(same, Some(help), "{path}");
+            compared += 1;
+        }
+        assert!(compared > 80, "{compared}");
     }
 }

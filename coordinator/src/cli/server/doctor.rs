@@ -5,22 +5,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use ralph_cli::machine::finding::{Finding, Status};
 use ralph_shared::agents::requires::OLDEST_GIT;
 use ralph_shared::environment::EnvironmentError;
 use ralph_shared::{broker, environment};
-use serde::Serialize;
 use tokio::process::Command;
 
-use super::up::Programs;
-use crate::cli::args::globals::Globals;
-use crate::cli::client::Client;
-use crate::cli::client::endpoint;
-use crate::cli::submit::agents;
-use crate::cli::submit::{self, RepoFlags};
-use crate::cli::terminal::color::{Paint, Tone};
-use crate::cli::terminal::output::{self, Format};
+use ralph_cli::args::globals::Globals;
+use ralph_cli::client::Client;
+use ralph_cli::client::endpoint;
+use ralph_cli::machine::programs::Programs;
+use ralph_cli::submit::agents;
+use ralph_cli::submit::{self, RepoFlags};
+use ralph_cli::terminal::color::{Paint, Tone};
+use ralph_cli::terminal::output::{self, Format};
 
-use crate::config::{Config, unread};
+use crate::config::{Config, settings_of, unread};
 use crate::embedded::SearchPaths;
 use crate::store;
 use crate::store::view::{Page, WorkerStatus, WorkerView};
@@ -36,54 +36,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 Exit code: 0 when `up` could start, 1 when something is missing. `ralph-worker doctor` tries the agent.")]
 pub struct DoctorArgs {}
-
-/// What came of one look.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct Finding {
-    /// What was looked at.
-    check: &'static str,
-    status: Status,
-    /// What was found.
-    found: String,
-    /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = FindingStatus)]
-enum Status {
-    Ok,
-    /// Not needed for a start.
-    Note,
-    Missing,
-}
-
-impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            check,
-            status: Status::Ok,
-            found: found.into(),
-            advice: None,
-        }
-    }
-
-    fn other(
-        check: &'static str,
-        status: Status,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self {
-            check,
-            status,
-            found: found.into(),
-            advice: Some(advice.into()),
-        }
-    }
-}
 
 /// Looks, tells, and answers with the exit code.
 pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCode> {
@@ -283,8 +235,8 @@ fn config() -> Finding {
         Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
         // What can be read may still be refused when a coordinator starts.
         Ok(Some(path)) => {
-            match Config::read(&path).and_then(|config| config.settings()?.with_environment()) {
-                Ok(_) if super::config::is_trusted(&path).unwrap_or(false) => readable(&path),
+            match Config::read(&path).and_then(|config| settings_of(&config)?.with_environment()) {
+                Ok(_) if ralph_cli::machine::config::is_trusted(&path).unwrap_or(false) => readable(&path),
                 Ok(_) => Finding::other(
                     "configuration",
                     Status::Missing,
@@ -343,7 +295,7 @@ async fn embeddings() -> Option<Finding> {
             "the memory works without it; correct [memory.embeddings], or take it out",
         )
     };
-    let embedder = match config.settings() {
+    let embedder = match settings_of(&config) {
         Ok(settings) => settings.embedder?,
         Err(error) => return Some(broken(format!("{error:#}"))),
     };

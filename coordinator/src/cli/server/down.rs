@@ -7,8 +7,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ralph_cli::args::globals::Globals;
 
-use crate::cli::args::globals::Globals;
 use crate::embedded::datadir::{held_above, holder};
 
 /// How often it is looked whether everything has stopped.

@@ -1,13 +1,14 @@
 //! `serve`: one coordinator; `migrate`: the schema.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use ralph_cli::machine::serve_args::ServeArgs;
+use ralph_cli::terminal::output;
 use ralph_shared::subjects::Subjects;
 use ralph_shared::{broker, environment, file};
 use sqlx::PgPool;
@@ -15,58 +16,12 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::config;
 use crate::api::Health;
-use crate::cli::{server::wait_for_servers, terminal::output};
-use crate::config::Config;
+use crate::cli::server::wait_for_servers;
+use crate::config::{Config, settings_of};
 use crate::services::{Deps, Reserved, Shares};
 use crate::store::access::Role;
 use crate::{api, services, store};
-
-/// Run one coordinator: the HTTP API and the loops that move tasks
-///
-/// It needs a Postgres (DATABASE_URL) and a NATS server with JetStream (NATS_URL); several may run on the same two.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  DATABASE_URL=postgres://… NATS_URL=nats://… ralph-coordinator serve
-  ralph-coordinator serve --listen 127.0.0.1:8080 --token-file /run/secrets/ralph-token
-
-Addresses with passwords are read from the environment alone, since arguments can be seen by others; NAME_FILE names a file with the
-value of NAME. docs/connections.md tells of TLS and logins. A server that is away is waited for. RALPH_LOG says what is logged:
-`debug`, or `info,ralph_coordinator::flow=debug`; RALPH_LOG_FORMAT=json logs lines of JSON.")]
-pub struct ServeArgs {
-    /// Where the HTTP API listens
-    #[arg(
-        long,
-        env = "RALPH_LISTEN",
-        default_value = "127.0.0.1:7226",
-        value_name = "ADDR"
-    )]
-    pub listen: SocketAddr,
-    /// File with a token that may do everything
-    #[arg(long, env = "RALPH_TOKEN_FILE", value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// File with a token that may only look, for what asks for /metrics
-    #[arg(long, env = "RALPH_READ_TOKEN_FILE", value_name = "FILE")]
-    pub read_token_file: Option<PathBuf>,
-    /// Where /healthz and /readyz are answered as well, apart from the API [default: nowhere]
-    #[arg(long, env = "RALPH_HEALTH_LISTEN", value_name = "ADDR")]
-    pub health_listen: Option<SocketAddr>,
-    /// Connections to Postgres, at most; from 4 on some are kept for heartbeats, from 12 on some for claims and reports
-    #[arg(long, env = "RALPH_DB_CONNECTIONS", default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub db_connections: u32,
-    /// Prefix of all NATS names, so that two systems can share a server
-    #[arg(
-        long,
-        env = "RALPH_SUBJECT_PREFIX",
-        default_value = "ralph",
-        value_name = "PREFIX"
-    )]
-    pub subject_prefix: String,
-    /// Bring the schema to this release first
-    #[arg(long)]
-    pub migrate: bool,
-}
 
 /// Bring the database's schema to this release
 #[derive(Debug, Args)]
@@ -82,13 +37,13 @@ pub struct MigrateArgs {
 /// Runs a coordinator until SIGTERM or Ctrl+C.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let found = Config::find()?;
-    let mut settings = found.settings()?.with_environment()?;
-    settings.in_force = config::of_coordinator("serve")?;
+    let mut settings = settings_of(&found)?.with_environment()?;
+    settings.in_force = ralph_cli::machine::config::of_coordinator("serve")?;
     // Whoever else reaches the API shall not have workers look into their own machines.
     if found.repositories.local.is_none() {
         settings.repositories.local = args.listen.ip().is_loopback();
     }
-    let subjects = Subjects::new(&args.subject_prefix).map_err(crate::cli::args::usage::Usage)?;
+    let subjects = Subjects::new(&args.subject_prefix).map_err(ralph_cli::args::usage::Usage)?;
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let read_token = args.read_token_file.as_deref().map(read_token).transpose()?;
     let url = database_url()?;

@@ -3,6 +3,7 @@
 
 use sqlx::PgPool;
 
+pub use crate::domain::retention::KeptDays;
 use crate::store;
 
 /// Rows of one transaction.
@@ -12,42 +13,6 @@ const ROUNDS: usize = 100;
 
 /// Retention of the log of changes. Days: a year, and some time to look.
 const CHANGES_DAYS: f64 = 400.0;
-
-/// Retention by kind. Days; `None` keeps rows for ever.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeptDays {
-    /// What sessions showed.
-    pub transcripts: Option<f64>,
-    /// What sessions were told.
-    pub prompts: Option<f64>,
-    /// Memory entries that attempts were shown, after their end.
-    pub uses: Option<f64>,
-    /// Reports that could not be read or applied.
-    pub bad_reports: Option<f64>,
-}
-
-impl Default for KeptDays {
-    fn default() -> Self {
-        Self {
-            transcripts: Some(90.0),
-            prompts: Some(90.0),
-            uses: Some(365.0),
-            bad_reports: Some(30.0),
-        }
-    }
-}
-
-impl KeptDays {
-    /// Keeps uses at least as long as prompts: a purge finds the prompts to delete by them.
-    #[must_use]
-    pub fn with_uses_of_prompts(mut self) -> Self {
-        self.uses = match (self.uses, self.prompts) {
-            (Some(uses), Some(prompts)) => Some(uses.max(prompts)),
-            _ => None,
-        };
-        self
-    }
-}
 
 /// How much was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+pub use ralph_api::body::{EditMemory, ImportLine, QueryLine};
 use ralph_shared::ids::DispatchId;
-use serde::{Deserialize, Serialize};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
@@ -24,78 +24,6 @@ use crate::store::memory::postings::Tail;
 const CHUNK: usize = 500;
 /// Category of imported learnings without one.
 const NO_CATEGORY: &str = "other";
-
-/// An entry of an import.
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ImportLine {
-    /// Its name elsewhere; the same name is imported once.
-    pub id: String,
-    /// When it was learned.
-    #[serde(with = "utc")]
-    pub date: OffsetDateTime,
-    /// What it is about.
-    pub title: String,
-    /// What was learned.
-    #[serde(default)]
-    pub body: String,
-    /// Files that it is about.
-    #[serde(default)]
-    pub paths: Vec<String>,
-    /// Keywords.
-    #[serde(default)]
-    pub tags: Vec<String>,
-    /// A learning, or a knowledge entry.
-    #[serde(default = "learning")]
-    pub kind: Kind,
-    /// Of a learning.
-    #[serde(default)]
-    pub category: Option<String>,
-    /// Of a knowledge entry.
-    #[serde(default)]
-    pub feature: Option<String>,
-}
-
-fn learning() -> Kind {
-    Kind::Learning
-}
-
-/// A line of a file of questions.
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct QueryLine {
-    /// Comes back with the answer.
-    pub query_id: String,
-    /// When it is asked: only entries older than it count.
-    #[serde(with = "utc")]
-    pub date: OffsetDateTime,
-    /// As a task's.
-    pub title: String,
-    /// As a task's.
-    #[serde(default)]
-    pub description: String,
-}
-
-/// Points in time in RFC 3339, of any offset. Refuses those without a UTC time of four-digit years.
-pub(in crate::flow) mod utc {
-    use serde::de::Error as _;
-    use serde::{Deserializer, Serializer};
-    use time::serde::rfc3339;
-    use time::{OffsetDateTime, UtcOffset};
-
-    pub fn serialize<S: Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
-        rfc3339::serialize(at, serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
-        let at = rfc3339::deserialize(deserializer)?;
-        written(at).ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
-    }
-
-    /// The time in UTC, when it can be written so.
-    pub fn written(at: OffsetDateTime) -> Option<OffsetDateTime> {
-        at.checked_to_offset(UtcOffset::UTC)
-            .filter(|at| (0..=9999).contains(&at.year()))
-    }
-}
 
 /// Imports entries into a repository's memory and returns the number of new ones. Entries with the same words
 /// as an existing one are not new, nor are those older than a person's entry on the same, nor learnings that
@@ -235,17 +163,6 @@ pub async fn search(
     pick(&mut conn, meaning, &questions, &fresh, |_| limit).await
 }
 
-/// What an edit changes; `None` leaves a part as it is.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[schema(as = EditMemory)]
-#[serde(deny_unknown_fields)]
-pub struct Edit {
-    pub title: Option<String>,
-    pub category: Option<String>,
-    pub body: Option<String>,
-    pub tags: Option<Vec<String>>,
-}
-
 /// What came of changing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
@@ -258,7 +175,7 @@ pub enum Edited {
 }
 
 /// Changes what an entry says.
-pub async fn edit(db: &PgPool, id: Uuid, edit: &Edit) -> sqlx::Result<Edited> {
+pub async fn edit(db: &PgPool, id: Uuid, edit: &EditMemory) -> sqlx::Result<Edited> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, &[id], &[]).await?;
     lock(&mut tx, &repos).await?;

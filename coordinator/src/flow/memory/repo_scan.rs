@@ -285,7 +285,7 @@ async fn write(
     };
     let at = read
         .created_at
-        .and_then(library::utc::written)
+        .and_then(ralph_api::body::utc::written)
         .unwrap_or_else(OffsetDateTime::now_utc)
         .min(OffsetDateTime::now_utc());
     let given = GivenEntry {

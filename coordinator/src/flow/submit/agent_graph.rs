@@ -10,6 +10,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::graph::{self, Graph, Limits};
+use crate::domain::run::ITERATIONS_A_TASK;
 use crate::domain::states::TaskState;
 use crate::prompt::{self, Templates};
 use crate::store;
@@ -164,8 +165,6 @@ fn ids(tasks: &[NewTask]) -> Vec<Uuid> {
     tasks.iter().map(|task| task.id.0).collect()
 }
 
-/// Iterations per added task, when nobody chose the limit (SPEC 3.4).
-pub const ITERATIONS_A_TASK: usize = 5;
 /// Most iterations that such a limit grows to: agents could split tasks for ever.
 const MOST_GROWN_ITERATIONS: i32 = 5_000;
 

@@ -8,6 +8,7 @@ use std::io::{BufWriter, Read as _};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use ralph_api::body::SectionView;
 use ralph_shared::at_length::{at_length, by_length};
 use ralph_shared::ids::DispatchId;
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,17 @@ pub struct SentSection {
     pub chars: usize,
     /// Unicode characters of its budget.
     pub allowed: usize,
+}
+
+impl From<SentSection> for SectionView {
+    fn from(sent: SentSection) -> Self {
+        Self {
+            name: sent.name,
+            status: sent.status,
+            chars: sent.chars,
+            allowed: sent.allowed,
+        }
+    }
 }
 
 /// Prompts of one row, by dispatch.

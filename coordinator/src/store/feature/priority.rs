@@ -2,26 +2,10 @@
 
 use ralph_shared::ids::FeatureId;
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::scheduling::concurrency::Concurrency;
+pub use crate::domain::scheduling::precedence::Precedence;
 use crate::store::queue::concurrency_keys;
-
-/// Changes; an inner `None` removes the value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Precedence {
-    /// Weight in the division of slots.
-    pub weight: Option<i32>,
-    /// Nothing begins before.
-    pub not_before: Option<Option<OffsetDateTime>>,
-    /// When it should be finished.
-    pub deadline: Option<Option<OffsetDateTime>>,
-    /// Whether its run ends then.
-    pub stop_at_deadline: Option<bool>,
-    /// The key of its tasks without one.
-    pub concurrency: Option<Concurrency>,
-}
 
 /// Changes it for a feature.
 pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -> sqlx::Result<()> {

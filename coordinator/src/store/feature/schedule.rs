@@ -1,7 +1,7 @@
 //! Schedules: when features begin by themselves.
 
+pub use ralph_api::view::ScheduleView;
 use ralph_shared::ids::FeatureId;
-use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -16,27 +16,6 @@ pub struct NewSchedule {
     pub zone: String,
     pub missed: Missed,
     pub next_at: OffsetDateTime,
-}
-
-/// A schedule for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ScheduleView {
-    /// Name of the feature that it begins, or copies.
-    pub feature: String,
-    /// When it makes a copy; without it, the feature's run begins once.
-    pub cron: Option<String>,
-    pub time_zone: String,
-    pub missed: Missed,
-    /// When it fires next.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub next_at: Option<OffsetDateTime>,
-    pub paused: bool,
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub fired_at: Option<OffsetDateTime>,
-    /// Name of the feature that it made or began last.
-    pub made: Option<String>,
-    /// Why it made nothing the last time.
-    pub problem: Option<String>,
 }
 
 /// Sets the schedule of a feature, which replaces an older one.

@@ -1,7 +1,6 @@
 //! Entries that upkeep hides, and the size of the memory (SPEC 6.7).
 
-use std::collections::BTreeMap;
-
+pub use ralph_api::view::Fates;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -149,20 +148,6 @@ pub async fn prune(
     )
     .fetch_all(conn)
     .await
-}
-
-/// What became of all that was learned, and of the sessions that merged learnings.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-#[schema(as = MemoryFates)]
-pub struct Fates {
-    /// Entries by status; those that no person hid by reason, as `pruned_unused`, `pruned_full`, `pruned_stale`, `pruned_revoked`,
-    /// `pruned_purged`.
-    pub entries: BTreeMap<String, i64>,
-    /// Sessions that merged, or are to merge.
-    pub distillations: i64,
-    /// Learnings that they merged, and those that took their place.
-    pub merged: i64,
-    pub made: i64,
 }
 
 /// Counts entries by fate, of one repository or of all.

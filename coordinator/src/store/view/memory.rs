@@ -2,78 +2,13 @@
 
 use std::collections::HashMap;
 
+pub use ralph_api::view::{MemoryView, Relative, UseView};
 use ralph_shared::ids::DispatchId;
-use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::page::{Cursor, Page, cut};
 use crate::domain::recall::Kind;
-
-/// A learning or a knowledge entry.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct MemoryView {
-    /// `l-…` or `k-…`.
-    pub id: String,
-    pub kind: Kind,
-    pub repo: String,
-    /// `live`, `quarantine`, `stale` (none of its files is there any more), `pruned` or `superseded`.
-    pub status: String,
-    /// Why it is hidden, where no person hid it: by upkeep as `unused`, `full` or `stale`, with its attempt (`revoked`), or with
-    /// what had replaced it (`purged`).
-    #[serde(default)]
-    pub pruned_because: Option<String>,
-    /// Of a learning.
-    pub category: Option<String>,
-    pub title: String,
-    pub body: String,
-    pub tags: Vec<String>,
-    pub paths: Vec<String>,
-    pub feature: Option<String>,
-    /// By verified outcomes, 0.2 to 3.
-    pub weight: f32,
-    /// `attempt`, `manual`, `import` or `distilled`.
-    pub origin: String,
-    /// The name that an import gave it.
-    pub external_id: Option<String>,
-    pub task: Option<String>,
-    pub attempt: Option<i32>,
-    pub dispatch: Option<String>,
-    pub agent: Option<String>,
-    pub model: Option<String>,
-    /// Attempts that were shown it, and how they ended.
-    pub shown: i64,
-    pub landed: i64,
-    pub failed: i64,
-    pub superseded_by: Option<String>,
-    /// Further attempts that learned the same.
-    #[serde(default)]
-    pub witnesses: i64,
-    /// The revoked entry that it repeats; it is in quarantine until a person restores it.
-    #[serde(default)]
-    pub doubted_by: Option<String>,
-    /// Where it comes from and what came of it; only a single entry tells this.
-    #[serde(default)]
-    pub family: Vec<Relative>,
-    /// When it was last shown to an attempt that has ended since.
-    #[serde(default, with = "time::serde::rfc3339::option")]
-    pub last_used_at: Option<OffsetDateTime>,
-    #[serde(with = "time::serde::rfc3339")]
-    pub created_at: OffsetDateTime,
-}
-
-/// An entry that another one comes from, or that came of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[schema(as = MemoryRelative)]
-pub struct Relative {
-    /// `made from`, `merged into`, `replaced`, `confirmed by` (a witness), `repeated by` (a copy in doubt), `written after` (its
-    /// attempt was shown that one), or `read by the author of` that one.
-    pub relation: String,
-    pub id: String,
-    pub status: String,
-    pub title: String,
-}
 
 /// Which entries.
 #[derive(Debug, Clone, Default)]
@@ -332,18 +267,6 @@ pub async fn relatives(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Re
     }
     relatives.sort_by(|one, other| (one.0, &one.1.id).cmp(&(other.0, &other.1.id)));
     Ok(relatives.into_iter().map(|(_, relative)| relative).collect())
-}
-
-/// What was chosen for an attempt's prompt, or why not.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct UseView {
-    pub id: String,
-    pub kind: Kind,
-    pub score: f32,
-    pub shown: bool,
-    /// Why it was left out, or what became of it since.
-    pub reason: Option<String>,
-    pub title: String,
 }
 
 /// What a dispatch was shown and what was left out, and whether its answer was held out.

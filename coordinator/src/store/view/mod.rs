@@ -1,6 +1,6 @@
 //! What screens read, a file a noun.
 //!
-//! The structs here are the JSON of the API: SPEC 1's words as field names, ids in their short form, times as RFC 3339.
+//! They fill the structs of [`ralph_api::view`], which are the JSON of the API.
 //! A list finds its ids through an index first and then reads only the rows that it shows, so that a page of a feature
 //! costs the same whether the feature has ten tasks or a hundred thousand.
 

@@ -1,26 +1,10 @@
 //! Lists in pages.
 
-use serde::{Deserialize, Serialize};
+pub use ralph_api::view::Page;
 use uuid::Uuid;
 
 /// Items that a page has at most.
 pub const MAX_PAGE: i64 = 1000;
-
-/// A part of a list (SPEC 9.1).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Page<T> {
-    /// What it holds.
-    pub items: Vec<T>,
-    /// Asks for what follows; `None` at the end.
-    pub next: Option<String>,
-}
-
-impl<T> Page<T> {
-    /// A list that is whole.
-    pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next: None }
-    }
-}
 
 /// Where a page begins: after the row with this key. Opaque to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,16 +1,15 @@
 //! How far a feature is: small and whole, so that each answer replaces the one before (DESIGN 1.5).
 
+pub use ralph_api::view::{FailureView, Progress};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
-use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 
 use super::attention::{Asking, Which, asking};
-use super::dispatch::{SessionView, sessions};
+use super::dispatch::sessions;
 use super::feature::{FeatureView, features};
 use super::task::TaskRef;
-use super::train::{TrainView, train};
+use super::train::train;
 use crate::domain::budget::levels::Hold;
 use crate::domain::budget::limit::{self, Reached};
 use crate::domain::states::{FeatureState, Outcome};
@@ -18,65 +17,10 @@ use crate::domain::status::condition::Word;
 use crate::domain::status::next::{self, Next};
 use crate::domain::status::why_waiting::line;
 use crate::store;
-use crate::store::view::availability::{WaitingView, waiting_of};
+use crate::store::view::availability::waiting_of;
 
 /// Sessions, tasks and failures that a progress names at most; the counters tell the rest.
 const NAMED: i64 = 20;
-
-/// How far a feature is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Progress {
-    /// The feature with its counters and its run.
-    pub feature: FeatureView,
-    /// What runs now, longest first.
-    pub sessions: Vec<SessionView>,
-    /// What failed for good or waits for a person.
-    pub attention: Vec<TaskRef>,
-    /// Its tasks that wait for nothing else of it, but that no worker can start now.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<WaitingView>,
-    /// The last sessions of its run that came to nothing, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<FailureView>,
-    /// What waits to land on its branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub train: Option<TrainView>,
-    /// What a person does next; none where it goes on by itself, or is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<Next>,
-}
-
-/// A session that came to nothing, and when its task is tried again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct FailureView {
-    pub id: String,
-    pub task: String,
-    pub title: String,
-    pub kind: SessionKind,
-    pub attempt: i32,
-    pub outcome: Outcome,
-    pub reason: Option<String>,
-    /// None where it isn't tried again, or was by now.
-    #[serde(
-        default,
-        with = "time::serde::rfc3339::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub again_at: Option<OffsetDateTime>,
-}
-
-impl Progress {
-    /// Whether the run that it shows is over, or none has begun.
-    pub fn is_over(&self) -> bool {
-        let open = self.feature.run.as_ref().is_some_and(|run| run.outcome.is_none());
-        !open && !self.is_under_way()
-    }
-
-    /// Whether it runs, or would if nobody held it.
-    pub fn is_under_way(&self) -> bool {
-        matches!(self.feature.status, FeatureState::Running | FeatureState::Paused)
-    }
-}
 
 /// Reads it; `None` when there is no such feature. A worker that was not heard within `lease_ms` starts nothing.
 pub async fn progress(

@@ -2,134 +2,13 @@
 
 use std::collections::HashMap;
 
+pub use ralph_api::view::{RunLimits, RunView};
 use ralph_shared::ids::FeatureId;
-use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::page::{Cursor, Page, cut};
-use crate::domain::run::{InFlight, Run};
-use crate::domain::states::RunOutcome;
 use crate::store;
-
-/// A run: its limits, what it used, how it ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct RunView {
-    pub id: String,
-    pub feature: String,
-    /// The name of its feature, where it is known.
-    #[serde(default)]
-    pub feature_name: String,
-    /// The one task that it is of, with its parts; all of the feature when it isn't given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only_task: Option<String>,
-    /// `None` while it goes on.
-    pub outcome: Option<RunOutcome>,
-    /// Why it ended, in words.
-    pub reason: Option<String>,
-    pub model: Option<String>,
-    pub model_strategy: String,
-    pub agent: Option<String>,
-    /// Whether a task that only a person can move on waits for one; else it fails for good.
-    pub review: bool,
-    pub limits: RunLimits,
-    pub iterations: i32,
-    /// Iterations that were done.
-    pub succeeded: i32,
-    pub input_tokens: i64,
-    pub output_tokens: i64,
-    /// What its sessions cost that ended. US dollars.
-    pub cost_usd: f64,
-    /// Whether its agents tell what they cost; where they don't, its cost is unknown, and no limit of cost holds it.
-    #[serde(default = "yes")]
-    pub cost_known: bool,
-    /// Whether some of its cost is estimated.
-    #[serde(default)]
-    pub estimated: bool,
-    /// Sessions whose cost is unknown, since their agents tell none and their models have no price.
-    #[serde(default)]
-    pub unpriced_sessions: i32,
-    /// Whether nothing is paid by what it uses.
-    #[serde(default)]
-    pub subscription: bool,
-    /// What its live sessions used so far, beside that.
-    #[serde(default)]
-    pub in_flight: InFlight,
-    #[serde(with = "time::serde::rfc3339")]
-    pub started_at: OffsetDateTime,
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub ended_at: Option<OffsetDateTime>,
-    /// How long it took, or takes so far, pauses left out.
-    pub elapsed_ms: i64,
-    /// Whether its feature's deadline passed before it ended.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub late: bool,
-}
-
-/// What an earlier release means that doesn't say it.
-fn yes() -> bool {
-    true
-}
-
-/// Limits of a run; `None` is no limit (SPEC 3.4).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct RunLimits {
-    pub iterations: Option<i32>,
-    pub time_ms: Option<i64>,
-    pub cost_usd: Option<f64>,
-    pub tokens: Option<i64>,
-    pub session_ms: i64,
-    pub idle_ms: i64,
-    pub output_bytes: i64,
-    pub backoff_ms: i64,
-}
-
-impl From<Run> for RunView {
-    fn from(run: Run) -> Self {
-        let elapsed_ms = run.took_ms(run.now);
-        let cost_known = run.tells_cost();
-        let late = run.is_late();
-        let subscription = run.is_subscription();
-        let settings = run.settings;
-        Self {
-            id: run.id.short(),
-            feature: run.feature.short(),
-            feature_name: String::new(),
-            only_task: run.only_task.map(|task| task.short()),
-            outcome: run.outcome,
-            reason: run.reason,
-            model: settings.model,
-            model_strategy: settings.model_strategy.as_str().to_owned(),
-            agent: settings.agent,
-            review: settings.review,
-            limits: RunLimits {
-                iterations: settings.max_iterations,
-                time_ms: settings.max_time_ms,
-                cost_usd: settings.max_cost_usd,
-                tokens: settings.max_tokens,
-                session_ms: settings.session_ms,
-                idle_ms: settings.idle_ms,
-                output_bytes: settings.output_bytes,
-                backoff_ms: settings.backoff_ms,
-            },
-            iterations: run.iterations,
-            succeeded: run.succeeded,
-            input_tokens: run.input_tokens,
-            output_tokens: run.output_tokens,
-            cost_usd: run.cost_usd,
-            cost_known,
-            estimated: run.estimated_usd > 0.0,
-            unpriced_sessions: run.unpriced,
-            subscription,
-            in_flight: run.in_flight,
-            started_at: run.started_at,
-            ended_at: run.ended_at,
-            elapsed_ms,
-            late,
-        }
-    }
-}
 
 /// Runs by key, in no particular order.
 pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<RunView>> {

@@ -1,109 +1,16 @@
 //! Tasks.
 
+pub use ralph_api::view::{HeldBy, HeldTask, LogEntry, TaskDetail, TaskRef, TaskSession, TaskView};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
-use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::dispatch::{DispatchView, dispatches_of_task};
+use super::dispatch::dispatches_of_task;
 use super::page::{Cursor, Page, cut};
 use super::waiting::{self, Waited};
 use crate::domain::states::{TaskState, Verification};
-use crate::domain::status::why_waiting::QueuePosition;
 use crate::store::view::availability::lack_of;
-
-/// A task as lists show it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct TaskView {
-    pub id: String,
-    pub feature: String,
-    /// The name of its feature.
-    #[serde(default)]
-    pub feature_name: String,
-    pub parent: Option<String>,
-    pub key: String,
-    /// Keys of the tasks that it waits for, at most 20.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
-    pub title: String,
-    pub status: TaskState,
-    /// Why it failed, needs a person or can't land yet.
-    pub reason: Option<String>,
-    pub priority: i32,
-    pub pool: String,
-    pub agent: Option<String>,
-    pub model: Option<String>,
-    pub max_retries: i32,
-    pub verify: bool,
-    pub verification_status: Verification,
-    /// Number of the last attempt; 0 before the first.
-    pub attempt: i32,
-    /// Failures in a row.
-    pub failures: i16,
-    pub open_blockers: i32,
-    pub children: i32,
-    /// Whether a failed or cancelled ancestor keeps it from being worked on.
-    pub held: bool,
-    /// The task that changes the same and is waited for, in a feature that avoids conflicts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_by: Option<HeldBy>,
-    /// Its concurrency key, or its feature's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub concurrency: Option<String>,
-    /// Why it isn't worked on now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<String>,
-    /// Until when, where that is known.
-    #[serde(
-        default,
-        with = "time::serde::rfc3339::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub waits_until: Option<OffsetDateTime>,
-    /// Its place in the queue, where it waits for a slot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<QueuePosition>,
-    /// What it is declared to change.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<String>,
-    /// What runs now.
-    pub session: Option<TaskSession>,
-}
-
-impl TaskView {
-    /// What people call it: `FEATURE/KEY`.
-    pub fn handle(&self) -> String {
-        format!("{}/{}", self.feature_name, self.key)
-    }
-}
-
-/// Why a task waits that could else begin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct HeldBy {
-    /// The task that is waited for.
-    pub task: String,
-    /// What both change.
-    pub path: String,
-}
-
-impl std::fmt::Display for HeldBy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "held: {} changes {} too", self.task, self.path)
-    }
-}
-
-/// A task that waits for another one which changes the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct HeldTask {
-    /// The task.
-    pub task: String,
-    /// Its title.
-    pub title: String,
-    /// What it waits for.
-    pub held_by: HeldBy,
-}
 
 /// The tasks that wait longest for others which change the same, at most `limit`.
 pub async fn held_tasks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<HeldTask>> {
@@ -131,61 +38,6 @@ pub async fn held_tasks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec
             },
         })
         .collect())
-}
-
-/// What runs for a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct TaskSession {
-    pub id: String,
-    pub kind: SessionKind,
-    pub worker: String,
-    pub model: Option<String>,
-    #[serde(with = "time::serde::rfc3339")]
-    pub started_at: OffsetDateTime,
-}
-
-/// A task as others mention it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct TaskRef {
-    pub id: String,
-    pub title: String,
-    pub status: TaskState,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// FEATURE/KEY, or its id where that stands for several; where something is asked of a person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What a person can do about it, as it is typed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub commands: Vec<String>,
-}
-
-/// A task with everything around it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct TaskDetail {
-    #[serde(flatten)]
-    pub task: TaskView,
-    pub description: String,
-    /// What it waits for that could start, while no worker can start it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lacks: Option<String>,
-    pub blockers: Vec<TaskRef>,
-    pub dependents: Vec<TaskRef>,
-    pub subtasks: Vec<TaskRef>,
-    /// The last 100 dispatches, oldest first.
-    pub dispatches: Vec<DispatchView>,
-    /// The commit on the feature branch, once it landed.
-    pub landed_commit: Option<String>,
-}
-
-/// What was done to a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct LogEntry {
-    #[serde(with = "time::serde::rfc3339")]
-    pub at: OffsetDateTime,
-    pub actor: String,
-    pub what: String,
-    pub why: Option<String>,
 }
 
 /// Dispatches that a task's detail holds at most.

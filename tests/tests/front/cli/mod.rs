@@ -2,6 +2,7 @@
 
 pub(crate) mod alone;
 pub(crate) mod asked;
+pub(crate) mod client;
 pub(crate) mod commands;
 pub(crate) mod completing;
 pub(crate) mod diffs;

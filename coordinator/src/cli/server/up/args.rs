@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use crate::cli::terminal::duration::Span;
+use ralph_cli::terminal::duration::Span;
 
 /// Start everything on this machine: Postgres, NATS, a coordinator, workers
 ///

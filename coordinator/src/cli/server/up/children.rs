@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use ralph_cli::machine::programs::Programs;
 use ralph_shared::agents::requires::DRAINED_STATUS;
 
 use super::args::UpArgs;
-use super::programs::Programs;
 use super::servers::Servers;
 use crate::embedded::{Backoff, ChildSpec, DataDir, DataDirError, StopStep, Supervised};
 

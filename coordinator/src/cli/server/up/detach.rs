@@ -5,12 +5,12 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context as _, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use ralph_cli::terminal::output;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use super::steps::tell;
 use super::stop::Signals;
-use crate::cli::terminal::output;
 
 /// Starts it, passes on what it says until everything runs, and leaves it to itself.
 ///

@@ -8,27 +8,26 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use ralph_cli::args::globals::Globals;
+use ralph_cli::client::Client;
+use ralph_cli::client::endpoint::Endpoint;
+use ralph_cli::git::git;
+use ralph_cli::machine::programs::Programs;
+use ralph_cli::submit::agents;
+use ralph_cli::terminal::color::Paint;
+use ralph_cli::terminal::output;
 use tokio::time::Instant;
 
 use super::args::UpArgs;
 use super::children::{self, Child};
 use super::detach::detach;
-use super::programs::Programs;
 use super::servers::Servers;
 use super::steps::{Steps, tell};
 use super::stop::{Running, Signals};
 use crate::api::body::CreatedLogin;
-use crate::cli::args::globals::Globals;
-use crate::cli::client::Client;
-use crate::cli::client::endpoint::Endpoint;
-use crate::cli::git::git;
-use crate::cli::submit::agents;
-use crate::cli::terminal::color::Paint;
-use crate::cli::terminal::output;
 use crate::config::Config;
 use crate::embedded::datadir::{DEFAULT_NAME, write_private};
 use crate::embedded::{DataDir, Phase, Published};
-
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
 /// A child of ours is ready long before, or ends again and again.

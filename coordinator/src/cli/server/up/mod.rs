@@ -13,11 +13,9 @@ mod args;
 mod children;
 mod detach;
 mod machine;
-mod programs;
 mod servers;
 mod steps;
 mod stop;
 
 pub use args::UpArgs;
 pub use machine::up;
-pub use programs::Programs;

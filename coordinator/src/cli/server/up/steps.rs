@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-use crate::cli::terminal::color::{Paint, Tone};
+use ralph_cli::terminal::color::{Paint, Tone};
 
 /// A line on standard error. A terminal that is gone, or a pipe that nobody reads, ends nothing.
 pub fn tell(line: &str) {

@@ -1,0 +1,487 @@
+//! Limits and choices of a run as they are asked for; what is not said gets SPEC 3.4's defaults.
+
+use ralph_domain::graph::is_name;
+use ralph_domain::routing::strategy::Strategy;
+use ralph_domain::run::{self, Ceilings, ITERATIONS_A_TASK, RunSettings};
+use ralph_domain::train::{DEFAULT_SPECULATION, Landing};
+use ralph_shared::wire::GateStep;
+use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{Array, Object, Type};
+
+use super::protect::{is_path_pattern, protected_by_default};
+
+const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * 1_000;
+const DEFAULT_COST_USD: f64 = 20.0;
+/// Most further tries of a gate on one commit.
+const MAX_GATE_RETRIES: i32 = 10;
+
+/// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunWish {
+    /// Iterations; 20 and 5 for each task when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub iterations: Option<i64>,
+    /// Number of the first iteration; 1 when it isn't given. `iterations` is that of the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub first_iteration: Option<i32>,
+    /// Wall time; 24 hours when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub time_ms: Option<i64>,
+    /// Cost; 20 USD when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub cost_usd: Option<f64>,
+    /// Tokens, in and out; no limit when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub tokens: Option<i64>,
+    /// Wall time of a session; 60 minutes when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub session_ms: Option<i64>,
+    /// Silence of a session; 10 minutes when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub idle_ms: Option<i64>,
+    /// Output of a session; 50 MB when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub output_bytes: Option<i64>,
+    /// Pause after the first failure of a task, doubled by each; 10 seconds when it isn't given, and 0 is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub backoff_ms: Option<i64>,
+    /// A model or a tier; alone it means the strategy `fixed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How models are chosen (SPEC 7.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^(fixed|cost-optimized|escalate|plan-then-execute|adaptive)$")]
+    pub model_strategy: Option<String>,
+    /// A configured agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Commands that must succeed on exactly the commit that lands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(schema_with = commands)]
+    pub gate: Vec<String>,
+    /// How these commands run, by their places. Those that are missing have no name, run when those before them are over, and take as
+    /// long as the worker allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate_steps: Vec<GateStep>,
+    /// Whether work may land although the gate fails on the feature's base commit, where it is not tried then; `false` when it isn't
+    /// given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate_may_fail_on_base: Option<bool>,
+    /// Patterns of paths whose change a person has to approve before it lands, from the repository's root: `*` within a folder, `**`
+    /// over folders. CI workflows and git hooks when it isn't given; an empty list protects nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protect: Option<Vec<String>>,
+    /// How attempts land that passed: `each` has its own run of the gate, ahead of its turn where slots are free; `batch` runs the gate
+    /// on the last of several; `serial` runs it on one after the other. `each` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landing: Option<Landing>,
+    /// Most checks of the gate ahead of their turn at once; 8 when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub max_speculation: Option<i32>,
+    /// How often a gate that failed is tried again on the same commit, at most 10; never when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 10)]
+    pub gate_retries: Option<i32>,
+    /// Whether a task that used up its retries, or that only a person can move on for another reason, waits for one
+    /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<bool>,
+    /// Whether checkouts of this run start without the build output that workers keep; `false` when it isn't given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<bool>,
+}
+
+fn commands() -> Array {
+    let command = Object::builder().schema_type(Type::String).pattern(Some(r"\S"));
+    Array::builder().items(command).build()
+}
+
+/// A wish that can't be granted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadWish {
+    /// A limit below nothing.
+    #[error("the limit `{0}` is negative; give a positive number, or 0 for no limit")]
+    Negative(&'static str),
+    /// A first iteration that is none, or comes after the last.
+    #[error("the first iteration is {0}; it is at least 1, and at most the limit of iterations")]
+    FirstIteration(i32),
+    /// A strategy that isn't one.
+    #[error(
+        "`{0}` is no model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute, adaptive"
+    )]
+    Strategy(String),
+    /// The strategy that needs a model.
+    #[error("the model strategy `fixed` needs a model; give one with --model")]
+    FixedNeedsModel,
+    /// A limit above what the coordinator allows.
+    #[error(
+        "`{limit}` is at most {most} here (`[ceilings]` of the coordinator's configuration); give that or less"
+    )]
+    AboveCeiling {
+        limit: &'static str,
+        /// What is allowed.
+        most: String,
+    },
+    /// A name that is none.
+    #[error("`{0}` names nothing: it is one line of at most 100 characters")]
+    Name(&'static str),
+    /// A command of the gate that is none.
+    #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
+    EmptyCommand,
+    /// Steps of the gate that are none.
+    #[error(
+        "a step of the gate has a command, a name of one line and at most 100 characters, and a time-out above 0 if any"
+    )]
+    Step,
+    /// A gate that would be tried too often, or less than never.
+    #[error("a gate is tried again 0 to {MAX_GATE_RETRIES} times, not {0}")]
+    Retries(i32),
+    /// A protected path that is none.
+    #[error(
+        "`{0}` is no pattern of paths: give it from the repository's root, without `..`, such as `migrations/**` or `Makefile`"
+    )]
+    Pattern(String),
+}
+
+impl RunWish {
+    /// Whether what is wished for is within what the coordinator allows; 0 asks for no limit.
+    ///
+    /// # Errors
+    /// When it isn't.
+    pub fn check(&self, ceilings: &Ceilings) -> Result<(), BadWish> {
+        let above = |asked: i64, most: i64| asked == 0 || asked > most;
+        let iterations = ceilings.iterations.map(i64::from);
+        for (limit, asked, most) in [
+            ("iterations", self.iterations, iterations),
+            ("time_ms", self.time_ms, ceilings.time_ms),
+            ("tokens", self.tokens, ceilings.tokens),
+        ] {
+            if let (Some(asked), Some(most)) = (asked, most)
+                && above(asked, most)
+            {
+                let most = most.to_string();
+                return Err(BadWish::AboveCeiling { limit, most });
+            }
+        }
+        match (self.cost_usd, ceilings.cost_usd) {
+            (Some(asked), Some(most)) if asked == 0.0 || asked > most => Err(BadWish::AboveCeiling {
+                limit: "cost_usd",
+                most: most.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, with what the feature's last run had where nothing is wished for.
+    #[must_use]
+    pub fn after(self, last: &RunSettings) -> Self {
+        let count = |n: Option<i32>| Some(i64::from(n.unwrap_or(0)));
+        let names_a_model = self.model.is_some() || self.model_strategy.is_some();
+        Self {
+            iterations: self
+                .iterations
+                // `--once` was for once.
+                .or_else(|| count(last.max_iterations).filter(|n| !last.limit_grows && *n != 1)),
+            first_iteration: self.first_iteration,
+            time_ms: self.time_ms.or(Some(last.max_time_ms.unwrap_or(0))),
+            cost_usd: self.cost_usd.or(Some(last.max_cost_usd.unwrap_or(0.0))),
+            tokens: self.tokens.or(Some(last.max_tokens.unwrap_or(0))),
+            session_ms: self.session_ms.or(Some(last.session_ms)),
+            idle_ms: self.idle_ms.or(Some(last.idle_ms)),
+            output_bytes: self.output_bytes.or(Some(last.output_bytes)),
+            backoff_ms: self.backoff_ms.or(Some(last.backoff_ms)),
+            model: if names_a_model {
+                self.model
+            } else {
+                last.model.clone()
+            },
+            model_strategy: if names_a_model {
+                self.model_strategy
+            } else {
+                Some(last.model_strategy.as_str().to_owned())
+            },
+            agent: self.agent.or_else(|| last.agent.clone()),
+            // That it may fail was said of the gate that there was.
+            gate_may_fail_on_base: match self.gate.is_empty() || self.gate == last.gate {
+                true => self.gate_may_fail_on_base.or(Some(last.gate_may_fail)),
+                false => self.gate_may_fail_on_base,
+            },
+            gate_steps: if self.gate.is_empty() && self.gate_steps.is_empty() {
+                last.gate_steps.clone()
+            } else {
+                self.gate_steps
+            },
+            gate: if self.gate.is_empty() {
+                last.gate.clone()
+            } else {
+                self.gate
+            },
+            protect: self.protect.or_else(|| Some(last.protect.clone())),
+            landing: self.landing.or(Some(last.landing)),
+            max_speculation: self.max_speculation.or(Some(last.max_speculation)),
+            gate_retries: self.gate_retries.or(Some(last.gate_retries)),
+            review: self.review.or(Some(last.review)),
+            // It was for once.
+            cold: self.cold,
+        }
+    }
+
+    /// The same for a feature's first run, with what the feature was given as a draft where nothing is wished for.
+    #[must_use]
+    pub fn of_draft(mut self, draft: &RunSettings) -> Self {
+        if !draft.limit_grows {
+            let given = draft.max_iterations.map_or(0, i64::from);
+            self.iterations = self.iterations.or(Some(given));
+        }
+        self.first_iteration = self.first_iteration.or(Some(draft.first_iteration));
+        self.after(draft)
+    }
+
+    /// What the run gets, for a feature of so many tasks.
+    ///
+    /// # Errors
+    /// When a wish can't be granted.
+    pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
+        if self.gate.iter().any(|command| command.trim().is_empty()) {
+            return Err(BadWish::EmptyCommand);
+        }
+        let fits = |step: &GateStep| step.name.as_deref().is_none_or(is_name) && step.timeout_ms != Some(0);
+        if self.gate_steps.len() > self.gate.len() || !self.gate_steps.iter().all(fits) {
+            return Err(BadWish::Step);
+        }
+        let protect = self.protect.clone().unwrap_or_else(protected_by_default);
+        if let Some(pattern) = protect.iter().find(|pattern| !is_path_pattern(pattern)) {
+            return Err(BadWish::Pattern(pattern.clone()));
+        }
+        if self.max_speculation.is_some_and(|n| n < 0) {
+            return Err(BadWish::Negative("max_speculation"));
+        }
+        if let Some(n) = self.gate_retries.filter(|n| !(0..=MAX_GATE_RETRIES).contains(n)) {
+            return Err(BadWish::Retries(n));
+        }
+        for (field, name) in [("agent", &self.agent), ("model", &self.model)] {
+            if name.as_ref().is_some_and(|name| !is_name(name)) {
+                return Err(BadWish::Name(field));
+            }
+        }
+        let strategy = match (&self.model_strategy, &self.model) {
+            (Some(word), model) => {
+                let strategy = Strategy::from_word(word).ok_or_else(|| BadWish::Strategy(word.clone()))?;
+                if strategy == Strategy::Fixed && model.is_none() {
+                    return Err(BadWish::FixedNeedsModel);
+                }
+                strategy
+            }
+            (None, Some(_)) => Strategy::Fixed,
+            (None, None) => Strategy::default(),
+        };
+        let iterations = tasks.saturating_mul(ITERATIONS_A_TASK).saturating_add(20);
+        let default_iterations = i64::try_from(iterations).unwrap_or(i64::MAX);
+        let iterations = limit("iterations", self.iterations, Some(default_iterations))?;
+        let first_iteration = self.first_iteration.unwrap_or(1);
+        if first_iteration < 1 || iterations.is_some_and(|last| i64::from(first_iteration) > last) {
+            return Err(BadWish::FirstIteration(first_iteration));
+        }
+        let cost_usd = self.cost_usd.unwrap_or(DEFAULT_COST_USD);
+        if cost_usd.is_nan() || cost_usd < 0.0 {
+            return Err(BadWish::Negative("cost_usd"));
+        }
+        let session = |name, asked, default| Ok(limit(name, asked, Some(default))?.unwrap_or(i64::MAX / 4));
+        Ok(RunSettings {
+            max_iterations: iterations.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
+            first_iteration,
+            max_time_ms: limit("time_ms", self.time_ms, Some(DEFAULT_TIME_MS))?,
+            max_cost_usd: (cost_usd > 0.0).then_some(cost_usd),
+            max_tokens: limit("tokens", self.tokens, None)?,
+            session_ms: session("session_ms", self.session_ms, run::SESSION_MS)?,
+            idle_ms: session("idle_ms", self.idle_ms, run::IDLE_MS)?,
+            output_bytes: session("output_bytes", self.output_bytes, run::OUTPUT_BYTES)?,
+            backoff_ms: limit("backoff_ms", self.backoff_ms, Some(run::BACKOFF_MS))?.unwrap_or(0),
+            model: self.model.clone(),
+            model_strategy: strategy,
+            agent: self.agent.clone(),
+            gate: self.gate.clone(),
+            gate_steps: self.gate_steps.clone(),
+            gate_may_fail: self.gate_may_fail_on_base.unwrap_or(false),
+            protect,
+            landing: self.landing.unwrap_or_default(),
+            max_speculation: self.max_speculation.unwrap_or(DEFAULT_SPECULATION),
+            gate_retries: self.gate_retries.unwrap_or(0),
+            limit_grows: self.iterations.is_none(),
+            review: self.review.unwrap_or(true),
+            cold: self.cold.unwrap_or(false),
+        })
+    }
+}
+
+fn limit(name: &'static str, asked: Option<i64>, default: Option<i64>) -> Result<Option<i64>, BadWish> {
+    match asked {
+        None => Ok(default),
+        Some(0) => Ok(None),
+        Some(n) if n < 0 => Err(BadWish::Negative(name)),
+        Some(n) => Ok(Some(n)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_has_the_documented_defaults() {
+        let settings = RunWish::default().settings(12).unwrap();
+        assert_eq!(settings.max_iterations, Some(80));
+        assert_eq!(settings.max_time_ms, Some(86_400_000));
+        assert_eq!(settings.max_cost_usd, Some(20.0));
+        assert_eq!(settings.max_tokens, None);
+        assert_eq!((settings.session_ms, settings.idle_ms), (3_600_000, 600_000));
+        assert_eq!((settings.output_bytes, settings.backoff_ms), (52_428_800, 10_000));
+        assert_eq!(settings.model_strategy, Strategy::CostOptimized);
+    }
+
+    #[test]
+    fn a_gate_has_commands() {
+        let gate = |command: &str| {
+            let wish = RunWish {
+                gate: vec![command.to_owned()],
+                ..RunWish::default()
+            };
+            wish.settings(1).map(|settings| settings.gate)
+        };
+        assert_eq!(gate("cargo test"), Ok(vec!["cargo test".to_owned()]));
+        assert_eq!(gate(" "), Err(BadWish::EmptyCommand));
+    }
+
+    #[test]
+    fn a_further_run_has_what_the_last_one_had() {
+        let first = RunWish {
+            cost_usd: Some(0.0),
+            backoff_ms: Some(0),
+            model: Some("opus".to_owned()),
+            gate: vec!["make test".to_owned()],
+            review: Some(false),
+            ..RunWish::default()
+        };
+        let last = first.settings(3).unwrap();
+        let again = RunWish::default().after(&last).settings(3).unwrap();
+        assert_eq!(again, last);
+        let other = RunWish {
+            iterations: Some(7),
+            model_strategy: Some("escalate".to_owned()),
+            review: Some(true),
+            ..RunWish::default()
+        };
+        let other = other.after(&last).settings(3).unwrap();
+        assert_eq!(
+            (other.max_iterations, other.model_strategy, other.model),
+            (Some(7), Strategy::Escalate, None)
+        );
+        assert_eq!(other.gate, last.gate);
+        assert!(other.review && !last.review);
+    }
+
+    #[test]
+    fn a_first_run_has_what_the_draft_was_given() {
+        let given = RunWish {
+            iterations: Some(1),
+            cost_usd: Some(1.0),
+            gate: vec!["make test".to_owned()],
+            ..RunWish::default()
+        };
+        let draft = given.settings(0).unwrap();
+        assert_eq!(RunWish::default().of_draft(&draft).settings(9).unwrap(), draft);
+        let wish = RunWish {
+            iterations: Some(5),
+            ..RunWish::default()
+        };
+        let chosen = wish.of_draft(&draft).settings(9).unwrap();
+        assert_eq!((chosen.max_iterations, chosen.max_cost_usd), (Some(5), Some(1.0)));
+        // What nobody chose is counted anew.
+        let draft = RunWish::default().settings(0).unwrap();
+        let settings = RunWish::default().of_draft(&draft).settings(2).unwrap();
+        assert_eq!(settings.max_iterations, Some(30));
+    }
+
+    #[test]
+    fn nothing_above_a_ceiling_is_granted() {
+        let ceilings = Ceilings {
+            iterations: Some(50),
+            cost_usd: Some(5.0),
+            ..Ceilings::default()
+        };
+        let wish = |iterations, cost_usd| RunWish {
+            iterations,
+            cost_usd,
+            ..RunWish::default()
+        };
+        for (iterations, cost_usd, limit) in [
+            (Some(51), None, "iterations"),
+            (Some(0), None, "iterations"),
+            (None, Some(5.5), "cost_usd"),
+            (Some(50), Some(0.0), "cost_usd"),
+        ] {
+            let error = wish(iterations, cost_usd).check(&ceilings).unwrap_err();
+            assert!(error.to_string().contains(limit), "{error}");
+        }
+        assert_eq!(wish(Some(50), Some(5.0)).check(&ceilings), Ok(()));
+        // What nobody wished for is cut.
+        let settings = wish(None, None).settings(100).unwrap().within(&ceilings);
+        assert_eq!(
+            (settings.max_iterations, settings.max_cost_usd),
+            (Some(50), Some(5.0))
+        );
+        assert!(!settings.limit_grows);
+        assert_eq!(settings.max_tokens, None);
+        let settings = wish(Some(7), None).settings(100).unwrap().within(&ceilings);
+        assert_eq!(settings.max_iterations, Some(7));
+    }
+
+    #[test]
+    fn zero_is_no_limit_and_less_is_refused() {
+        let wish = RunWish {
+            iterations: Some(0),
+            cost_usd: Some(0.0),
+            ..RunWish::default()
+        };
+        let settings = wish.settings(1).unwrap();
+        assert_eq!((settings.max_iterations, settings.max_cost_usd), (None, None));
+        for cost_usd in [-1.0, f64::NAN] {
+            let wish = RunWish {
+                cost_usd: Some(cost_usd),
+                ..RunWish::default()
+            };
+            assert_eq!(wish.settings(1), Err(BadWish::Negative("cost_usd")));
+        }
+    }
+
+    #[test]
+    fn a_model_alone_is_fixed_and_fixed_needs_one() {
+        let check = |model: Option<&str>, strategy: Option<&str>, expected: Result<Strategy, BadWish>| {
+            let wish = RunWish {
+                model: model.map(str::to_owned),
+                model_strategy: strategy.map(str::to_owned),
+                ..RunWish::default()
+            };
+            let got = wish.settings(1).map(|settings| settings.model_strategy);
+            assert_eq!(got, expected, "{model:?} {strategy:?}");
+        };
+        check(None, None, Ok(Strategy::CostOptimized));
+        check(Some("opus"), None, Ok(Strategy::Fixed));
+        check(Some("opus"), Some("escalate"), Ok(Strategy::Escalate));
+        check(None, Some("fixed"), Err(BadWish::FixedNeedsModel));
+        check(None, Some("best"), Err(BadWish::Strategy("best".into())));
+    }
+}

@@ -1,0 +1,97 @@
+//! The commands and what holds for all of them.
+
+pub mod globals;
+pub mod usage;
+
+use clap::{Parser, Subcommand};
+use ralph_shared::command_line::without_empty_variables;
+
+use crate::args::globals::Globals;
+use crate::cost::commands;
+use crate::logs::activity;
+use crate::machine::{config, init, open};
+use crate::reference::{completions, man, schema};
+use crate::schedule::hook;
+use crate::task::context;
+use crate::{feature, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker};
+
+/// Runs many coding agents on one task graph: the commands that ask a coordinator.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ralph",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  ralph submit feature todo --tasks tasks.yaml --wait   work on a graph of tasks, and wait
+  ralph submit task \"Fix the login\" --wait              work on one task, and wait
+  ralph inbox                                           see what waits for you
+  ralph status --watch                                  see what goes on
+  ralph logs t-9f2c --follow                            see what an agent does
+
+`ralph-coordinator` has the same commands, and those that start and check a coordinator: `up`, `serve`, `migrate`, `doctor`.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage; with --wait also 3 a limit was reached, 4 a person is needed, 5 nothing to run,
+6 accepted but it can't be watched, 130 interrupted."
+)]
+pub struct Cli {
+    /// What holds for all commands.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The command line as it is parsed: a variable that is empty counts as one that isn't set.
+pub fn command() -> clap::Command {
+    let command = <Cli as clap::CommandFactory>::command();
+    without_empty_variables(command.mut_subcommands(with_own_examples))
+}
+
+/// The same command, whose examples name `ralph`: the texts are those of `ralph-coordinator`.
+fn with_own_examples(command: clap::Command) -> clap::Command {
+    let own = |help: &clap::builder::StyledStr| help.to_string().replace("ralph-coordinator", "ralph");
+    let command = match command.get_after_help().map(own) {
+        Some(help) => command.after_help(help),
+        None => command,
+    };
+    command.mut_subcommands(with_own_examples)
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    #[command(subcommand)]
+    Submit(submit::SubmitCommand),
+    #[command(subcommand)]
+    Feature(feature::FeatureCommand),
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    #[command(subcommand)]
+    Run(run::RunCommand),
+    Cost(commands::CostArgs),
+    Budget(commands::BudgetArgs),
+    #[command(subcommand)]
+    Worker(worker::WorkerCommand),
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
+    #[command(subcommand)]
+    Hook(hook::HookCommand),
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    #[command(subcommand)]
+    Memory(memory::MemoryCommand),
+    Logs(logs::LogsArgs),
+    Inbox(inbox::InboxArgs),
+    Open(open::OpenArgs),
+    Log(activity::LogArgs),
+    Status(status::StatusArgs),
+    Context(context::ContextArgs),
+    Mcp(mcp::McpArgs),
+    Config(Box<config::ConfigArgs>),
+    Init(init::InitArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    Schema(schema::SchemaArgs),
+}

@@ -1,0 +1,486 @@
+//! The HTTP API as the commands use it.
+
+pub mod endpoint;
+pub mod http;
+pub(crate) mod sse;
+
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use ralph_api::body::ProblemBody;
+use ralph_api::view::Page;
+use ralph_shared::tls::plain_text_warning;
+use reqwest::{Method, RequestBuilder, Response, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
+
+use super::submit;
+use crate::args::globals::Globals;
+use crate::client::endpoint::Endpoint;
+use crate::client::sse::EventStream;
+
+/// A graph of 100,000 tasks is stored within seconds; nothing else takes long.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// A request whose answer broke off is sent again for so long: a coordinator that died is started again, and what it began
+/// lapses after 15 seconds.
+const RESEND_WITHIN: Duration = Duration::from_secs(45);
+const RESEND_PAUSE: Duration = Duration::from_millis(300);
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The problem of a request whose first sending is being served.
+const IN_FLIGHT: &str = "urn:ralph:problem:in-flight";
+/// The problem of a name that features of several repositories have.
+const AMBIGUOUS: &str = "urn:ralph:problem:ambiguous";
+/// What is asked for is not all done.
+const UNFINISHED: &str = "urn:ralph:problem:unfinished";
+/// The status of a request that doesn't fit how things stand.
+const CONFLICT: u16 = 409;
+/// The status of a request that came too soon after others; it was not served.
+const TOO_MANY: u16 = 429;
+/// Statuses of a coordinator that can't serve now, or of a proxy that doesn't reach it: the request may have been served.
+const UNAVAILABLE: [u16; 3] = [502, 503, 504];
+/// Requests that came too soon are sent again for so long, each time when the answer says.
+const SLOW_WITHIN: Duration = Duration::from_secs(60);
+/// The same where the coordinator can't serve: whoever looks why has to learn of it.
+const UNAVAILABLE_WITHIN: Duration = Duration::from_secs(30);
+/// What is waited where the answer doesn't say, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// Items that are asked for at once.
+const PAGE: usize = 1000;
+
+/// Talks to one coordinator.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    endpoint: Endpoint,
+    /// The repository that we are in, if any; looked up once, for the requests whose names turn out to need it.
+    here: Arc<OnceCell<Option<String>>>,
+}
+
+/// The coordinator refused.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", self.message())]
+pub struct ApiError(pub ProblemBody);
+
+impl ApiError {
+    fn message(&self) -> &str {
+        if self.0.detail.is_empty() {
+            &self.0.title
+        } else {
+            &self.0.detail
+        }
+    }
+
+    /// Whether an error is a refusal, which asking again won't change.
+    pub fn refuses(error: &anyhow::Error) -> bool {
+        error
+            .downcast_ref::<Self>()
+            .is_some_and(|refused| refused.0.status < 500 && refused.0.status != TOO_MANY)
+    }
+
+    /// Whether an error says that what was asked for doesn't fit how things stand.
+    pub fn is_conflict(error: &anyhow::Error) -> bool {
+        let refused = error.downcast_ref::<Self>();
+        refused.is_some_and(|refused| refused.0.status == CONFLICT)
+    }
+
+    /// Whether an error says that not all of what is meant is done, so that a person should be asked.
+    pub fn is_unfinished(error: &anyhow::Error) -> bool {
+        let refused = error.downcast_ref::<Self>();
+        refused.is_some_and(|refused| refused.0.kind == UNFINISHED)
+    }
+
+    /// Whether the request itself was wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self.0.status, 400 | 413 | 422)
+    }
+}
+
+/// Why a request has no answer, where sending it again may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    /// It may have been served, or is being served.
+    Answer,
+    /// Nothing listens.
+    Coordinator,
+}
+
+impl Lost {
+    fn of(error: &anyhow::Error) -> Option<Self> {
+        if let Some(ApiError(problem)) = error.downcast_ref::<ApiError>() {
+            return (problem.kind == IN_FLIGHT).then_some(Self::Answer);
+        }
+        if error
+            .downcast_ref::<serde_json::Error>()
+            .is_some_and(serde_json::Error::is_eof)
+        {
+            return Some(Self::Answer);
+        }
+        let error = error.downcast_ref::<reqwest::Error>()?;
+        if error.is_connect() {
+            return Some(Self::Coordinator);
+        }
+        (!error.is_timeout() && !error.is_builder()).then_some(Self::Answer)
+    }
+}
+
+/// Once warned of what goes over the network readably, nobody is warned again.
+static TOLD: Once = Once::new();
+
+impl Client {
+    /// Finds the coordinator; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When it can't be found; see [`endpoint::find`].
+    pub fn find(globals: &Globals) -> anyhow::Result<Self> {
+        Self::new(endpoint::find(globals)?)
+    }
+
+    /// The same for whoever may be told nothing: what goes over the network readably is not warned of.
+    ///
+    /// # Errors
+    /// When it can't be found.
+    pub fn find_quietly(globals: &Globals) -> anyhow::Result<Self> {
+        TOLD.call_once(|| {});
+        Self::find(globals)
+    }
+
+    /// Talks to this one.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
+        let url = Url::parse(&endpoint.url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .with_context(|| {
+                format!(
+                    "`{}` is no address of a coordinator; expected http://HOST:PORT or https://HOST",
+                    endpoint.url
+                )
+            })?;
+        let host = url.host_str().unwrap_or_default();
+        if url.scheme() == "http"
+            && let Some(warning) = plain_text_warning("the coordinator", host)
+        {
+            TOLD.call_once(|| eprintln!("warning: {warning}"));
+        }
+        let mut http = http::builder()?.connect_timeout(CONNECT_WITHIN);
+        if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
+            http = http.no_proxy();
+        }
+        let http = http.build().context("failed to set up HTTP")?;
+        Ok(Self {
+            http,
+            endpoint,
+            here: Arc::default(),
+        })
+    }
+
+    /// The coordinator's address, without a slash at its end.
+    pub fn url(&self) -> &str {
+        &self.endpoint.url
+    }
+
+    /// Reads. A request whose answer got lost is sent again.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.resent(self.request(Method::GET, path).timeout(ANSWER_WITHIN))
+            .await
+    }
+
+    /// Reads once: where no answer comes within `within`, there is none.
+    pub async fn get_once<T: DeserializeOwned>(&self, path: &str, within: Duration) -> anyhow::Result<T> {
+        self.answer(self.request(Method::GET, path).timeout(within)).await
+    }
+
+    /// Reads a list to its end, or to `limit` items; `query` may be empty.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+        limit: usize,
+    ) -> anyhow::Result<Page<T>> {
+        let mut items = Vec::new();
+        let mut next: Option<String> = None;
+        loop {
+            let size = (limit - items.len()).min(PAGE);
+            let cursor = next
+                .as_ref()
+                .map(|next| format!("&cursor={next}"))
+                .unwrap_or_default();
+            let and = if query.is_empty() { "" } else { "&" };
+            let page: Page<T> = self
+                .get(&format!("{path}?{query}{and}limit={size}{cursor}"))
+                .await?;
+            items.extend(page.items);
+            if page.next.is_none() || items.len() >= limit {
+                return Ok(Page {
+                    items,
+                    next: page.next,
+                });
+            }
+            next = page.next;
+        }
+    }
+
+    /// Writes. A request whose answer got lost is sent again, and done once.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        // One key for all tries: what an earlier one made is not made again.
+        let key = uuid::Uuid::new_v4().to_string();
+        let request = self
+            .request(Method::POST, path)
+            .timeout(ANSWER_WITHIN)
+            .header(IDEMPOTENCY_KEY, key)
+            .json(body);
+        self.resent(request).await
+    }
+
+    /// Sends a request that is served once however often it is sent, again and again until it is answered whole.
+    async fn resent<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+        let mut broken_since = None;
+        loop {
+            let again = request.try_clone().context("the request can't be sent")?;
+            let error = match self.answer(again).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let waited = match Lost::of(&error) {
+                Some(Lost::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
+                // Where nothing ever answered, nothing runs; where an answer broke off, it may come back.
+                Some(Lost::Coordinator) => match broken_since {
+                    Some(since) => since.elapsed(),
+                    None => return Err(error),
+                },
+                None => return Err(error),
+            };
+            if waited > RESEND_WITHIN {
+                return Err(error);
+            }
+            tokio::time::sleep(RESEND_PAUSE).await;
+        }
+    }
+
+    /// Changes.
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let request = self
+            .request(Method::PATCH, path)
+            .timeout(ANSWER_WITHIN)
+            .json(body);
+        self.answer(request).await
+    }
+
+    /// Stores.
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let request = self.request(Method::PUT, path).timeout(ANSWER_WITHIN).json(body);
+        self.answer(request).await
+    }
+
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.answer(self.request(Method::DELETE, path).timeout(ANSWER_WITHIN))
+            .await
+    }
+
+    /// Follows a stream of events, after `last_event_id` if given.
+    pub async fn events(&self, path: &str, last_event_id: Option<&str>) -> anyhow::Result<EventStream> {
+        let mut request = self
+            .request(Method::GET, path)
+            .header("accept", "text/event-stream");
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        // Whoever follows a stream says that the coordinator is away, and asks again.
+        Ok(EventStream::new(self.send(request, &[]).await?))
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}/api/v1{path}", self.endpoint.url);
+        self.http.request(method, url).bearer_auth(&self.endpoint.token)
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+        let response = self.send(request, &UNAVAILABLE).await?;
+        let bytes = response
+            .bytes()
+            .await
+            .context("the coordinator's answer broke off")?;
+        serde_json::from_slice(&bytes).with_context(|| {
+            format!(
+                "{} gave an answer that this release can't read; is it the same release?",
+                self.endpoint.url
+            )
+        })
+    }
+
+    /// Sends it, not sooner than the coordinator wants, and again while it answers one of `waited_out`; with the repository that we are in where a name in it needs that, and only
+    /// then: a list would be one of that repository alone.
+    async fn send(&self, request: RequestBuilder, waited_out: &[u16]) -> anyhow::Result<Response> {
+        let mut waited = Duration::ZERO;
+        let mut here: Option<&str> = None;
+        loop {
+            let again = request.try_clone().context("the request can't be sent")?;
+            let mut again = again.build().context("the request can't be sent")?;
+            let repeatable = *again.method() == Method::GET || again.headers().contains_key(IDEMPOTENCY_KEY);
+            let says_where = again.url().query_pairs().any(|(name, _)| name == "repo");
+            if let Some(repo) = here {
+                again.url_mut().query_pairs_mut().append_pair("repo", repo);
+            }
+            let response = self.http.execute(again).await;
+            let response = response.map_err(|error| self.unanswered(error))?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response);
+            }
+            let within = match status.as_u16() {
+                TOO_MANY => SLOW_WITHIN,
+                status if repeatable && waited_out.contains(&status) => UNAVAILABLE_WITHIN,
+                _ => Duration::ZERO,
+            };
+            if waited >= within {
+                let refused = self.refusal(response).await;
+                if refused.0.kind == AMBIGUOUS && here.is_none() && !says_where {
+                    here = self.here.get_or_init(submit::here).await.as_deref();
+                    if here.is_some() {
+                        continue;
+                    }
+                }
+                return Err(refused.into());
+            }
+            let pause = pause_of(&response);
+            tokio::time::sleep(pause).await;
+            waited += pause;
+        }
+    }
+
+    fn unanswered(&self, error: reqwest::Error) -> anyhow::Error {
+        let what = if error.is_connect() {
+            "no coordinator answers; is it running? (`ralph-coordinator up` starts one)"
+        } else if error.is_timeout() {
+            "the coordinator did not answer in time"
+        } else {
+            "the coordinator could not be asked"
+        };
+        anyhow::Error::new(error.without_url()).context(format!("{what}: {}", self.endpoint.url))
+    }
+
+    async fn refusal(&self, response: Response) -> ApiError {
+        let status = response.status();
+        let bytes = response.bytes().await.unwrap_or_default();
+        ApiError(serde_json::from_slice(&bytes).unwrap_or_else(|_| ProblemBody {
+            kind: String::new(),
+            title: format!(
+                "{} answered {status}, which is no answer of a coordinator",
+                self.endpoint.url
+            ),
+            status: status.as_u16(),
+            detail: String::new(),
+            errors: Vec::new(),
+        }))
+    }
+}
+
+/// Whether a request may succeed later: the coordinator is away, or failed at it.
+pub fn is_passing(error: &anyhow::Error) -> bool {
+    let failed = error
+        .downcast_ref::<ApiError>()
+        .is_some_and(|error| error.0.status >= 500);
+    failed || Lost::of(error).is_some()
+}
+
+/// How long a request that came too soon is to wait.
+fn pause_of(response: &Response) -> Duration {
+    let (usual, longest) = PAUSES;
+    let told = response.headers().get("retry-after");
+    let seconds = told.and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(usual, Duration::from_secs).min(longest)
+}
+
+/// Text as a part of a path or a query.
+pub fn escape(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(byte).to_string()
+            }
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use axum::http::{StatusCode, Uri};
+    use axum::response::IntoResponse as _;
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn what_failed_at_the_coordinator_may_succeed_later() {
+        let answered = |status: u16| {
+            let body = ProblemBody {
+                kind: String::new(),
+                title: String::new(),
+                status,
+                detail: String::new(),
+                errors: Vec::new(),
+            };
+            anyhow::Error::from(ApiError(body)).context("failed to import")
+        };
+        for (status, expected) in [(500, true), (503, true), (422, false), (409, false)] {
+            assert_eq!(is_passing(&answered(status)), expected, "{status}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_request_whose_name_is_unclear_says_where_it_is_asked() {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&asked);
+        let answer = move |uri: Uri| {
+            let path = uri.to_string();
+            noted.lock().unwrap().push(path.clone());
+            async move {
+                if path.ends_with("/features/todo") {
+                    let problem = json!({ "type": AMBIGUOUS, "title": "Ambiguous", "status": 409 });
+                    (StatusCode::CONFLICT, axum::Json(problem)).into_response()
+                } else {
+                    axum::Json(json!({})).into_response()
+                }
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = axum::Router::new().fallback(answer);
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let client = Client {
+            here: Arc::new(OnceCell::from(Some("r".to_owned()))),
+            ..Client::new(Endpoint {
+                url,
+                token: "t".to_owned(),
+            })
+            .unwrap()
+        };
+        for path in [
+            "/features/todo",
+            "/memory?kind=knowledge",
+            "/features/todo?repo=s",
+        ] {
+            client.get::<Value>(path).await.unwrap();
+        }
+        let asked = asked.lock().unwrap().clone();
+        assert_eq!(
+            asked,
+            [
+                "/api/v1/features/todo",
+                "/api/v1/features/todo?repo=r",
+                "/api/v1/memory?kind=knowledge",
+                "/api/v1/features/todo?repo=s",
+            ]
+        );
+        serving.abort();
+    }
+}

@@ -1,0 +1,71 @@
+//! `[budgets]` of `.ralph.toml`: limits of cost and tokens beside a run's, which no other limit of their level may exceed.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use ralph_domain::budget::levels::{Level, Limit};
+
+/// `[budgets]`: `LEVEL_cost` in USD, `LEVEL_tokens` in and out.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Budgets(BTreeMap<String, f64>);
+
+impl Budgets {
+    pub fn checked(&self) -> anyhow::Result<BTreeMap<Level, Limit>> {
+        let get = |level: Level, unit: &str| {
+            let key = format!("{}_{unit}", level.as_str());
+            match self.0.get(&key) {
+                Some(most) if !most.is_finite() || *most <= 0.0 => {
+                    anyhow::bail!("budgets.{key} must be more than 0, not {most}; leave it out for none")
+                }
+                most => Ok(most.copied()),
+            }
+        };
+        let mut limits = BTreeMap::new();
+        for level in Level::ALL {
+            let limit = Limit {
+                cost_usd: get(level, "cost")?,
+                // Beyond what floats count exactly, nobody cares for one more.
+                tokens: get(level, "tokens")?.map(|tokens| tokens as i64),
+            };
+            if !limit.is_none() {
+                limits.insert(level, limit);
+            }
+        }
+        Ok(limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::config::Config;
+    use ralph_domain::budget::levels::{Level, Limit};
+
+    #[test]
+    fn budgets_are_more_than_nothing() {
+        let levels = |text: &str| {
+            let (config, unknown) = Config::parse(text).unwrap();
+            (config.budgets.checked(), unknown)
+        };
+        assert!(levels("").0.unwrap().is_empty());
+        let (given, unknown) = levels("[budgets]\nday_cost = 50\naccount_tokens = 1000000\nweek_cost = 3\n");
+        assert_eq!(unknown, ["budgets.week_cost"]);
+        let given = given.unwrap();
+        assert_eq!(given[&Level::Day].cost_usd, Some(50.0));
+        let tokens = Limit {
+            cost_usd: None,
+            tokens: Some(1_000_000),
+        };
+        assert_eq!((given.len(), given[&Level::Account]), (2, tokens));
+        for most in ["0", "-1.5", "nan", "inf"] {
+            let error = levels(&format!("[budgets]\ntask_cost = {most}"))
+                .0
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("budgets.task_cost must be more than 0"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `[questions]` of `.ralph.toml`: what agents ask of people.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::terminal::duration::Span;
+
+/// Longest wait of a session for a person.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Questions {
+    /// How long a session waits for a person's answer; `10m` when it isn't given, `0` is not at all.
+    pub wait: Option<String>,
+}
+
+impl Questions {
+    pub fn checked(&self) -> anyhow::Result<Option<Duration>> {
+        let Some(wait) = &self.wait else {
+            return Ok(None);
+        };
+        let wait: Result<Span, _> = wait.parse();
+        let Span(wait) = wait.map_err(|why| anyhow::anyhow!("questions.wait: {why}"))?;
+        anyhow::ensure!(
+            wait <= LONGEST,
+            "questions.wait is at most 24h: a session holds its slot meanwhile"
+        );
+        Ok(Some(wait))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_session_waits_as_long_as_is_said_or_not_at_all() {
+        let wait = |text: &str| {
+            let config = Config::parse(text).unwrap().0;
+            config.questions.checked()
+        };
+        assert_eq!(wait("").unwrap(), None);
+        assert_eq!(wait("[questions]\nwait = '0'").unwrap(), Some(Duration::ZERO));
+        assert_eq!(
+            wait("[questions]\nwait = '1h30m'").unwrap(),
+            Some(Duration::from_secs(5_400))
+        );
+        for (wrong, why) in [("soon", "is no time"), ("25h", "at most 24h")] {
+            let error = wait(&format!("[questions]\nwait = '{wrong}'"))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("questions.wait") && error.contains(why), "{error}");
+        }
+    }
+}

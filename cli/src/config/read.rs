@@ -1,0 +1,39 @@
+//! Reading one value or one file of the configuration.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use ralph_shared::trust;
+
+/// What a variable says, else the file. A variable that is empty counts as one that isn't set.
+pub fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
+    let variable = variable.filter(|text| !text.is_empty());
+    variable.or_else(|| file.map(str::to_owned))
+}
+
+/// The file as it is.
+///
+/// # Errors
+/// When it can't be read, or is no TOML.
+pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
+    trust::read(path)?
+        .parse()
+        .with_context(|| format!("{} can't be used", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_wins_unless_it_is_empty() {
+        for (variable, file, expected) in [
+            (Some("a"), Some("b"), Some("a")),
+            (Some(""), Some("b"), Some("b")),
+            (Some(""), None, None),
+            (None, Some("b"), Some("b")),
+        ] {
+            assert_eq!(chosen(variable.map(str::to_owned), file).as_deref(), expected);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `[retention]` of `.ralph.toml`: how long it is kept what sessions leave beside their work (SPEC 6.8).
+
+use serde::Deserialize;
+
+use ralph_domain::retention::KeptDays;
+
+/// A hundred years.
+const MOST_DAYS: u32 = 36_500;
+
+/// `[retention]`; 0 is for ever.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Retention {
+    /// Days that transcripts are kept; 90 when it isn't given.
+    pub transcripts_days: Option<u32>,
+    /// Days that prompts are kept; 90 when it isn't given.
+    pub prompts_days: Option<u32>,
+    /// Days that it is kept which entries of the memory an attempt was shown; 365 when it isn't given. They are kept at least as long
+    /// as prompts.
+    pub uses_days: Option<u32>,
+    /// Days that reports are kept which nobody could read; 30 when it isn't given.
+    pub bad_reports_days: Option<u32>,
+}
+
+impl Retention {
+    pub fn checked(&self) -> anyhow::Result<KeptDays> {
+        let mut kept = KeptDays::default();
+        for (name, given, days) in [
+            ("transcripts_days", self.transcripts_days, &mut kept.transcripts),
+            ("prompts_days", self.prompts_days, &mut kept.prompts),
+            ("uses_days", self.uses_days, &mut kept.uses),
+            ("bad_reports_days", self.bad_reports_days, &mut kept.bad_reports),
+        ] {
+            let Some(given) = given else { continue };
+            anyhow::ensure!(
+                given <= MOST_DAYS,
+                "retention.{name} is a number of days, 0 (for ever) to {MOST_DAYS}, not {given}"
+            );
+            *days = (given > 0).then_some(f64::from(given));
+        }
+        Ok(kept.with_uses_of_prompts())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use crate::config::Config;
+    use ralph_domain::retention::KeptDays;
+
+    #[test]
+    fn what_is_not_given_is_kept_as_long_as_usual() {
+        let kept = |text: &str| Config::parse(text).unwrap().0.retention.checked();
+        assert_eq!(kept("").unwrap(), KeptDays::default());
+        let given = kept("[retention]\ntranscripts_days = 7\nprompts_days = 120").unwrap();
+        let expected = KeptDays {
+            transcripts: Some(7.0),
+            prompts: Some(120.0),
+            ..KeptDays::default()
+        };
+        assert_eq!(given, expected);
+        let error = kept("[retention]\nuses_days = 99999").unwrap_err().to_string();
+        assert!(
+            error.contains("retention.uses_days") && error.contains("36500"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn uses_are_kept_as_long_as_prompts() {
+        let check = |retention: &str, expected: Option<f64>| {
+            let text = format!("[retention]\n{retention}");
+            let kept = Config::parse(&text).unwrap().0.retention.checked().unwrap();
+            assert_eq!(kept.uses, expected, "{text}");
+        };
+        check("uses_days = 400", Some(400.0));
+        check("uses_days = 30", Some(90.0));
+        check("uses_days = 30\nprompts_days = 7", Some(30.0));
+        check("prompts_days = 500", Some(500.0));
+        check("prompts_days = 0", None);
+        check("uses_days = 0", None);
+    }
+}

@@ -1,0 +1,87 @@
+//! What is going to be spent, in words.
+
+use std::time::Duration;
+
+use ralph_domain::budget::estimate::{Estimate, Range};
+use ralph_domain::graph::{Graph, Waves};
+
+use crate::client::{Client, escape};
+use crate::terminal::duration::show_ms;
+use crate::terminal::plural::counted;
+
+/// An estimate is worth no longer wait.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// Asks for an estimate; `None` where nobody answers soon.
+pub async fn ask(client: &Client, repo_id: &str, tasks: usize, side_by_side: usize) -> Option<Estimate> {
+    let path = format!(
+        "/estimate?repo_id={}&tasks={tasks}&side_by_side={side_by_side}",
+        escape(repo_id)
+    );
+    tokio::time::timeout(WAIT, client.get(&path)).await.ok()?.ok()
+}
+
+/// The same of a graph, so many of whose tasks may run at once.
+pub async fn of_graph(client: &Client, repo_id: &str, graph: &Graph, parallel: usize) -> Option<Estimate> {
+    let leaves = graph.nodes.iter().filter(|node| node.open_children == 0).count();
+    let side_by_side = Waves::of(graph).widest().min(parallel).max(1);
+    ask(client, repo_id, leaves, side_by_side).await
+}
+
+/// In a line.
+pub fn words(estimate: Option<&Estimate>) -> String {
+    const UNKNOWN: &str = "unknown yet";
+    let Some(estimate) = estimate else {
+        return format!("cost and time: {UNKNOWN}, no coordinator tells of earlier tasks");
+    };
+    let usd = |range: Range| format!("{:.2} to {:.2} USD", range.low, range.high);
+    let ms = |range: Range| format!("{} to {}", show_ms(range.low as i64), show_ms(range.high as i64));
+    if estimate.cost_usd.is_none() && estimate.time_ms.is_none() {
+        return format!("cost and time: {UNKNOWN}, too few tasks of this repository were done");
+    }
+    let or_unknown = |known: Option<String>| known.unwrap_or_else(|| UNKNOWN.to_owned());
+    format!(
+        "cost: {}; time: {}; by {} of this repository",
+        or_unknown(estimate.cost_usd.map(usd)),
+        or_unknown(estimate.time_ms.map(ms)),
+        counted(estimate.based_on, "earlier task", "earlier tasks"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_said_so() {
+        let range = |low, high| Some(Range { low, high });
+        let check = |cost_usd, time_ms, expected: &str| {
+            let estimate = Estimate {
+                tasks: 2,
+                based_on: 7,
+                cost_usd,
+                time_ms,
+            };
+            assert_eq!(words(Some(&estimate)), expected);
+        };
+        check(
+            range(1.0, 4.5),
+            range(60_000.0, 600_000.0),
+            "cost: 1.00 to 4.50 USD; time: 1m00s to 10m00s; by 7 earlier tasks of this repository",
+        );
+        check(
+            None,
+            range(60_000.0, 600_000.0),
+            "cost: unknown yet; time: 1m00s to 10m00s; by 7 earlier tasks of this repository",
+        );
+        check(
+            None,
+            None,
+            "cost and time: unknown yet, too few tasks of this repository were done",
+        );
+        assert_eq!(
+            words(None),
+            "cost and time: unknown yet, no coordinator tells of earlier tasks"
+        );
+    }
+}

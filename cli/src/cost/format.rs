@@ -1,0 +1,114 @@
+//! What runs cost, in words: what ended and what is in flight, beside the limit.
+
+use ralph_shared::wire::Basis;
+
+use ralph_api::view::{DispatchView, FeatureView, RunView};
+
+/// Of a run whose agents don't tell what they cost, nor could it be computed.
+const UNKNOWN: &str = "cost unknown";
+/// Of a run of which nothing is paid by use.
+const SUBSCRIPTION: &str = "subscription";
+
+/// What all runs of a feature cost, for a column: `0.42 + 0.10 in flight`; `~0.42` where some of it is estimated.
+pub fn of_feature(feature: &FeatureView) -> String {
+    match &feature.run {
+        None => String::new(),
+        Some(run) if feature.cost_usd + feature.in_flight_usd <= 0.0 => spent_by(run),
+        Some(_) => spent(feature.cost_usd, feature.in_flight_usd, feature.estimated),
+    }
+}
+
+/// What a run cost: `~0.42 + 0.10 in flight of 1.00 USD`.
+pub fn of_run(run: &RunView) -> String {
+    if run.subscription {
+        return SUBSCRIPTION.to_owned();
+    }
+    if !run.cost_known {
+        return UNKNOWN.to_owned();
+    }
+    let (usd, in_flight_usd) = (run.cost_usd, run.in_flight.cost_usd);
+    let mut words = match run.limits.cost_usd.filter(|_| run.outcome.is_none()) {
+        Some(limit) => format!("{} of {limit:.2} USD", spent(usd, in_flight_usd, run.estimated)),
+        None => spent_usd(usd, in_flight_usd, run.estimated),
+    };
+    match run.unpriced_sessions {
+        0 => {}
+        1 => words.push_str(" without 1 session of unknown cost"),
+        n => words.push_str(&format!(" without {n} sessions of unknown cost")),
+    }
+    words
+}
+
+/// The same for a column that tells the limit itself.
+pub fn spent_by(run: &RunView) -> String {
+    if run.subscription {
+        SUBSCRIPTION.to_owned()
+    } else if run.cost_known {
+        spent(run.cost_usd, run.in_flight.cost_usd, run.estimated)
+    } else {
+        "unknown".to_owned()
+    }
+}
+
+/// What a session cost, as far as it is known how much.
+pub fn of_session(session: &DispatchView) -> Option<String> {
+    let basis = session.cost_basis.as_deref().and_then(Basis::of);
+    match (session.cost_usd, basis) {
+        (Some(usd), Some(Basis::Estimated)) => Some(format!("~{usd:.4} USD")),
+        (Some(usd), _) => Some(format!("{usd:.4} USD")),
+        (None, Some(Basis::Subscription)) => Some(SUBSCRIPTION.to_owned()),
+        (None, Some(Basis::Unknown)) => Some(UNKNOWN.to_owned()),
+        (None, _) => None,
+    }
+}
+
+/// What goes before a sum of which some is estimated.
+fn about(estimated: bool) -> &'static str {
+    if estimated { "~" } else { "" }
+}
+
+/// A cost and what is in flight beside it, without the unit: `0.42 + 0.10 in flight`.
+pub fn spent(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
+    let about = about(estimated);
+    if in_flight_usd > 0.0 {
+        format!("{about}{usd:.2} + {in_flight_usd:.2} in flight")
+    } else {
+        format!("{about}{usd:.2}")
+    }
+}
+
+/// The same with the unit: `0.42 USD + 0.10 USD in flight`.
+pub fn spent_usd(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
+    let about = about(estimated);
+    if in_flight_usd > 0.0 {
+        format!("{about}{usd:.2} USD + {in_flight_usd:.2} USD in flight")
+    } else {
+        format!("{about}{usd:.2} USD")
+    }
+}
+
+/// Tokens that a run used, beside its limit: `1200 tokens in and 300 out, 500 in flight, of 10000`.
+pub fn tokens_of_run(run: &RunView) -> String {
+    let mut words = format!("{} tokens in and {} out", run.input_tokens, run.output_tokens);
+    if run.in_flight.tokens > 0 {
+        words.push_str(&format!(", {} in flight", run.in_flight.tokens));
+    }
+    if let Some(limit) = run.limits.tokens {
+        words.push_str(&format!(", of {limit}"));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_flight_stands_beside_what_ended() {
+        assert_eq!(spent(0.42, 0.1, false), "0.42 + 0.10 in flight");
+        assert_eq!(spent(0.42, 0.1, true), "~0.42 + 0.10 in flight");
+        assert_eq!(spent(0.42, 0.0, false), "0.42");
+        assert_eq!(spent_usd(0.42, 0.1, false), "0.42 USD + 0.10 USD in flight");
+        assert_eq!(spent_usd(0.42, 0.0, true), "~0.42 USD");
+    }
+}

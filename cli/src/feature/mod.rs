@@ -1,0 +1,516 @@
+//! `feature …`
+
+pub(crate) mod chat;
+pub(crate) mod edit;
+pub(crate) mod page;
+pub(crate) mod prune;
+pub(crate) mod resume;
+pub(crate) mod review;
+pub(crate) mod text;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, Subcommand};
+use ralph_api::body::{Done, EditFeature, Merging, Operating, PrecedenceWish, Started, Steer};
+use ralph_api::view::{FeatureView, Landing, LogEntry, Page, Progress};
+use ralph_domain::states::{FeatureState, RunOutcome};
+use ralph_shared::wire::MergeHow;
+
+use super::client::{ApiError, Client, escape};
+use super::schedule::{self, ScheduleFlags};
+use super::submit::RunFlags;
+use super::wait::{self, Interrupts, WaitFlags};
+use super::{submit, task};
+use crate::args::globals::Globals;
+use crate::args::usage::Usage;
+use crate::feature::text::TextArgs;
+use crate::submit::priority::PrecedenceFlags;
+use crate::terminal::confirm::confirm;
+use crate::terminal::duration::Span;
+use crate::terminal::output::{self, Format};
+use crate::{
+    git::{branch, diff},
+    submit::agents,
+    terminal::pager,
+};
+
+/// Show and control features
+#[derive(Debug, Subcommand)]
+pub enum FeatureCommand {
+    /// List features, newest first
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  ralph-coordinator feature list
+  ralph-coordinator feature list --status running,paused --output json"
+    )]
+    List {
+        /// Only those with one of these statuses, with commas between them
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: usize,
+    },
+    /// Show a feature and its progress
+    #[command(after_help = "Examples:
+  ralph-coordinator feature show todo
+  ralph-coordinator feature show f-3a1 --output json")]
+    Show(Named),
+    /// Create a feature without running it: `submit feature --draft`
+    #[command(
+        mut_arg("draft", |arg| arg.hide(true)),
+        mut_arg("dry_run", |arg| arg.hide(true)),
+        mut_arg("wait", |arg| arg.hide(true)),
+        after_help = "Examples:
+  ralph-coordinator feature create due --description \"A due date for each item\"
+  ralph-coordinator feature create todo --tasks tasks.yaml"
+    )]
+    Create(Box<submit::FeatureArgs>),
+    /// Write the specification of a feature together with an agent; print it where there is no terminal
+    #[command(after_help = "Examples:
+  ralph-coordinator feature spec todo                talk with an agent (`ralph-worker chat`); the result is stored
+  ralph-coordinator feature spec todo --show
+  ralph-coordinator feature spec todo --edit
+  ralph-coordinator feature spec todo --file spec.md --replaces 3f2a91bc   the version that --show told")]
+    Spec(TextArgs),
+    /// Write the plan of a feature together with an agent; print it where there is no terminal
+    #[command(after_help = "Examples:
+  ralph-coordinator feature plan todo                talk with an agent (`ralph-worker chat`); the result is stored
+  ralph-coordinator feature plan todo --show
+  ralph-coordinator feature plan todo --edit
+  ralph-coordinator feature plan todo --file - < plan.md")]
+    Plan(TextArgs),
+    /// Print or change a task graph that waits for approval
+    #[command(after_help = "Examples:
+  ralph-coordinator feature tasks todo
+  ralph-coordinator feature tasks todo --edit
+  ralph-coordinator feature tasks todo --file tasks.yaml")]
+    Tasks(TextArgs),
+    Edit(Box<edit::EditArgs>),
+    /// Start a run of a feature; flags that are left out keep the values of its last run
+    #[command(after_help = "Examples:
+  ralph-coordinator feature run todo --wait
+  ralph-coordinator feature run todo --limit 50 --max-cost 5
+  ralph-coordinator feature run todo --at \"2026-12-01 08:00\"")]
+    Run(RunArgs),
+    /// Let agents write the tasks of a feature that has none
+    #[command(after_help = "Example:
+  ralph-coordinator feature build due --wait")]
+    Build(RunArgs),
+    /// Let an agent review a finished feature; its requests become tasks
+    #[command(after_help = "Examples:
+  ralph-coordinator feature review due --wait
+  ralph-coordinator feature review due --show      what waits for a person, with verdicts and weakened tests")]
+    Review {
+        #[command(flatten)]
+        run: RunArgs,
+        /// Start nothing: show what a person goes by before they approve
+        #[arg(long, conflicts_with = "wait")]
+        show: bool,
+    },
+    /// Start nothing new; running sessions continue
+    #[command(after_help = "Example:
+  ralph-coordinator feature pause todo")]
+    Pause(Named),
+    /// Continue a paused feature
+    #[command(after_help = "Example:
+  ralph-coordinator feature resume todo")]
+    Resume(Named),
+    /// End a run in order, and push its work; `feature run` continues it
+    #[command(after_help = "Example:
+  ralph-coordinator feature stop todo")]
+    Stop(Named),
+    /// End a feature for good: end its sessions in order, and push their work
+    #[command(after_help = "Examples:
+  ralph-coordinator feature cancel todo
+  ralph-coordinator feature cancel todo --yes")]
+    Cancel {
+        #[command(flatten)]
+        named: Named,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Merge the base branch into the feature's branch; an agent resolves conflicts
+    #[command(after_help = "Examples:
+  ralph-coordinator feature update todo
+  ralph-coordinator feature update todo --wait")]
+    Update {
+        #[command(flatten)]
+        named: Named,
+        #[command(flatten)]
+        wait: WaitFlags,
+    },
+    /// Merge the feature's branch into its base branch
+    #[command(after_help = "Examples:
+  ralph-coordinator feature merge todo --wait
+  ralph-coordinator feature merge todo --how squash --into release/2.1
+  ralph-coordinator feature merge todo --partial")]
+    Merge {
+        #[command(flatten)]
+        named: Named,
+        /// By moving that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command (command)
+        #[arg(long, default_value = "merge", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
+        how: MergeHow,
+        /// Into another branch
+        #[arg(long, value_name = "BRANCH")]
+        into: Option<String>,
+        /// Merge what has landed though tasks are not done, without being asked
+        #[arg(long, visible_alias = "yes")]
+        partial: bool,
+        #[command(flatten)]
+        wait: WaitFlags,
+    },
+    /// Remove refs of old attempts from the remote; a worker does it
+    #[command(
+        after_help = "Refs of tasks that are not over stay, and those that alone hold the work of a task.
+
+Examples:
+  ralph-coordinator feature prune todo --dry-run
+  ralph-coordinator feature prune todo --older-than 7d --yes"
+    )]
+    Prune {
+        #[command(flatten)]
+        named: Named,
+        /// Only of attempts that ended longer ago; 0 is any [default: `keep_attempts_days` of the coordinator]
+        #[arg(long, value_name = "TIME")]
+        older_than: Option<Span>,
+        /// Only say which
+        #[arg(long)]
+        dry_run: bool,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Delete a feature that isn't running, with its tasks; its branches stay
+    #[command(after_help = "Example:
+  ralph-coordinator feature delete todo --yes")]
+    Delete {
+        #[command(flatten)]
+        named: Named,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show the changes of a feature since its base; run it in a clone
+    #[command(after_help = "Examples:
+  ralph-coordinator feature diff todo
+  ralph-coordinator feature diff todo --stat")]
+    Diff {
+        #[command(flatten)]
+        named: Named,
+        /// Only which files, and how much
+        #[arg(long)]
+        stat: bool,
+    },
+    /// Check out a feature's branch; run it in a clone
+    ///
+    /// In the feature's own repository it is the branch's head (a detached HEAD): the branch itself stays free for what lands.
+    /// `git switch -` leads back.
+    #[command(after_help = "Example:
+  ralph-coordinator feature checkout todo")]
+    Checkout(Named),
+    /// Show the changes that people made to a feature and its tasks
+    #[command(after_help = "Example:
+  ralph-coordinator feature log todo")]
+    Log(Named),
+    /// Wait for the end of a feature's run; the exit code is its outcome
+    #[command(after_help = "Example:
+  ralph-coordinator feature wait todo")]
+    Wait {
+        #[command(flatten)]
+        named: Named,
+        /// Wait on while something waits for a person, until the run ends otherwise
+        #[arg(long)]
+        through_approvals: bool,
+    },
+}
+
+/// A run of a feature.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    named: Named,
+    #[command(flatten)]
+    schedule: ScheduleFlags,
+    #[command(flatten)]
+    precedence: PrecedenceFlags,
+    #[command(flatten)]
+    run: Box<RunFlags>,
+    #[command(flatten)]
+    wait: WaitFlags,
+}
+
+/// Which feature.
+#[derive(Debug, Args)]
+pub struct Named {
+    /// Name of the feature, or the beginning of its id
+    #[arg(value_name = "FEATURE")]
+    feature: String,
+}
+
+pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let format = globals.output;
+    match command {
+        FeatureCommand::List { status, limit } => {
+            let query = status
+                .map(|status| format!("status={}", escape(&status)))
+                .unwrap_or_default();
+            let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
+            output::show(globals, &page, |wide| page::list(&page.items, wide)).await?;
+            if page.next.is_some() && format != Format::Json {
+                eprintln!("there are more; ask for them with --limit");
+            }
+        }
+        FeatureCommand::Show(named) => {
+            let progress: Progress = client
+                .get(&format!("/features/{}/progress", escape(&named.feature)))
+                .await?;
+            match format {
+                Format::Json => output::json(&progress)?,
+                Format::Table | Format::Wide => {
+                    let path = format!("/features/{}/landings", escape(&named.feature));
+                    let most = if format == Format::Wide {
+                        usize::MAX
+                    } else {
+                        branch::SHOWN_LANDINGS
+                    };
+                    let landed: Page<Landing> = client.list(&path, "", most).await?;
+                    let base = (
+                        progress.feature.base_ref.as_deref(),
+                        progress.feature.base_commit.as_deref(),
+                    );
+                    let graph = branch::graph(base, &landed);
+                    let page = page::page(&progress);
+                    pager::show(globals, &format!("{page}{graph}")).await?;
+                }
+            }
+        }
+        FeatureCommand::Spec(args) => text::run(globals, &client, "spec", args).await?,
+        FeatureCommand::Plan(args) => text::run(globals, &client, "plan", args).await?,
+        FeatureCommand::Tasks(args) => text::run(globals, &client, "tasks", args).await?,
+        FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
+        FeatureCommand::Edit(args) => {
+            let (feature, resume) = (args.feature.clone(), args.resume);
+            agents::warn_if_unknown(&client, args.agent()).await;
+            let done = edit::run(&client, *args).await?;
+            match format {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("edited {feature}\n"))?,
+            }
+            resume.tell(&client, &feature, &done).await;
+        }
+        FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
+        FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,
+        FeatureCommand::Review { run, show: true } => {
+            review::show(globals, &client, &run.named.feature).await?;
+        }
+        FeatureCommand::Review { run, .. } => {
+            return start(&client, format, run, "review", "is reviewed").await;
+        }
+        FeatureCommand::Pause(named) => post_command(&client, format, &named, "pause", "is paused").await?,
+        FeatureCommand::Resume(named) => post_command(&client, format, &named, "resume", "goes on").await?,
+        FeatureCommand::Stop(named) => post_command(&client, format, &named, "stop", "is stopped").await?,
+        FeatureCommand::Cancel { named, yes } => {
+            confirm(&format!("Cancel the feature `{}`?", named.feature), yes)?;
+            post_command(&client, format, &named, "cancel", "is cancelled").await?;
+        }
+        FeatureCommand::Update { named, wait } => {
+            let path = format!("/features/{}/update", escape(&named.feature));
+            let body = Steer::default();
+            return operation(&client, format, client.post(&path, &body), wait).await;
+        }
+        FeatureCommand::Merge {
+            named,
+            how,
+            into,
+            partial,
+            wait,
+        } => {
+            let path = format!("/features/{}/merge", escape(&named.feature));
+            let body = Merging { how, into, partial };
+            return operation(&client, format, merge(&client, &path, body), wait).await;
+        }
+        FeatureCommand::Prune {
+            named,
+            older_than,
+            dry_run,
+            yes,
+        } => prune::run(&client, format, &named.feature, older_than, dry_run, yes).await?,
+        FeatureCommand::Delete { named, yes } => {
+            confirm(
+                &format!(
+                    "Delete the feature `{}` with its tasks and outcomes?",
+                    named.feature
+                ),
+                yes,
+            )?;
+            let done: Done = client
+                .delete(&format!("/features/{}", escape(&named.feature)))
+                .await?;
+            match format {
+                Format::Json => output::json(&done)?,
+                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.feature))?,
+            }
+        }
+        FeatureCommand::Diff { named, stat } => {
+            diff::of_feature(globals, &client, &named.feature, stat).await?
+        }
+        FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
+        FeatureCommand::Log(named) => {
+            let path = format!("/features/{}/log", escape(&named.feature));
+            let page: Page<LogEntry> = client.get(&path).await?;
+            let nobody = "nobody has changed it yet";
+            output::show(globals, &page, |_| task::log_table(&page.items, nobody)).await?;
+        }
+        FeatureCommand::Wait {
+            named,
+            through_approvals,
+        } => {
+            let interrupts = Interrupts::new(through_approvals)?;
+            return wait::wait(&client, &named.feature, format, interrupts).await;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for a merge, and the person, where tasks of the feature are not done.
+async fn merge(client: &Client, path: &str, mut body: Merging) -> anyhow::Result<Operating> {
+    let answer = client.post(path, &body).await;
+    let Err(error) = &answer else { return answer };
+    if !ApiError::is_unfinished(error) || !std::io::stdin().is_terminal() {
+        return answer;
+    }
+    confirm(&format!("{error}. Merge that?"), false)?;
+    body.partial = true;
+    client.post(path, &body).await
+}
+
+/// Asks for tasks that change branches, tells of them, and waits for them if that is wanted.
+pub async fn operation(
+    client: &Client,
+    format: Format,
+    request: impl Future<Output = anyhow::Result<Operating>>,
+    wait: WaitFlags,
+) -> anyhow::Result<ExitCode> {
+    let mut waits = Interrupts::of(wait)?;
+    let operating = wait::answer(waits.as_mut(), request).await?;
+    if let Some(interrupts) = waits {
+        return wait::begun(client, &operating.feature, format, interrupts).await;
+    }
+    let run = match &operating.run {
+        Some(run) => format!(" ({run})"),
+        None => String::new(),
+    };
+    match format {
+        Format::Json => output::json(&operating)?,
+        Format::Table | Format::Wide => {
+            let tasks = operating.tasks.join(", ");
+            output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
+        }
+    }
+    if operating.run.is_none() {
+        wait::hint(client, &operating.feature).await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn start(
+    client: &Client,
+    format: Format,
+    args: RunArgs,
+    verb: &str,
+    now: &str,
+) -> anyhow::Result<ExitCode> {
+    let name = escape(&args.named.feature);
+    let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
+    // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
+    let wish = args.run.flags()?;
+    agents::warn_if_unknown(client, wish.agent.as_deref()).await;
+    let precedence = PrecedenceWish::from(args.precedence);
+    if precedence != PrecedenceWish::default() {
+        let edit = EditFeature {
+            precedence,
+            ..EditFeature::default()
+        };
+        let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
+    }
+    if let Some(wish) = args.schedule.wish()? {
+        if verb != "run" || args.wait.wait {
+            let why = "--at and --every go with `feature run`, and without --wait";
+            return Err(Usage(why.to_owned()).into());
+        }
+        return schedule::set(client, format, &args.named.feature, &wish).await;
+    }
+    let mut waits = Interrupts::of(args.wait)?;
+    let path = format!("/features/{name}/{verb}");
+    let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {
+        Ok(started) => started,
+        Err(error) if has_nothing_to_run(&feature, verb) && ApiError::is_conflict(&error) => {
+            eprintln!("error: {error:#}");
+            if feature.status == FeatureState::Done {
+                eprintln!("{}", more_work(&feature.name));
+            }
+            return Ok(ExitCode::from(RunOutcome::NoPlan.exit_code()));
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(interrupts) = waits {
+        return wait::wait(client, &started.feature, format, interrupts).await;
+    }
+    print_started(format, &started, &feature.name, now)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a feature has no tasks that a run could do: none yet, or none any more.
+fn has_nothing_to_run(feature: &FeatureView, verb: &str) -> bool {
+    match feature.status {
+        FeatureState::Draft => feature.tasks.total == 0,
+        FeatureState::Done => verb == "run",
+        _ => false,
+    }
+}
+
+/// How a feature that is done gets more to do.
+fn more_work(feature: &str) -> String {
+    format!(
+        "nothing of `{feature}` is left to do: `ralph-coordinator task create TITLE --feature {feature}` adds a task"
+    )
+}
+
+async fn post_command(
+    client: &Client,
+    format: Format,
+    named: &Named,
+    verb: &str,
+    now: &str,
+) -> anyhow::Result<()> {
+    let path = format!("/features/{}/{verb}", escape(&named.feature));
+    let started: Started = client.post(&path, &Steer::default()).await?;
+    print_started(format, &started, &name_of(client, named).await, now)
+}
+
+/// The name of a feature that may have been named by its id; as it was given, where nobody tells any more.
+async fn name_of(client: &Client, named: &Named) -> String {
+    let path = format!("/features/{}", escape(&named.feature));
+    let feature: anyhow::Result<FeatureView> = client.get(&path).await;
+    feature.map_or_else(|_| named.feature.clone(), |feature| feature.name)
+}
+
+/// Says what runs now.
+pub(super) fn print_started(
+    format: Format,
+    started: &Started,
+    feature: &str,
+    now: &str,
+) -> anyhow::Result<()> {
+    match (format, &started.run) {
+        (Format::Json, _) => output::json(started),
+        (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),
+        (_, None) => output::text(&format!("{feature} {now}\n")),
+    }
+}

@@ -1,0 +1,123 @@
+//! `feature prune`: refs of attempts go from the remote.
+
+use ralph_api::body::{PruneAttempts, Pruning};
+
+use crate::client::{Client, escape};
+use crate::terminal::confirm::confirm;
+use crate::terminal::duration::{Span, show_ms};
+use crate::terminal::output::{self, Format};
+use crate::terminal::plural::counted;
+
+/// Asks what would go, then for it.
+///
+/// # Errors
+/// When nobody says yes, or the coordinator refuses.
+pub async fn run(
+    client: &Client,
+    format: Format,
+    feature: &str,
+    older_than: Option<Span>,
+    dry_run: bool,
+    yes: bool,
+) -> anyhow::Result<()> {
+    let path = format!("/features/{}/prune", escape(feature));
+    let wish = |dry_run| PruneAttempts {
+        older_than_ms: older_than.and_then(|age| u64::try_from(age.ms()).ok()),
+        dry_run,
+    };
+    let planned: Pruning = client.post(&path, &wish(true)).await?;
+    if dry_run || planned.going.is_empty() {
+        return show(format, feature, &planned, true);
+    }
+    let question = format!(
+        "Remove {} of attempts of `{feature}` from its repository?",
+        counted(planned.going.len(), "ref", "refs")
+    );
+    confirm(&question, yes)?;
+    let pruning: Pruning = client.post(&path, &wish(false)).await?;
+    show(format, feature, &pruning, false)
+}
+
+fn show(format: Format, feature: &str, pruning: &Pruning, only_told: bool) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::json(pruning),
+        Format::Table | Format::Wide => output::text(&page(feature, pruning, only_told)),
+    }
+}
+
+fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {
+    let mut text = String::new();
+    for branch in &pruning.going {
+        text.push_str(&format!("{branch}\n"));
+    }
+    for staying in &pruning.staying {
+        text.push_str(&format!("{} stays: {}\n", staying.branch, staying.why));
+    }
+    let count = pruning.going.len();
+    let last = match (count, only_told) {
+        (0, _) => format!("no ref of an attempt of {feature} goes: {}\n", why_none(pruning)),
+        (_, true) => format!("{count} would go; nothing was done\n"),
+        (_, false) => format!(
+            "{}, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n",
+            counted(count, "goes", "go")
+        ),
+    };
+    text.push_str(&last);
+    if let Some(error) = &pruning.error {
+        text.push_str(&format!(
+            "the last try came to nothing, and is made again: {error}\n"
+        ));
+    }
+    text
+}
+
+/// Why nothing goes.
+fn why_none(pruning: &Pruning) -> String {
+    let age = show_ms(i64::try_from(pruning.older_than_ms).unwrap_or(i64::MAX));
+    match (pruning.recent, pruning.staying.len()) {
+        (0, 0) => "none is at the remote, as far as is known".to_owned(),
+        (0, _) => "those that are there stay for now".to_owned(),
+        (1, _) => format!("1 attempt ended less than {age} ago; `--older-than 0` takes it as well"),
+        (n, _) => format!("{n} attempts ended less than {age} ago; `--older-than 0` takes them as well"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ralph_api::body::StayingBranch;
+
+    #[test]
+    fn what_goes_what_stays_and_what_failed_is_said() {
+        let pruning = Pruning {
+            feature: "f-000000000001".to_owned(),
+            going: vec!["refs/ralph/attempts/todo/t-1/1-d-1".to_owned()],
+            staying: vec![StayingBranch {
+                branch: "refs/ralph/attempts/todo/t-2/1-d-2".to_owned(),
+                why: "its task is not over".to_owned(),
+            }],
+            recent: 3,
+            older_than_ms: 30 * 24 * 3_600_000,
+            error: Some("denied".to_owned()),
+        };
+        assert_eq!(
+            page("todo", &pruning, true),
+            "refs/ralph/attempts/todo/t-1/1-d-1\nrefs/ralph/attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would go; nothing \
+             was done\nthe last try came to nothing, and is made again: denied\n"
+        );
+        let none = Pruning {
+            going: Vec::new(),
+            staying: Vec::new(),
+            error: None,
+            ..pruning
+        };
+        let text = page("todo", &none, false);
+        assert!(
+            text.starts_with("no ref of an attempt of todo goes: 3 attempts ended less than "),
+            "{text}"
+        );
+        assert!(text.contains("--older-than 0"), "{text}");
+        let never = Pruning { recent: 0, ..none };
+        assert!(page("todo", &never, false).contains("none is at the remote"));
+    }
+}

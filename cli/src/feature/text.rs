@@ -1,0 +1,219 @@
+//! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ralph_api::body::{Done, TextsView, WriteText};
+use ralph_api::view::FeatureView;
+use ralph_domain::graph::{self, Limits};
+use ralph_domain::prompt::Talked;
+use ralph_shared::file::{LARGE_BYTES, read_text_or_stdin};
+use serde::Serialize;
+
+use crate::args::globals::Globals;
+use crate::args::usage::Usage;
+use crate::client::endpoint;
+use crate::client::{Client, escape};
+use crate::cost::estimate;
+use crate::feature::chat;
+use crate::feature::resume::ResumeFlag;
+use crate::task::replace::{ReplaceFlags, Replacing, version};
+use crate::terminal::color::tame;
+use crate::terminal::editor;
+use crate::terminal::output::{self, Format};
+use crate::terminal::pager;
+
+/// Which feature's, and what to do with it.
+#[derive(Debug, Args)]
+pub struct TextArgs {
+    /// Name of the feature, or the beginning of its id
+    #[arg(value_name = "FEATURE")]
+    feature: String,
+    /// Store what this file holds, `-` for standard input; a specification's or a plan's step is done then
+    #[arg(long, value_name = "FILE", conflicts_with = "edit")]
+    file: Option<PathBuf>,
+    /// Write it with $VISUAL or $EDITOR, from what stands
+    #[arg(long)]
+    edit: bool,
+    /// Print it, at a terminal too
+    #[arg(long, conflicts_with_all = ["file", "edit"])]
+    show: bool,
+    #[command(flatten)]
+    replace: ReplaceFlags,
+    #[command(flatten)]
+    resume: ResumeFlag,
+}
+
+/// Prints the text, or stores another one.
+pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs) -> anyhow::Result<()> {
+    let format = globals.output;
+    let path = format!("/features/{}/texts", escape(&args.feature));
+    let texts: TextsView = client.get(&path).await?;
+    let talks = which != "tasks" && !args.show && format == Format::Table && is_terminal();
+    let (description, spec) = (texts.description.clone(), texts.spec.clone());
+    let stored = of(which, texts);
+    let given = args.file.as_deref().filter(|file| *file != Path::new("-"));
+    let what = format!("the {which} of {}", args.feature);
+    let command = format!("ralph-coordinator feature {which} {} --file", args.feature);
+    let replacing = Replacing {
+        which,
+        what: &what,
+        file: given,
+        command: &command,
+    };
+    let (text, before) = match &args.file {
+        Some(file) => {
+            let (text, before) = (read(file)?, stored.unwrap_or_default());
+            if text == before {
+                eprintln!("nothing was changed");
+                return Ok(());
+            }
+            replacing.check(&args.replace, &before, &text)?;
+            replacing.keep_replaced(&args.replace, &before)?;
+            (text, before)
+        }
+        None if args.edit => {
+            let before = stored.unwrap_or_default();
+            let text = editor::edited(
+                which,
+                &before,
+                "--edit needs a terminal; give the text with --file FILE",
+            )?;
+            if text == before {
+                eprintln!("nothing was changed");
+                return Ok(());
+            }
+            (text, before)
+        }
+        None if talks => {
+            let feature = Talked {
+                name: &args.feature,
+                description: &description,
+                spec: spec.as_deref().filter(|_| which == "plan"),
+                stored: stored.as_deref(),
+            };
+            let up = endpoint::published(globals.data.as_deref())?;
+            let agent = up.and_then(|up| up.agent);
+            let text = chat::write(which, feature, agent.as_deref()).await?;
+            (text, stored.unwrap_or_default())
+        }
+        None => {
+            if let (Some(text), true, Format::Table) = (&stored, args.show, format) {
+                eprintln!(
+                    "version {0}: `{command} FILE --replaces {0}` stores another in its place",
+                    version(text)
+                );
+            }
+            if let (Some(text), "tasks", Format::Table) = (&stored, which, format) {
+                eprintln!("{}", estimated(client, &args.feature, text).await);
+            }
+            return print(globals, &args.feature, which, stored).await;
+        }
+    };
+    let written = WriteText {
+        text,
+        before: Some(before.clone()),
+        resume: args.resume.wish(),
+    };
+    let done = match client.put::<Done>(&format!("{path}/{which}"), &written).await {
+        Ok(done) => done,
+        Err(error) => {
+            let now: Option<TextsView> = client.get(&path).await.ok();
+            let theirs = now.map(|texts| of(which, texts).unwrap_or_default());
+            return Err(match theirs.filter(|theirs| *theirs != before) {
+                Some(theirs) => replacing.collided(&theirs, &written.text)?,
+                None if given.is_some() => error,
+                None => {
+                    editor::keep(which, &written.text)?;
+                    error
+                }
+            });
+        }
+    };
+    match format {
+        Format::Json => output::json(&done)?,
+        Format::Table | Format::Wide => {
+            let is = if which == "tasks" { "are" } else { "is" };
+            output::text(&format!("the {which} of {} {is} stored\n", args.feature))?;
+        }
+    }
+    args.resume.tell(client, &args.feature, &done).await;
+    Ok(())
+}
+
+/// What a graph that waits for approval is going to cost, in a line.
+async fn estimated(client: &Client, feature: &str, graph: &str) -> String {
+    let graph = graph::load("the tasks", graph, &Limits::file());
+    let view: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
+    let (Ok(graph), Ok(view)) = (graph, view) else {
+        return estimate::words(None);
+    };
+    let parallel = usize::try_from(view.max_parallel).unwrap_or(1);
+    estimate::words(
+        estimate::of_graph(client, &view.repo_id, &graph, parallel)
+            .await
+            .as_ref(),
+    )
+}
+
+fn of(which: &str, texts: TextsView) -> Option<String> {
+    match which {
+        "plan" => texts.plan,
+        "tasks" => texts.tasks,
+        _ => texts.spec,
+    }
+}
+
+/// Whether a person sits there and could talk.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// A text of a feature under its name; `null` when there is none.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TextOfFeature {
+    /// The specification.
+    Spec(Option<String>),
+    /// The plan.
+    Plan(Option<String>),
+    /// The task graph that waits for approval.
+    Tasks(Option<String>),
+}
+
+impl TextOfFeature {
+    fn new(which: &str, text: Option<String>) -> Self {
+        match which {
+            "spec" => Self::Spec(text),
+            "plan" => Self::Plan(text),
+            _ => Self::Tasks(text),
+        }
+    }
+}
+
+async fn print(globals: &Globals, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
+    match (globals.output, text) {
+        (Format::Json, text) => output::json(&TextOfFeature::new(which, text)),
+        (_, Some(text)) => {
+            let text = format!("{}\n", text.trim_end());
+            // An agent wrote it. Whoever has it written to a file gets it as it is, since it may be stored again.
+            let shown = if std::io::stdout().is_terminal() {
+                tame(&text)
+            } else {
+                text
+            };
+            pager::show(globals, &shown).await
+        }
+        (_, None) if which == "tasks" => Err(anyhow::anyhow!(
+            "no task graph of {feature} waits for approval; `ralph-coordinator task tree {feature}` shows its tasks"
+        )),
+        (_, None) => Err(anyhow::anyhow!(
+            "{feature} has no {which}; write it with `ralph-coordinator feature {which} {feature} --edit`"
+        )),
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    read_text_or_stdin(file, LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
+}

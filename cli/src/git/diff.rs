@@ -1,0 +1,155 @@
+//! `feature diff` and `task diff`: what changed, as git shows it in the clone that the command is called in.
+
+use anyhow::Context as _;
+use clap::Args;
+use ralph_api::view::{DispatchView, FeatureView, Landing, Page, TaskDetail};
+
+use super::branch::{Fetched, fetch_feature};
+use crate::args::globals::Globals;
+use crate::client::{Client, escape};
+use crate::git::{fetch, git, git_paged, has_commit, source, within_repository};
+use crate::terminal::local_time::when;
+
+/// Which task's change, and how it is shown.
+#[derive(Debug, Args)]
+pub struct TaskDiffArgs {
+    /// Id of the task, its beginning, or FEATURE/KEY
+    #[arg(value_name = "TASK")]
+    task: String,
+    /// Only what this attempt changed, from where it began
+    #[arg(long, value_name = "N")]
+    attempt: Option<i32>,
+    /// Only which files, and how much
+    #[arg(long)]
+    stat: bool,
+}
+
+/// Shows what the feature changed since its base.
+///
+/// # Errors
+/// When the feature has no code, or git fails.
+pub async fn of_feature(globals: &Globals, client: &Client, feature: &str, stat: bool) -> anyhow::Result<()> {
+    let fetched = fetch_feature(client, feature).await?;
+    let (base, head) = (&fetched.base, &fetched.head);
+    let begin = match begin_if_merged(client, feature, &fetched).await? {
+        Some(begin) => begin,
+        None => base.clone(),
+    };
+    show(globals, stat, &[format!("{begin}...{head}")]).await
+}
+
+/// Where the feature's first landing began, if its base has that landing by now, merged or as its change: compared with such a base
+/// nothing of it would be seen.
+async fn begin_if_merged(
+    client: &Client,
+    feature: &str,
+    fetched: &Fetched,
+) -> anyhow::Result<Option<String>> {
+    let path = format!("/features/{}/landings", escape(feature));
+    let landings: Page<Landing> = client.list(&path, "", usize::MAX).await?;
+    let Some(first) = landings.items.last().map(|landing| landing.commit.as_str()) else {
+        return Ok(None);
+    };
+    let (base, head) = (&fetched.base, &fetched.head);
+    let contains = ["merge-base", "--is-ancestor", first, base];
+    let differs = ["diff", "--quiet", &format!("{base}...{head}"), "--"];
+    let is_merged = git(None, &contains).await.is_ok() || git(None, &differs).await.is_ok();
+    if !is_merged {
+        return Ok(None);
+    }
+    let before = ["rev-parse", "--verify", "--quiet", &format!("{first}^")];
+    Ok(git(None, &before).await.ok())
+}
+
+/// Shows what the task landed; as long as it hasn't, what all its attempts changed since they left the feature's branch. Or
+/// what one attempt changed.
+///
+/// # Errors
+/// When there is no such change, its branch is gone, or git fails.
+pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> anyhow::Result<()> {
+    let change = change(client, &args.task, args.attempt).await?;
+    show(globals, args.stat, &change).await
+}
+
+/// The same as text, of all attempts.
+///
+/// # Errors
+/// As [`of_task`].
+pub async fn text_of_task(client: &Client, task: &str) -> anyhow::Result<String> {
+    let change = change(client, task, None).await?;
+    let change = change.iter().map(String::as_str);
+    let args: Vec<&str> = ["diff", "--no-color"]
+        .into_iter()
+        .chain(change)
+        .chain(["--"])
+        .collect();
+    git(None, &args).await
+}
+
+/// What git is to compare.
+async fn change(client: &Client, task: &str, number: Option<i32>) -> anyhow::Result<Vec<String>> {
+    within_repository().await?;
+    let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await?;
+    let feature: FeatureView = client
+        .get(&format!("/features/{}", escape(&detail.task.feature)))
+        .await?;
+    let (Some(address), Some(branch), Some(base)) = (&feature.repo, &feature.branch, &feature.base_commit)
+    else {
+        anyhow::bail!("the feature `{}` has no repository", feature.name);
+    };
+    let address = &source(None, address).await;
+    let branch = format!("refs/heads/{branch}");
+    if let (None, Some(landed)) = (number, &detail.landed_commit) {
+        if !has_commit(landed).await {
+            fetch(address, &branch).await?;
+        }
+        return Ok(vec![format!("{landed}^"), landed.clone()]);
+    }
+    let (dispatch, commit) = attempt(&detail, number)?;
+    if !has_commit(commit).await {
+        let pushed = dispatch.pushed_ref.as_deref().unwrap_or_default();
+        if let Some(at) = dispatch.pruned_at {
+            anyhow::bail!(
+                "the branch `{pushed}` was removed {}; nothing else has its commit",
+                when(at)
+            );
+        }
+        fetch(address, pushed)
+            .await
+            .with_context(|| format!("the branch `{pushed}` can't be fetched"))?;
+    }
+    match (number, &dispatch.start_commit) {
+        (Some(_), Some(start)) => Ok(vec![start.clone(), commit.to_owned()]),
+        _ => {
+            // There is none before something landed.
+            let landed = git(None, &["ls-remote", "--exit-code", "--", address, &branch]).await;
+            let head = match landed {
+                Ok(_) => fetch(address, &branch).await?,
+                Err(_) => base.clone(),
+            };
+            Ok(vec![format!("{head}...{commit}")])
+        }
+    }
+}
+
+/// The last session that left a commit, of this attempt or of all, and that commit.
+fn attempt(detail: &TaskDetail, number: Option<i32>) -> anyhow::Result<(&DispatchView, &str)> {
+    let of = |dispatch: &&DispatchView| number.is_none_or(|number| dispatch.attempt == number);
+    let found = detail.dispatches.iter().rev().filter(of).find_map(|dispatch| {
+        let commit = dispatch.commit.as_deref()?;
+        dispatch.pushed_ref.as_ref().map(|_| (dispatch, commit))
+    });
+    let task = &detail.task.id;
+    found.with_context(|| match number {
+        Some(number) => format!(
+            "attempt {number} of {task} left no change; `ralph-coordinator task show {task}` lists its attempts"
+        ),
+        None => format!("no attempt of {task} left a change yet"),
+    })
+}
+
+async fn show(globals: &Globals, stat: bool, what: &[String]) -> anyhow::Result<()> {
+    let what: Vec<&str> = what.iter().map(String::as_str).collect();
+    let how: &[&str] = if stat { &["diff", "--stat"] } else { &["diff"] };
+    git_paged(globals, &[how, &what, &["--"]].concat()).await
+}

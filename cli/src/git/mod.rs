@@ -1,0 +1,174 @@
+//! The git command line, as the commands use it.
+
+pub(crate) mod branch;
+pub(crate) mod checked_out;
+pub(crate) mod diff;
+pub(crate) mod paths;
+
+use std::ffi::OsStr;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ralph_domain::names::repository::{is_address, normalised};
+use tokio::process::Command;
+
+use crate::args::globals::Globals;
+use crate::args::usage::Usage;
+use crate::terminal::pager::{self, GitPager};
+
+/// How long git may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Called from a hook, these would mean another repository.
+const NOT_OURS: [&str; 5] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+];
+
+/// What git prints, without the line end at its end; in `folder`, else in the current one.
+///
+/// # Errors
+/// When git fails, with its own words, or doesn't answer.
+pub async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String> {
+    let mut command = prepare(folder, args);
+    command.stdin(Stdio::null()).kill_on_drop(true).env("LC_ALL", "C");
+    let output = tokio::time::timeout(ANSWER_WITHIN, command.output())
+        .await
+        .context("git did not answer in time")?
+        .context("failed to start git; is it installed?")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        anyhow::bail!("git failed: {}", said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// Lets git talk to the terminal itself: colours, progress.
+///
+/// # Errors
+/// When git can't be started, or fails.
+pub async fn git_shown(args: &[&str]) -> anyhow::Result<()> {
+    run(prepare(None, args), args).await
+}
+
+/// Lets git show something, through a pager where there is one.
+///
+/// # Errors
+/// When git can't be started, or fails.
+pub async fn git_paged(globals: &Globals, args: &[&str]) -> anyhow::Result<()> {
+    let mut command = match pager::of_git(globals) {
+        GitPager::Never => prepare(None, &[&["--no-pager"], args].concat()),
+        GitPager::This(_) | GitPager::Its => prepare(None, args),
+    };
+    if let GitPager::This(pager) = pager::of_git(globals) {
+        command.env("GIT_PAGER", pager);
+    }
+    let _interrupts = pager::leave_interrupts()?;
+    run(command, args).await
+}
+
+async fn run(mut command: Command, args: &[&str]) -> anyhow::Result<()> {
+    let status = command
+        .status()
+        .await
+        .context("failed to start git; is it installed?")?;
+    anyhow::ensure!(
+        status.success() || pager::is_left(status),
+        "git {} failed ({status})",
+        args.first().unwrap_or(&"")
+    );
+    Ok(())
+}
+
+/// Fetches one ref into the repository that we are in, and gives its commit. It takes as long as it takes: git shows how far
+/// it is, and ends when Ctrl+C is pressed.
+///
+/// # Errors
+/// When git fails; why, it said itself.
+pub async fn fetch(address: &str, source: &str) -> anyhow::Result<String> {
+    let mut args = vec!["fetch", "--quiet", "--no-tags"];
+    if std::io::stderr().is_terminal() {
+        args.push("--progress");
+    }
+    args.extend(["--", address, source]);
+    git_shown(&args).await?;
+    git(None, &["rev-parse", "FETCH_HEAD"]).await
+}
+
+/// What `address` is fetched from in the clone in `folder`, else in the one that we are in: the clone's own remote of that
+/// repository, if it has one. A coordinator tells no login, and the user's may stand with the remote, or take another way.
+pub async fn source(folder: Option<&Path>, address: &str) -> String {
+    let remotes = ["config", "--get-regexp", r"^remote\..*\.url$"];
+    let listed = match is_address(address) {
+        true => git(folder, &remotes).await.unwrap_or_default(),
+        false => String::new(),
+    };
+    let wanted = normalised(address);
+    let own = listed.lines().find_map(|line| {
+        let (key, url) = line.split_once(' ')?;
+        let name = key.strip_prefix("remote.")?.strip_suffix(".url")?;
+        (is_address(url) && normalised(url) == wanted).then_some(name)
+    });
+    own.unwrap_or(address).to_owned()
+}
+
+/// Whether the repository that we are in has this commit.
+pub async fn has_commit(commit: &str) -> bool {
+    git(None, &["cat-file", "-e", &format!("{commit}^{{commit}}")])
+        .await
+        .is_ok()
+}
+
+/// Whether we are in a repository.
+///
+/// # Errors
+/// When we aren't.
+pub async fn within_repository() -> anyhow::Result<()> {
+    match git(None, &["rev-parse", "--git-dir"]).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Usage(
+            "the current folder is in no git repository; call it in a clone of the feature's".into(),
+        )
+        .into()),
+    }
+}
+
+fn prepare(folder: Option<&Path>, args: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    if let Some(folder) = folder {
+        command.arg("-C").arg(folder);
+    }
+    command
+        .args(args.iter().map(OsStr::new))
+        .env("GIT_TERMINAL_PROMPT", "0");
+    for name in NOT_OURS {
+        command.env_remove(name);
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clone_fetches_by_its_own_remote() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = Some(folder.path());
+        git(at, &["init", "--quiet"]).await.unwrap();
+        let address = "https://h/team/todo.git";
+        assert_eq!(source(at, address).await, address);
+        for (name, url) in [("fork", "https://h/me/todo"), ("main", "git@h:team/todo.git")] {
+            git(at, &["remote", "add", name, url]).await.unwrap();
+        }
+        assert_eq!(source(at, address).await, "main");
+        for other in ["https://h/team/other.git", "/team/todo"] {
+            assert_eq!(source(at, other).await, other);
+        }
+    }
+}

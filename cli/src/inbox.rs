@@ -1,0 +1,104 @@
+//! `inbox`: all that waits for a person.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ralph_api::view::{InboxItem, InboxView};
+
+use super::client::Client;
+use crate::args::globals::Globals;
+use crate::task::page::indented;
+use crate::terminal::color::{Paint, Tone, tame};
+use crate::terminal::local_time::when;
+use crate::terminal::output;
+use crate::terminal::plural::counted;
+
+/// Show everything that waits for you, with the commands that decide
+///
+/// Approvals, tasks that need a person, questions of agents, limits, agents that aren't started, and features that need a run.
+/// Of the commands below each, the first ones show it, and of those that decide the likely one comes first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator inbox
+  ralph-coordinator inbox --output json | jq -r '.items[].commands[]'")]
+pub struct InboxArgs {}
+
+/// Shows it.
+pub async fn run(globals: &Globals, _: InboxArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let inbox: InboxView = client.get("/inbox").await?;
+    output::show(globals, &inbox, |_| page(&inbox, Paint::stdout())).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(inbox: &InboxView, paint: Paint) -> String {
+    let mut text = summary(inbox);
+    for item in &inbox.items {
+        text.push('\n');
+        text.push_str(&one(item, paint));
+    }
+    if inbox.items.is_empty() {
+        text.push_str("\nnothing waits for you\n");
+    }
+    text
+}
+
+/// What there is, in a line or two.
+fn summary(inbox: &InboxView) -> String {
+    let features: i64 = inbox.features.iter().map(|count| count.features).sum();
+    let by_word = inbox
+        .features
+        .iter()
+        .map(|count| format!("{} {}", count.features, count.word.as_str()));
+    let by_word: Vec<String> = by_word.collect();
+    let of = |n: i64, word: &str| (n > 0).then(|| format!("{n} {word}"));
+    let tasks = &inbox.tasks;
+    let by_state = [
+        of(tasks.done, "done"),
+        of(tasks.in_progress, "running"),
+        of(tasks.pending, "pending"),
+        of(tasks.blocked, "blocked"),
+        of(tasks.needs_review, "need you"),
+        of(tasks.failed, "failed"),
+        of(tasks.skipped, "skipped"),
+        of(tasks.cancelled, "cancelled"),
+    ];
+    let by_state: Vec<String> = by_state.into_iter().flatten().collect();
+    let list = |parts: Vec<String>| match parts.is_empty() {
+        true => String::new(),
+        false => format!(": {}", parts.join(", ")),
+    };
+    let about = if inbox.estimated { "~" } else { "" };
+    format!(
+        "{}{}\n{}{}\n{}, {about}{:.2} USD so far\n",
+        counted(features, "feature", "features"),
+        list(by_word),
+        counted(tasks.total, "task", "tasks"),
+        list(by_state),
+        counted(inbox.items.len(), "thing waits for you", "things wait for you"),
+        inbox.cost_usd,
+    )
+}
+
+fn one(item: &InboxItem, paint: Paint) -> String {
+    let kind = paint.apply(Tone::Warn, item.kind.as_str());
+    let title = item
+        .title
+        .as_ref()
+        .map(|title| format!("  {}", tame(title).replace('\n', " ")))
+        .unwrap_or_default();
+    let since = item
+        .since
+        .map(|at| format!("  since {}", when(at)))
+        .unwrap_or_default();
+    let mut text = format!(
+        "{kind}  {}{title}{}\n",
+        tame(&item.name),
+        paint.apply(Tone::Dim, &since)
+    );
+    text.push_str(&format!("  {}\n", indented(&item.reason)));
+    for command in &item.commands {
+        text.push_str(&format!("    {}\n", tame(command)));
+    }
+    text
+}

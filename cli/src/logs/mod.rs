@@ -1,0 +1,223 @@
+//! `logs`: what agents did and do.
+
+pub(crate) mod activity;
+pub(crate) mod transcript;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use ralph_api::body::{Following, Transcript};
+use ralph_api::view::TaskDetail;
+use ralph_domain::states::TaskState;
+use ralph_shared::kind::SessionKind;
+
+use super::client::{ApiError, Client, escape};
+use crate::args::globals::Globals;
+use crate::logs::transcript::Show;
+use crate::terminal::output::{self, Format};
+use crate::terminal::pager;
+
+/// Pause before a stream that broke off is asked for again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Show the transcript of a task's agent, past or live
+///
+/// Without --attempt and --kind it is the task's last session; of a task that is done, the work, then what judged it and where it landed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator logs t-9f2c
+  ralph-coordinator logs t-9f2c --follow        until the task is done or the run is over
+  ralph-coordinator logs t-9f2c --kind work     what was done, not how it was verified
+  ralph-coordinator logs t-9f2c --attempt 2 --kind verify
+  ralph-coordinator logs t-9f2c --attempt 2 --raw | jq .text")]
+pub struct LogsArgs {
+    /// Id of the task, its beginning, or FEATURE/KEY
+    task: String,
+    /// Which attempt
+    #[arg(long, value_name = "N")]
+    attempt: Option<i32>,
+    /// What the session did: work, verify, spec, plan, build, review or distill
+    #[arg(long)]
+    kind: Option<SessionKind>,
+    /// Go on as more comes, over all attempts that follow
+    #[arg(short, long)]
+    follow: bool,
+    /// JSON lines, as they were recorded
+    #[arg(long)]
+    raw: bool,
+}
+
+/// How a transcript that grows is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    People,
+    /// A document a line.
+    Json,
+    /// A line each, as it was recorded.
+    Raw,
+}
+
+/// Shows it.
+pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let wanted = [
+        args.attempt.map(|n| format!("attempt={n}")),
+        args.kind.map(|kind| format!("kind={kind}")),
+    ];
+    let wanted: Vec<String> = wanted.into_iter().flatten().collect();
+    let query = if wanted.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", wanted.join("&"))
+    };
+    let path = format!("/tasks/{}/transcript", escape(&args.task));
+    if args.follow {
+        let how = match (args.raw, globals.output) {
+            (true, _) => How::Raw,
+            (false, Format::Json) => How::Json,
+            (false, _) => How::People,
+        };
+        return follow(&client, &format!("{path}/events{query}"), how).await;
+    }
+    let mut transcript: Transcript = client.get(&format!("{path}{query}")).await?;
+    // What judged it and landed it since tells nobody what was done.
+    let since = match wanted[..] {
+        [] if !transcript.of.live => done_since(&client, &args.task, &mut transcript).await?,
+        _ => Since::default(),
+    };
+    if transcript.items.is_empty() && !transcript.of.live {
+        eprintln!(
+            "nothing is kept of what this session showed: its agent never began, or that is longer ago than `transcripts_days` of \
+             [retention] in the coordinator's .ralph.toml"
+        );
+    }
+    if args.raw {
+        for entry in &transcript.items {
+            output::record(entry)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if globals.output == Format::Json {
+        output::json(&transcript)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut show = Show::new();
+    let mut text = show.head(&transcript.of);
+    for entry in &transcript.items {
+        text.push_str(&show.entry(entry));
+    }
+    text.push_str(&show.close());
+    if let Some(verdict) = since.verdict {
+        text.push_str(&show.head(&verdict.of));
+        let entries = verdict.items.iter().map(|entry| show.entry(entry));
+        text.push_str(&entries.collect::<String>());
+        text.push_str(&show.close());
+    }
+    if let Some(commit) = since.landed {
+        text.push_str(&show.note(&format!("── landed as {commit} ──")));
+    }
+    pager::show(globals, &text).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What followed the work of a task that is done.
+#[derive(Default)]
+struct Since {
+    verdict: Option<Transcript>,
+    landed: Option<String>,
+}
+
+/// Puts the work of a task that is done in the place of its last session, and gives what followed.
+async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyhow::Result<Since> {
+    let task = escape(task);
+    let detail: TaskDetail = client.get(&format!("/tasks/{task}")).await?;
+    if detail.task.status != TaskState::Done {
+        return Ok(Since::default());
+    }
+    let landed = detail.landed_commit;
+    if last.of.kind != SessionKind::Verify {
+        return Ok(Since {
+            verdict: None,
+            landed,
+        });
+    }
+    let attempt = last.of.attempt;
+    let work = client
+        .get(&format!("/tasks/{task}/transcript?attempt={attempt}"))
+        .await;
+    let verdict = match work {
+        Ok(work) => Some(std::mem::replace(last, work)),
+        // Of a task that a verifier alone worked on.
+        Err(error) if ApiError::refuses(&error) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Since { verdict, landed })
+}
+
+async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCode> {
+    let mut show = Show::new();
+    let mut last_id: Option<String> = None;
+    let mut announced: Option<String> = None;
+    let (mut answered, mut told) = (false, false);
+    loop {
+        let broke_off = match client.events(path, last_id.as_deref()).await {
+            Ok(mut events) => loop {
+                answered = true;
+                match events.next().await {
+                    Ok(Some(event)) => {
+                        told = false;
+                        if event.id.is_some() {
+                            last_id = event.id;
+                        }
+                        let ended = match serde_json::from_str(&event.data)? {
+                            Following::End { .. } => true,
+                            Following::Dispatch(of)
+                                if how != How::People || announced.as_ref() == Some(&of.dispatch) =>
+                            {
+                                false
+                            }
+                            Following::Dispatch(of) => {
+                                output::text(&show.head(&of))?;
+                                announced = Some(of.dispatch);
+                                false
+                            }
+                            Following::Entry(entry) if how == How::Raw => {
+                                output::record(&entry)?;
+                                false
+                            }
+                            Following::Entry(entry) if how == How::Json => {
+                                output::json_line(&entry)?;
+                                false
+                            }
+                            Following::Entry(entry) => {
+                                output::text(&show.entry(&entry))?;
+                                false
+                            }
+                        };
+                        if ended {
+                            output::text(&show.close())?;
+                            return Ok(ExitCode::SUCCESS);
+                        }
+                    }
+                    Ok(None) => break None,
+                    Err(error) => break Some(error),
+                }
+            },
+            Err(error) if ApiError::refuses(&error) => {
+                return Err(error);
+            }
+            Err(error) => Some(error),
+        };
+        match broke_off {
+            // Nobody has answered yet: it may not be there at all.
+            Some(error) if !answered => return Err(error),
+            Some(error) if !told => {
+                told = true;
+                eprintln!("{error:#}; waiting for it");
+            }
+            _ => {}
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}

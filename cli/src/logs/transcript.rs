@@ -1,0 +1,235 @@
+//! A transcript for people: the agent's text bright, thoughts dim, tool calls in cyan, errors red (SPEC 9.3).
+
+use ralph_api::view::TranscriptOf;
+use ralph_shared::sigil::ShownText;
+use ralph_shared::wire::{TranscriptEntry, TranscriptUpdate};
+
+use crate::terminal::color::{Paint, Tone, tame};
+use crate::terminal::plural::counted;
+use crate::terminal::table::clip;
+
+/// Columns of a tool's input.
+const INPUT_WIDTH: usize = 160;
+/// Lines of a tool's output that are shown.
+const OUTPUT_LINES: usize = 12;
+
+/// Text that grows: pieces of one text follow each other without a line between them.
+#[derive(Debug)]
+pub struct Show {
+    paint: Paint,
+    /// What the last piece was, when its line is still open.
+    open: Option<Tone>,
+    /// What the agent says, whose signs become words.
+    says: ShownText,
+}
+
+impl Show {
+    /// For standard output.
+    pub fn new() -> Self {
+        Self {
+            paint: Paint::stdout(),
+            open: None,
+            says: ShownText::default(),
+        }
+    }
+
+    /// Without colours.
+    pub fn plain() -> Self {
+        Self {
+            paint: Paint::none(),
+            open: None,
+            says: ShownText::default(),
+        }
+    }
+
+    /// Says whose transcript follows.
+    pub fn head(&mut self, of: &TranscriptOf) -> String {
+        let line = format!(
+            "── {} attempt {} ({}) on {} ──",
+            of.kind, of.attempt, of.dispatch, of.worker
+        );
+        self.note(&line)
+    }
+
+    /// A line of ours.
+    pub fn note(&mut self, line: &str) -> String {
+        format!("{}{}\n", self.close(), self.paint.apply(Tone::Bright, line))
+    }
+
+    /// What an entry adds.
+    pub fn entry(&mut self, entry: &TranscriptEntry) -> String {
+        match &entry.update {
+            TranscriptUpdate::Text { text } => {
+                let said = self.says.push(text);
+                self.piece(Tone::Bright, &said)
+            }
+            TranscriptUpdate::Thought { text } => {
+                let rest = self.says.finish();
+                self.piece(Tone::Bright, &rest) + &self.piece(Tone::Dim, text)
+            }
+            TranscriptUpdate::Started { agent, model } => {
+                let model = model
+                    .as_ref()
+                    .map(|model| format!(", model {model}"))
+                    .unwrap_or_default();
+                self.line(Tone::Dim, &format!("agent {agent}{model}"))
+            }
+            TranscriptUpdate::Tool {
+                id,
+                title,
+                status,
+                input,
+                output,
+            } => {
+                let failed = status.as_deref() == Some("failed");
+                let tone = if failed { Tone::Bad } else { Tone::Active };
+                let mut said = String::new();
+                if title.is_some() || input.is_some() || failed {
+                    let name = title.as_deref().unwrap_or(id);
+                    let input = input
+                        .as_ref()
+                        .map(|input| format!(" {}", one_line(input)))
+                        .unwrap_or_default();
+                    let failed = if failed { " failed" } else { "" };
+                    said.push_str(&self.line(tone, &format!("▸ {}{failed}{input}", one_line(name))));
+                }
+                if let Some(output) = output {
+                    said.push_str(&self.output(output, failed));
+                }
+                said
+            }
+            TranscriptUpdate::Plan { entries } => {
+                let lines: Vec<String> = entries
+                    .iter()
+                    .map(|entry| self.line(Tone::Dim, &format!("plan: {entry}")))
+                    .collect();
+                lines.concat()
+            }
+            TranscriptUpdate::Request {
+                method,
+                detail,
+                answer,
+            } => self.line(
+                Tone::Dim,
+                &format!("{method} {} → {}", one_line(detail), one_line(answer)),
+            ),
+            TranscriptUpdate::Usage { text } => self.line(Tone::Dim, &format!("usage: {text}")),
+            TranscriptUpdate::Session { kind, text } => {
+                self.line(Tone::Dim, &format!("{}: {}", one_line(kind), one_line(text)))
+            }
+            TranscriptUpdate::Said { by, text } => self.line(Tone::Bright, &format!("{by} says: {text}")),
+            TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
+            TranscriptUpdate::Dropped { count } => self.line(
+                Tone::Warn,
+                &format!(
+                    "{} not kept: the transcript reached its limit",
+                    counted(*count, "entry was", "entries were")
+                ),
+            ),
+            TranscriptUpdate::Ended { how } => self.line(Tone::Dim, &format!("ended: {how}")),
+            TranscriptUpdate::Unknown => String::new(),
+        }
+    }
+
+    /// Ends an open line.
+    pub fn close(&mut self) -> String {
+        let rest = self.says.finish();
+        let mut said = self.piece(Tone::Bright, &rest);
+        if self.open.take().is_some() {
+            said.push('\n');
+        }
+        said
+    }
+
+    fn piece(&mut self, tone: Tone, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        let mut said = match self.open {
+            Some(open) if open != tone => "\n".to_owned(),
+            _ => String::new(),
+        };
+        let text = tame(text);
+        said.push_str(&self.paint.apply(tone, &text));
+        self.open = (!text.ends_with('\n')).then_some(tone);
+        said
+    }
+
+    fn line(&mut self, tone: Tone, text: &str) -> String {
+        format!("{}{}\n", self.close(), self.paint.apply(tone, &tame(text)))
+    }
+
+    fn output(&mut self, output: &str, failed: bool) -> String {
+        let tone = if failed { Tone::Bad } else { Tone::Dim };
+        let lines: Vec<&str> = output.lines().collect();
+        let left_out = lines.len().saturating_sub(OUTPUT_LINES);
+        let mut said = String::new();
+        if left_out > 0 {
+            said.push_str(&self.line(tone, &format!("  … {}", counted(left_out, "line", "lines"))));
+        }
+        for line in &lines[left_out..] {
+            said.push_str(&self.line(tone, &format!("  {line}")));
+        }
+        said
+    }
+}
+
+fn one_line(text: &str) -> String {
+    clip(
+        &text.split_whitespace().collect::<Vec<_>>().join(" "),
+        INPUT_WIDTH,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_joined_and_the_rest_has_lines_of_its_own() {
+        let mut show = Show {
+            paint: Paint::none(),
+            open: None,
+            says: ShownText::default(),
+        };
+        let entry = |update| TranscriptEntry {
+            seq: 0,
+            at_ms: 0,
+            update,
+        };
+        let text = |text: &str| {
+            entry(TranscriptUpdate::Text {
+                text: text.to_owned(),
+            })
+        };
+        let tool = |status: Option<&str>, output: Option<&str>| {
+            entry(TranscriptUpdate::Tool {
+                id: "c1".to_owned(),
+                title: status.is_none().then(|| "Run tests".to_owned()),
+                status: status.map(str::to_owned),
+                input: status.is_none().then(|| "{\n \"command\": \"make\" }".to_owned()),
+                output: output.map(str::to_owned),
+            })
+        };
+        let said: String = [
+            text("Let me "),
+            text("look.\x1b[2J"),
+            tool(None, None),
+            tool(Some("failed"), Some("no\nsuch file")),
+            entry(TranscriptUpdate::Ended {
+                how: "end_turn".to_owned(),
+            }),
+        ]
+        .iter()
+        .map(|entry| show.entry(entry))
+        .collect();
+        let expected = "Let me look.
+▸ Run tests { \"command\": \"make\" }
+▸ c1 failed
+  no
+  such file
+ended: end_turn
+";
+        assert_eq!(said, expected);
+    }
+}

@@ -1,0 +1,9 @@
+//! What is on this machine: its configuration, the data folder of an `up`, our programs.
+
+pub mod config;
+pub mod datadir;
+pub mod finding;
+pub(crate) mod init;
+pub(crate) mod open;
+pub mod programs;
+pub mod serve_args;

@@ -1,0 +1,47 @@
+//! `open`: a link that logs a browser in to the page.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ralph_api::body::CreatedLogin;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::args::globals::Globals;
+use crate::client::Client;
+use crate::terminal::output::{self, Format};
+
+/// Print a link that opens the page in a browser, logged in
+///
+/// It works once, within five minutes. In the page you may do what the token may that the link is made with: that of the running `up`,
+/// or RALPH_TOKEN. A session there lasts seven days.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator open
+  xdg-open \"$(ralph-coordinator open)\"")]
+pub struct OpenArgs {}
+
+/// A link that logs a browser in.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Link {
+    /// It is told only here.
+    pub url: String,
+    /// From when on it logs nobody in.
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires_at: time::OffsetDateTime,
+}
+
+/// Prints it.
+pub async fn run(globals: &Globals, _: OpenArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let login: CreatedLogin = client.post("/logins", &json!({})).await?;
+    let link = Link {
+        url: format!("{}{}", client.url(), login.path),
+        expires_at: login.expires_at,
+    };
+    match globals.output {
+        Format::Json => output::json(&link)?,
+        Format::Table | Format::Wide => output::text(&format!("{}\n", link.url))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

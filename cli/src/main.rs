@@ -1,0 +1,7 @@
+//! The client's program. All code is in the library, which `ralph-coordinator` has too.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ralph_cli::start::run(ralph_cli::args::command, ralph_cli::start::main())
+}

@@ -1,0 +1,219 @@
+//! `memory add | edit | prune | restore | purge | revoke`
+
+use clap::Args;
+use ralph_api::body::{
+    AddMemory, Done, EditMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory,
+    RetractResult, RevokedMemory, Steer,
+};
+use ralph_api::view::MemoryView;
+use ralph_shared::file;
+
+use super::look::tell;
+use super::{EntryKindArg, RepoArgs};
+use crate::args::globals::Globals;
+use crate::args::usage::Usage;
+use crate::client::{Client, escape};
+use crate::terminal::confirm::confirm;
+use crate::terminal::output::{self, Format};
+use crate::terminal::plural::counted;
+
+/// What is added.
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// What is so; `-` reads standard input
+    text: String,
+    /// What kind of entry
+    #[arg(long, value_enum, default_value_t = EntryKindArg::Learning)]
+    kind: EntryKindArg,
+    /// Of a learning: success_pattern, pitfall, tool_usage, code_structure, testing_strategy, debugging_technique, …
+    #[arg(long)]
+    category: Option<String>,
+    /// Short title; a knowledge entry needs one
+    #[arg(long, default_value = "")]
+    title: String,
+    /// Keywords with commas between them
+    #[arg(long, value_delimiter = ',')]
+    tags: Vec<String>,
+    /// Files that it is about, with commas between them
+    #[arg(long, value_delimiter = ',')]
+    paths: Vec<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+pub async fn add(globals: &Globals, args: AddArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let body = AddMemory {
+        repo: args.repo.identity().await?,
+        kind: args.kind.into(),
+        category: args.category,
+        title: args.title,
+        body: given(args.text)?,
+        tags: args.tags,
+        paths: args.paths,
+    };
+    let entry: MemoryView = client.post("/memory", &body).await?;
+    tell(globals, &entry).await
+}
+
+/// What is changed.
+#[derive(Debug, Args)]
+pub struct EditArgs {
+    /// Id of the entry, or its beginning
+    entry: String,
+    /// What it says from now on; `-` reads standard input
+    text: Option<String>,
+    /// Its title
+    #[arg(long)]
+    title: Option<String>,
+    /// Its category, of a learning
+    #[arg(long)]
+    category: Option<String>,
+    /// All of its keywords, with commas between them
+    #[arg(long, value_delimiter = ',')]
+    tags: Option<Vec<String>>,
+}
+
+pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let edit = EditMemory {
+        title: args.title,
+        category: args.category,
+        body: args.text.map(given).transpose()?,
+        tags: args.tags,
+    };
+    let entry: MemoryView = client
+        .post(&format!("/memory/{}/edit", escape(&args.entry)), &edit)
+        .await?;
+    tell(globals, &entry).await
+}
+
+/// What is hidden.
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    /// Ids of entries, or their beginnings
+    entries: Vec<String>,
+    /// Entries of the repository that are older than so many days and were not shown for as long
+    #[arg(long, value_name = "DAYS")]
+    unused_days: Option<f64>,
+    /// Only say how many
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
+    if args.entries.is_empty() && args.unused_days.is_none() {
+        let which = "which entries? Name some by their ids, or `--unused-days DAYS` for those that nobody used for so long";
+        return Err(Usage(which.to_owned()).into());
+    }
+    let client = Client::find(globals)?;
+    let repo = match args.unused_days {
+        Some(_) => Some(args.repo.identity().await?),
+        None => None,
+    };
+    let body = PruneMemory {
+        ids: args.entries,
+        repo,
+        unused_days: args.unused_days,
+        dry_run: args.dry_run,
+    };
+    let taken: RetractResult = client.post("/memory/prune", &body).await?;
+    let word = if args.dry_run { "would be hidden" } else { "hidden" };
+    said(globals, taken, word)
+}
+
+pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let taken: RetractResult = client.post("/memory/restore", &RestoreMemory { ids }).await?;
+    said(globals, taken, "restored")
+}
+
+pub async fn resume(globals: &Globals, repo: &RepoArgs) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let repo = repo.identity().await?;
+    let done: Done = client.post("/memory/resume", &ResumeMemory { repo }).await?;
+    match globals.output {
+        Format::Json => output::json(&done),
+        Format::Table | Format::Wide => {
+            output::text("the memory is shown to sessions again, and its attempts are compared anew\n")
+        }
+    }
+}
+
+pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    confirm(
+        &format!("Delete {} with the prompts that showed them?", ids.join(", ")),
+        yes,
+    )?;
+    let purged: Purged = client.post("/memory/purge", &PurgeMemory { ids }).await?;
+    match globals.output {
+        Format::Json => output::json(&purged),
+        Format::Table | Format::Wide => output::text(&format!(
+            "{} deleted, with {} that had shown them\n",
+            counted(purged.entries, "entry", "entries"),
+            counted(purged.prompts, "prompt", "prompts")
+        )),
+    }
+}
+
+pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
+    let client = Client::find(globals)?;
+    let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
+    let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
+    let taken: RevokedMemory = client.post(&path, &Steer::default()).await?;
+    match globals.output {
+        Format::Json => output::json(&taken),
+        Format::Table | Format::Wide => output::text(&spread(&taken)),
+    }
+}
+
+/// What was taken back, and where else it was found.
+fn spread(taken: &RevokedMemory) -> String {
+    let mut text = format!(
+        "{} taken back, with its notes and its journal entry\n",
+        counted(taken.entries, "entry", "entries")
+    );
+    for (ids, what) in [
+        (
+            &taken.quarantined,
+            "repeat it and are in quarantine; `memory restore` lets them out",
+        ),
+        (
+            &taken.to_check,
+            "came from attempts that were shown it; look at them with `memory show`",
+        ),
+        (
+            &taken.journals,
+            "are sessions whose journal quotes it, which is shown to nobody any more",
+        ),
+    ] {
+        if !ids.is_empty() {
+            text += &format!("{} {what}\n", ids.join(", "));
+        }
+    }
+    text
+}
+
+fn said(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {
+    match globals.output {
+        Format::Json => output::json(&taken),
+        Format::Table | Format::Wide => {
+            let entries = counted(taken.entries, "entry", "entries");
+            output::text(&format!("{entries} {word}\n"))
+        }
+    }
+}
+
+fn given(text: String) -> anyhow::Result<String> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let read = file::read_stdin(file::LARGE_BYTES)?.trim().to_owned();
+    if read.is_empty() {
+        return Err(Usage("standard input is empty; write the entry's text to it".to_owned()).into());
+    }
+    Ok(read)
+}

@@ -1,0 +1,133 @@
+//! `completions`: for the shell, which asks this program what could come next: commands, flags, and the names of features, tasks and
+//! workers that the coordinator knows.
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Arg, Args};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::{CompleteEnv, Shell};
+use ralph_api::view::{FeatureView, Page, TaskView, WorkerView};
+use ralph_shared::command_line::registration;
+use serde::de::DeserializeOwned;
+
+use crate::args::globals::Globals;
+use crate::client::{Client, escape};
+use crate::terminal::output;
+
+/// A coordinator that doesn't answer must not keep anybody from typing.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Names that are offered, at most.
+const MOST: usize = 1_000;
+
+/// Print completions for a shell
+///
+/// They ask this program, which must be in PATH, so they offer the names of features, tasks and workers too.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator completions bash > ~/.local/share/bash-completion/completions/ralph-coordinator
+  ralph-coordinator completions zsh > ~/.zfunc/_ralph-coordinator
+  ralph-coordinator completions fish > ~/.config/fish/completions/ralph-coordinator.fish")]
+pub struct CompletionsArgs {
+    shell: Shell,
+}
+
+/// Prints them.
+pub fn run(args: CompletionsArgs, program: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
+    output::text(&registration(&args.shell.to_string(), program().get_name())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Answers a shell that asks what could come next, and ends then; does nothing else.
+pub fn answer(program: fn() -> clap::Command) {
+    CompleteEnv::with_factory(|| with_names(program())).complete();
+}
+
+/// The same command, whose arguments know the names that they take.
+fn with_names(command: clap::Command) -> clap::Command {
+    command.mut_args(named).mut_subcommands(with_names)
+}
+
+fn named(arg: Arg) -> Arg {
+    let word = match arg.get_value_names() {
+        Some([name, ..]) => name.to_string(),
+        _ => arg.get_id().as_str().to_uppercase(),
+    };
+    match word.as_str() {
+        "FEATURE" => arg.add(ArgValueCompleter::new(features)),
+        "TASK" => arg.add(ArgValueCompleter::new(tasks)),
+        "WORKER" => arg.add(ArgValueCompleter::new(workers)),
+        _ => arg,
+    }
+}
+
+fn features(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let named = |feature: FeatureView| (feature.name, feature.status.as_str().to_owned());
+    offered(begun, items_of("/features".to_owned(), named))
+}
+
+/// `FEATURE/KEY`, of all features or of the one that stands before the slash.
+fn tasks(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let path = match begun.to_string_lossy().split_once('/') {
+        Some((feature, _)) => format!("/features/{}/tasks", escape(feature)),
+        None => "/tasks".to_owned(),
+    };
+    let named = |task: TaskView| (task.handle(), task.title);
+    offered(begun, items_of(path, named))
+}
+
+fn workers(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let named = |worker: WorkerView| (worker.name, worker.status.as_str().to_owned());
+    offered(begun, items_of("/workers".to_owned(), named))
+}
+
+fn offered(begun: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandidate> {
+    let begun = begun.to_string_lossy();
+    let names = names.into_iter().filter(|(name, _)| name.starts_with(&*begun));
+    let candidates = names.map(|(name, help)| CompletionCandidate::new(name).help(Some(help.into())));
+    candidates.collect()
+}
+
+/// What a list of the coordinator holds; nothing where it doesn't answer.
+fn items_of<T: DeserializeOwned>(
+    path: String,
+    named: impl Fn(T) -> (String, String),
+) -> Vec<(String, String)> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
+    let answer = runtime.block_on(async {
+        let client = Client::find_quietly(&globals()).ok()?;
+        let list = client.list(&path, "", MOST);
+        let page: Page<T> = tokio::time::timeout(ANSWER_WITHIN, list).await.ok()?.ok()?;
+        Some(page.items)
+    });
+    answer.into_iter().flatten().map(named).collect()
+}
+
+/// Where the coordinator is, by the words that stand on the line already.
+fn globals() -> Globals {
+    let words: Vec<String> = std::env::args().collect();
+    let value = |flag: &str| {
+        let (own, joined) = (format!("--{flag}"), format!("--{flag}="));
+        words
+            .iter()
+            .enumerate()
+            .find_map(|(at, word)| match word.strip_prefix(&joined) {
+                Some(value) => Some(value.to_owned()),
+                None if *word == own => words.get(at + 1).cloned(),
+                None => None,
+            })
+    };
+    let mut globals = Globals {
+        url: value("url"),
+        token: value("token"),
+        data: value("data").map(Into::into),
+        output: output::Format::Json,
+        no_pager: true,
+    };
+    // Whoever completes is told nothing: what can't be read is missing, and no name is offered.
+    let _ = globals.read_environment();
+    globals
+}

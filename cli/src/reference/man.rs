@@ -1,0 +1,32 @@
+//! `man`: pages for the manual.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::terminal::output;
+
+/// Write the manual pages, one per command
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  ralph-coordinator man ~/.local/share/man/man1 && man ralph-coordinator-submit-feature
+  sudo ralph-coordinator man /usr/local/share/man/man1")]
+pub struct ManArgs {
+    /// The folder; it is made when it isn't there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Writes them.
+pub fn run(args: ManArgs, program: fn() -> clap::Command) -> anyhow::Result<ExitCode> {
+    let folder = args.folder.display();
+    std::fs::create_dir_all(&args.folder).with_context(|| format!("failed to make the folder {folder}"))?;
+    // What this environment has set is nobody else's.
+    let command = program().mut_args(|arg| arg.hide_env_values(true));
+    clap_mangen::generate_to(command, &args.folder)
+        .with_context(|| format!("failed to write the pages to {folder}"))?;
+    output::text(&format!("wrote the pages to {folder}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

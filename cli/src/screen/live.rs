@@ -1,0 +1,206 @@
+//! Takes keys and news as they come, and does what the state says. The coordinator is read aside, so that no key waits for it.
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use ralph_api::body::{Done, RunWish, Started, Steer};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::draw::draw;
+use super::news::{self, News};
+use super::state::{Action, State};
+use crate::client::{ApiError, Client};
+use crate::git::diff;
+use crate::terminal::color::bell;
+
+const WAITING_KEYS: usize = 64;
+/// News that wait; who brings them waits then, too.
+const WAITING_NEWS: usize = 256;
+
+/// What a shell adds to the number of the signal that ended a command.
+const BY_SIGNAL: i32 = 128;
+
+/// Shows the screen until the person leaves, or a signal ends it.
+///
+/// # Errors
+/// When the terminal can't be used, or the coordinator refuses us.
+pub async fn watch(client: &Client) -> anyhow::Result<ExitCode> {
+    let mut ends = Ends::listen().context("failed to wait for signals")?;
+    let mut terminal = ratatui::try_init().context("failed to set the terminal up")?;
+    let watched = tokio::select! {
+        watched = run(client, &mut terminal) => watched.map(|()| ExitCode::SUCCESS),
+        code = ends.next() => Ok(code),
+    };
+    // A terminal that is gone can't be restored, nor told about it.
+    let _ = ratatui::try_restore();
+    watched
+}
+
+/// The signals that end a command: by default they would leave the terminal as the screen has set it, for the shell.
+struct Ends {
+    terminate: Signal,
+    hangup: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one; gives the exit code of what it ends.
+    async fn next(&mut self) -> ExitCode {
+        let kind = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.hangup.recv() => SignalKind::hangup(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        };
+        u8::try_from(BY_SIGNAL + kind.as_raw_value()).map_or(ExitCode::FAILURE, ExitCode::from)
+    }
+}
+
+async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut events = events();
+    let mut state = State::default();
+    let (sender, mut told) = mpsc::channel(WAITING_NEWS);
+    let (feature, feature_chosen) = watch::channel((None, 0));
+    let (task, task_chosen) = watch::channel(None);
+    // They end with the screen.
+    let mut aside = JoinSet::new();
+    let (changed, changes) = watch::channel(());
+    aside.spawn(news::changes(client.clone(), changed));
+    aside.spawn(news::overview(
+        client.clone(),
+        feature_chosen,
+        changes,
+        sender.clone(),
+    ));
+    aside.spawn(news::log(client.clone(), task_chosen, sender.clone()));
+    let mut actions = 0_u64;
+    loop {
+        terminal
+            .draw(|frame| draw(frame, &mut state, colour))
+            .context("failed to draw")?;
+        // What is done shows at once.
+        let wanted = (state.feature_id(), actions);
+        feature.send_if_modified(|now| std::mem::replace(now, wanted.clone()) != wanted);
+        let wanted = state.selected().map(|task| task.id.clone());
+        task.send_if_modified(|now| std::mem::replace(now, wanted.clone()) != wanted);
+        let action = tokio::select! {
+            event = events.recv() => match event.context("the terminal is gone")? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => state.on_key(key),
+                _ => Action::Draw,
+            },
+            news = told.recv() => {
+                let mut next = news;
+                // As many as came, drawn once.
+                for _ in 0..WAITING_NEWS {
+                    let Some(news) = next else { break };
+                    if matches!(news, News::Did(_)) {
+                        actions += 1;
+                    }
+                    take(&mut state, news)?;
+                    next = told.try_recv().ok();
+                }
+                if let Some(news) = next {
+                    take(&mut state, news)?;
+                }
+                Action::Draw
+            }
+        };
+        match action {
+            Action::Draw => {}
+            Action::Quit => return Ok(()),
+            Action::Task { id, verb, reason } => {
+                let (client, sender) = (client.clone(), sender.clone());
+                aside.spawn(async move {
+                    let path = format!("/tasks/{id}/{}", verb.as_str());
+                    let asked = client.post::<Done>(&path, &Steer { reason, resume: None }).await;
+                    let did = asked.map(|done| match done.run {
+                        Some(run) => format!("{}: {id}; {run} goes on", verb.as_str()),
+                        None => format!("{}: {id}", verb.as_str()),
+                    });
+                    let _ = sender.send(news::did(did)).await;
+                });
+            }
+            Action::Feature { id, verb } => {
+                let (client, sender) = (client.clone(), sender.clone());
+                aside.spawn(async move {
+                    let path = format!("/features/{id}/{verb}");
+                    let asked = match verb {
+                        "run" => client.post::<Started>(&path, &RunWish::default()).await,
+                        _ => client.post::<Started>(&path, &Steer::default()).await,
+                    };
+                    let did = asked.map(|_| format!("{verb}: {id}"));
+                    let _ = sender.send(news::did(did)).await;
+                });
+            }
+            Action::Diff { id } => {
+                let (client, sender) = (client.clone(), sender.clone());
+                aside.spawn(async move {
+                    let news = match diff::text_of_task(&client, &id).await {
+                        Ok(text) => News::Diff { task: id, text },
+                        Err(error) => News::Trouble(error),
+                    };
+                    let _ = sender.send(news).await;
+                });
+            }
+        }
+    }
+}
+
+/// Takes news; a wrong token stays wrong, everything else is shown, and may pass.
+fn take(state: &mut State, news: News) -> anyhow::Result<()> {
+    match news {
+        News::System(system) => {
+            let needed = state.needs_person();
+            state.take_system(*system);
+            if needed.is_some_and(|needed| state.needs_person() > Some(needed)) {
+                bell();
+            }
+        }
+        News::Tasks {
+            feature,
+            tasks,
+            has_more,
+            train,
+        } => {
+            state.take_tasks(&feature, tasks, has_more);
+            state.take_train(&feature, train);
+        }
+        News::Log { task, text } => state.take_log(&task, &text),
+        News::Did(message) => state.message = message,
+        News::Diff { task, text } => state.take_diff(&task, &text),
+        News::Trouble(error) => {
+            let refused = error.downcast_ref::<ApiError>();
+            if refused.is_some_and(|e| matches!(e.0.status, 401 | 403)) {
+                return Err(error);
+            }
+            state.message = format!("{error:#}");
+        }
+    }
+    Ok(())
+}
+
+/// The terminal's events, read by a thread that ends with the process.
+fn events() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(WAITING_KEYS);
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

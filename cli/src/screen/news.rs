@@ -1,0 +1,248 @@
+//! What the coordinator tells: an overview when something changes, and the selected task's log as it grows.
+
+use std::time::Duration;
+
+use ralph_api::body::Following;
+use ralph_api::view::{Page, Progress, SystemView, TaskView, TrainView};
+use ralph_domain::states::TaskState;
+use tokio::sync::{mpsc, watch};
+
+use super::order::joined;
+use crate::client::{ApiError, Client};
+use crate::logs::transcript::Show;
+
+/// How often the coordinator is asked where it tells of no change: costs of what runs grow without one.
+const EVERY: Duration = Duration::from_secs(2);
+/// Pause between two readings, whatever changes.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// Pause before a stream that broke off is asked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often a log that ended is looked at: the task may begin anew.
+const LOG_AGAIN: Duration = Duration::from_secs(2);
+/// Tasks of a feature that are shown in their order.
+const TASKS: usize = 1000;
+/// Those that are shown wherever they stand: what runs, what failed, what waits for a person.
+const WANTED: &str = "status=in_progress,needs_review,failed";
+/// How many of them, at most.
+const MOST_WANTED: usize = 200;
+
+/// Something to take.
+pub enum News {
+    /// Features, sessions, workers.
+    System(Box<SystemView>),
+    /// Tasks of a feature.
+    Tasks {
+        feature: String,
+        /// Its first, and those that a person wants to see.
+        tasks: Vec<TaskView>,
+        /// Whether there are others.
+        has_more: bool,
+        /// What waits to land.
+        train: Option<TrainView>,
+    },
+    /// More of a task's log; a task without any begins with nothing.
+    Log {
+        task: String,
+        /// What came.
+        text: String,
+    },
+    /// What a task changed.
+    Diff {
+        task: String,
+        /// As git shows it.
+        text: String,
+    },
+    /// What a person asked for was done.
+    Did(String),
+    /// Something can't be read or done.
+    Trouble(anyhow::Error),
+}
+
+/// What came of what a person asked for.
+pub fn did(done: anyhow::Result<String>) -> News {
+    match done {
+        Ok(message) => News::Did(message),
+        Err(error) => News::Trouble(error),
+    }
+}
+
+/// Says each time that something may have changed; ends when nobody listens any more.
+pub async fn changes(client: Client, changed: watch::Sender<()>) {
+    while !changed.is_closed() {
+        let listen = async {
+            let mut events = client.events("/events", None).await?;
+            while events.next().await?.is_some() {
+                changed.send_replace(());
+            }
+            anyhow::Ok(())
+        };
+        if let Err(error) = listen.await {
+            tracing::debug!(
+                error = format!("{error:#}"),
+                "changes can't be heard; asking again"
+            );
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Reads what stands when something changed, and at once when another feature is chosen; ends when nobody listens any more.
+pub async fn overview(
+    client: Client,
+    mut chosen: watch::Receiver<(Option<String>, u64)>,
+    mut changed: watch::Receiver<()>,
+    sender: mpsc::Sender<News>,
+) {
+    loop {
+        changed.mark_unchanged();
+        let feature = chosen.borrow_and_update().0.clone();
+        let news = async {
+            let system: SystemView = client.get("/status").await?;
+            let mut news = vec![News::System(Box::new(system))];
+            if let Some(feature) = feature {
+                news.push(tasks(&client, feature).await?);
+            }
+            anyhow::Ok(news)
+        };
+        let news = news.await.unwrap_or_else(|error| vec![News::Trouble(error)]);
+        for one in news {
+            if sender.send(one).await.is_err() {
+                return;
+            }
+        }
+        let wait = async {
+            tokio::time::sleep(SHORTEST).await;
+            let _ = tokio::time::timeout(EVERY, changed.changed()).await;
+        };
+        tokio::select! {
+            () = wait => {}
+            changed = chosen.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+async fn tasks(client: &Client, feature: String) -> anyhow::Result<News> {
+    let path = format!("/features/{feature}/tasks");
+    let first: Page<TaskView> = client.list(&path, "", TASKS).await?;
+    let has_more = first.next.is_some();
+    let tasks = if has_more {
+        let wanted: Page<TaskView> = client.list(&path, WANTED, MOST_WANTED).await?;
+        joined(first.items, wanted.items)
+    } else {
+        first.items
+    };
+    let train = match tasks.iter().any(|task| task.status == TaskState::InProgress) {
+        true => {
+            client
+                .get::<Progress>(&format!("/features/{feature}/progress"))
+                .await?
+                .train
+        }
+        false => None,
+    };
+    Ok(News::Tasks {
+        feature,
+        tasks,
+        has_more,
+        train,
+    })
+}
+
+/// Tells the chosen task's log as it grows; ends when nobody listens any more.
+pub async fn log(client: Client, mut chosen: watch::Receiver<Option<String>>, sender: mpsc::Sender<News>) {
+    loop {
+        let task = chosen.borrow_and_update().clone();
+        let follow = async {
+            match task {
+                Some(task) => follow(&client, &task, &sender).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = follow => return,
+            changed = chosen.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Reads the stream of a task's sessions on and on, each entry once.
+async fn follow(client: &Client, task: &str, sender: &mpsc::Sender<News>) {
+    let path = format!("/tasks/{task}/transcript/events");
+    let mut show = Show::plain();
+    let mut last_id: Option<String> = None;
+    let mut announced: Option<String> = None;
+    loop {
+        let read = async {
+            let mut events = client.events(&path, last_id.as_deref()).await?;
+            while let Some(event) = events.next().await? {
+                if event.id.is_some() {
+                    last_id = event.id;
+                }
+                let text = match serde_json::from_str(&event.data)? {
+                    Following::Dispatch(of) if announced.as_ref() == Some(&of.dispatch) => continue,
+                    Following::Dispatch(of) => {
+                        let head = show.head(&of);
+                        announced = Some(of.dispatch);
+                        head
+                    }
+                    Following::Entry(entry) => show.entry(&entry),
+                    Following::End { .. } => show.close(),
+                };
+                let news = News::Log {
+                    task: task.to_owned(),
+                    text,
+                };
+                if sender.send(news).await.is_err() {
+                    return Ok(false);
+                }
+            }
+            anyhow::Ok(true)
+        };
+        match read.await {
+            Ok(true) => {}
+            Ok(false) => return,
+            // It is gone, which the overview tells; and a stream that broke off is asked for again.
+            Err(error) if ApiError::refuses(&error) => {}
+            Err(error) => tracing::debug!(
+                error = format!("{error:#}"),
+                "the log can't be read; asking again"
+            ),
+        }
+        tokio::time::sleep(LOG_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::Router;
+    use axum::routing::get;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cli::client::endpoint::Endpoint;
+
+    #[tokio::test]
+    async fn the_one_stream_of_events_says_when_to_read() {
+        let answer = || async {
+            (
+                [("content-type", "text/event-stream")],
+                "event: changed\ndata: {}\n\n",
+            )
+        };
+        let router = Router::new().route("/api/v1/events", get(answer));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let token = "t".to_owned();
+        let client = Client::new(Endpoint { url, token }).unwrap();
+        let (changed, mut changes) = watch::channel(());
+        let hearing = tokio::spawn(super::changes(client, changed));
+        changes.changed().await.unwrap();
+        // A stream that ended is asked for again.
+        changes.changed().await.unwrap();
+        hearing.abort();
+        serving.abort();
+    }
+}

@@ -1,0 +1,120 @@
+//! From the arguments to an exit code.
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use ralph_domain::states::RunOutcome;
+use ralph_shared::logging::{self, LogFormat};
+
+use crate::args::globals::{Globals, MATCHES};
+use crate::args::usage::Usage;
+use crate::args::{Cli, Command, command};
+use crate::client::ApiError;
+use crate::cost::commands;
+use crate::logs::activity;
+use crate::machine::{config, init, open};
+use crate::reference::{completions, man, schema};
+use crate::schedule::hook;
+use crate::task::context;
+use crate::wait::Quit;
+use crate::{feature, inbox, logs, mcp, memory, run, schedule, status, submit, task, token, worker};
+
+/// The command line of a program as it is parsed.
+pub type Program = fn() -> clap::Command;
+
+/// Exit code of a command that was called wrongly.
+pub const USAGE: u8 = 2;
+
+/// Answers a shell that asks what could come next, or runs the program to its end.
+pub fn run(program: Program, main: impl Future<Output = ExitCode>) -> ExitCode {
+    completions::answer(program);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: failed to start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(main);
+    // A thread that waits for the terminal must not delay the exit.
+    runtime.shutdown_background();
+    code
+}
+
+/// `ralph`: parses the arguments, does the command, prints what went wrong.
+pub async fn main() -> ExitCode {
+    let mut cli: Cli = parse(command);
+    // What looks at the environment tells of it itself.
+    let needs_none = matches!(cli.command, Command::Config(_));
+    if let Err(error) = cli.globals.read_environment()
+        && !needs_none
+    {
+        eprintln!("error: {error}");
+        return ExitCode::from(USAGE);
+    }
+    logging::init("warn", LogFormat::Text);
+    exit_code(dispatch(&cli.globals, cli.command, command).await)
+}
+
+/// Reads this process's arguments as those of a program.
+pub fn parse<T: FromArgMatches>(program: Program) -> T {
+    let matches = MATCHES.get_or_init(|| program().get_matches());
+    T::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The exit code of a command that ended so; prints what went wrong.
+pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
+    match ended {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            if error.is::<Quit>() {
+                return ExitCode::from(RunOutcome::Interrupted.exit_code());
+            }
+            let usage = error.downcast_ref::<Usage>().is_some()
+                || error.downcast_ref::<ApiError>().is_some_and(ApiError::is_usage);
+            ExitCode::from(if usage { USAGE } else { 1 })
+        }
+    }
+}
+
+/// Does a command of `program`.
+///
+/// # Errors
+/// When it fails, or was called wrongly.
+pub async fn dispatch(globals: &Globals, command: Command, program: Program) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Submit(command) => submit::run(globals, command).await,
+        Command::Feature(command) => feature::run(globals, command).await,
+        Command::Task(command) => task::run(globals, command).await,
+        Command::Run(command) => run::run(globals, command).await,
+        Command::Cost(args) => commands::cost(globals, args).await,
+        Command::Budget(args) => commands::budget(globals, args).await,
+        Command::Worker(command) => worker::run(globals, command).await,
+        Command::Token(command) => token::run(globals, command).await,
+        Command::Schedule(command) => schedule::run(globals, command).await,
+        Command::Hook(command) => hook::run(globals, command).await,
+        Command::Memory(command) => memory::run(globals, command).await,
+        Command::Logs(args) => logs::run(globals, args).await,
+        Command::Inbox(args) => inbox::run(globals, args).await,
+        Command::Open(args) => open::run(globals, args).await,
+        Command::Log(args) => activity::run(globals, args).await,
+        Command::Status(args) => status::run(globals, args).await,
+        Command::Context(args) => context::run(globals, args).await,
+        Command::Mcp(args) => mcp::run(globals, args).await,
+        Command::Config(args) => config::run(globals, *args).await,
+        Command::Init(args) => init::run(globals, args).await,
+        Command::Completions(args) => completions::run(args, program),
+        Command::Man(args) => man::run(args, program),
+        Command::Schema(args) => schema::run(args),
+    }
+}
+
+/// Whoever reads our output has enough, `| head` say.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

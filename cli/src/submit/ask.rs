@@ -1,0 +1,98 @@
+//! A task that is described in a conversation, where its title isn't given.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use super::task::TaskArgs;
+use crate::args::usage::Usage;
+use crate::terminal::color::{Paint, Tone};
+use crate::terminal::editor;
+
+/// Asks at the terminal for what no flag says, shows what is submitted, and lets the person confirm.
+///
+/// # Errors
+/// Without a terminal, and when the person leaves or doesn't confirm.
+pub(super) fn fill(args: &mut TaskArgs) -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        let why =
+            "the title is missing: give TITLE, in one line what is to be done; at a terminal it is asked for";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let title = loop {
+        let title = ask("What is to be done, on one line")?;
+        if !title.is_empty() {
+            break title;
+        }
+    };
+    if args.description.is_none() {
+        let line = ask("What the agent needs to know (a line; `e` opens an editor; empty for nothing)")?;
+        args.description = match line.as_str() {
+            "" => None,
+            "e" => Some(editor::edited(
+                "description",
+                "",
+                "give it with --description TEXT",
+            )?),
+            _ => Some(line),
+        };
+    }
+    if args.feature.is_none() && !args.repo.is_given() {
+        let feature = ask("Feature that it belongs to (empty makes one, in the repository of this folder)")?;
+        args.feature = Some(feature).filter(|feature| !feature.is_empty());
+    }
+    if args.feature.is_some() && args.after.is_empty() {
+        let after =
+            ask("Tasks that must be done before (FEATURE/KEY or ids, with commas between; empty for none)")?;
+        args.after = words(&after);
+    }
+    if args.feature.is_none() && args.run.gate.is_empty() {
+        let gate =
+            ask("Command that must succeed before it lands, as `make test` (empty for `[verify] commands`)")?;
+        args.run.gate = Some(gate).filter(|gate| !gate.is_empty()).into_iter().collect();
+    }
+    eprint!("{}", summary(args, &title));
+    args.title = Some(title);
+    match ask("Submit it? [Y/n]")?.as_str() {
+        "" | "y" | "Y" | "yes" => Ok(()),
+        _ => anyhow::bail!("nothing was submitted"),
+    }
+}
+
+fn summary(args: &TaskArgs, title: &str) -> String {
+    let of_new = "a new one, in the repository of this folder";
+    let lines = [
+        ("title", title.to_owned()),
+        ("description", args.description.clone().unwrap_or_default()),
+        (
+            "feature",
+            args.feature.clone().unwrap_or_else(|| of_new.to_owned()),
+        ),
+        ("after", args.after.join(", ")),
+        ("gate", args.run.gate.join(" && ")),
+    ];
+    let paint = Paint::stderr();
+    let mut text = String::new();
+    for (name, value) in lines.iter().filter(|(_, value)| !value.trim().is_empty()) {
+        let value = value.trim().replace('\n', "\n               ");
+        text.push_str(&format!(
+            "  {} {value}\n",
+            paint.apply(Tone::Dim, &format!("{name:12}"))
+        ));
+    }
+    text
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+/// A line that the person types, without blanks around it.
+fn ask(question: &str) -> anyhow::Result<String> {
+    eprint!("{question}: ");
+    let mut line = String::new();
+    if std::io::stdin().lock().read_line(&mut line)? == 0 {
+        eprintln!();
+        anyhow::bail!("nothing was submitted");
+    }
+    Ok(line.trim().to_owned())
+}

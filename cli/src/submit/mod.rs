@@ -1,0 +1,91 @@
+//! `submit …`
+//!
+//! The client resolves what only its machine knows: files, the repository and its base commit. What is submitted is whole
+//! and doesn't depend on the client any more.
+
+pub mod agents;
+mod ask;
+mod checked;
+mod feature;
+mod filters;
+mod gate;
+mod limits;
+pub(crate) mod priority;
+mod repo;
+mod task;
+mod top_level;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use ralph_api::body::Accepted;
+
+use super::client::Client;
+use super::wait::{self, Interrupts};
+use crate::args::globals::Globals;
+use crate::args::usage::Usage;
+use crate::terminal::condition;
+use crate::terminal::output::{self, Format};
+pub use checked::CheckedGraph;
+pub use feature::FeatureArgs;
+pub use limits::{BudgetFlags, RunFlags, protect};
+pub use repo::{RepoFlags, checked_out, here, identity};
+pub use task::{TaskArgs, submit as task};
+
+/// Submit work
+#[derive(Debug, Subcommand)]
+pub enum SubmitCommand {
+    /// Submit a feature: a graph of tasks that many agents work on
+    Feature(Box<feature::FeatureArgs>),
+    /// Submit one task
+    Task(Box<task::TaskArgs>),
+}
+
+pub async fn run(globals: &Globals, command: SubmitCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SubmitCommand::Feature(args) => feature::submit(globals, *args).await,
+        SubmitCommand::Task(args) => task::submit(globals, *args).await,
+    }
+}
+
+/// Creates a feature that doesn't run yet.
+pub async fn draft(globals: &Globals, mut args: FeatureArgs) -> anyhow::Result<ExitCode> {
+    if args.wait.wait {
+        let why = "what is only created doesn't run, so there is nothing to wait for; `feature run NAME --wait` starts it";
+        return Err(Usage(why.to_owned()).into());
+    }
+    args.draft = true;
+    feature::submit(globals, args).await
+}
+
+/// Tells what was accepted, and waits for its end if that is wanted.
+async fn accepted(
+    client: &Client,
+    format: Format,
+    accepted: &Accepted,
+    waits: Option<Interrupts>,
+) -> anyhow::Result<ExitCode> {
+    for warning in &accepted.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let feature = &accepted.feature;
+    let tasks = match (&accepted.task, &accepted.key) {
+        (Some(task), Some(key)) => format!("task {task} ({key})"),
+        (Some(task), None) => format!("task {task}"),
+        (None, _) => format!("{} tasks", accepted.tasks),
+    };
+    let run = match &accepted.run {
+        Some(run) => format!(", {run}"),
+        None => format!(", {}", condition::words(&feature.condition)),
+    };
+    let told = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
+    if let Some(interrupts) = waits {
+        eprintln!("{told}");
+        return wait::begun(client, &feature.id, format, interrupts).await;
+    }
+    match format {
+        Format::Json => output::json(accepted)?,
+        Format::Table | Format::Wide => output::text(&format!("{told}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,42 @@
+//! Flags that say when a feature goes before others.
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use ralph_api::body::PrecedenceWish;
+use ralph_domain::scheduling::concurrency::Concurrency;
+
+use crate::terminal::moment::moment_or_none;
+
+/// When a feature goes before others
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "When it goes before others")]
+pub struct PrecedenceFlags {
+    /// Part of the slots beside that of other features: with 3, three times as many as one with 1 [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=1000))]
+    weight: Option<i32>,
+    /// When it should be finished, as 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h; `none` takes it away. The earliest goes first
+    #[arg(long, value_name = "TIME", value_parser = moment_or_none)]
+    deadline: Option<String>,
+    /// End its run at the deadline, as a limit does
+    #[arg(long, value_name = "YES|NO", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
+          value_parser = BoolishValueParser::new())]
+    stop_at_deadline: Option<bool>,
+    /// Begin nothing of it before this time; `none` takes it away
+    #[arg(long, value_name = "TIME", value_parser = moment_or_none)]
+    not_before: Option<String>,
+    /// Let no more sessions of its tasks be live at once than LIMIT, over all features with this KEY; the limit said last counts for all
+    #[arg(long, value_name = "KEY=LIMIT")]
+    concurrency: Option<Concurrency>,
+}
+
+impl From<PrecedenceFlags> for PrecedenceWish {
+    fn from(flags: PrecedenceFlags) -> Self {
+        Self {
+            weight: flags.weight,
+            not_before: flags.not_before,
+            deadline: flags.deadline,
+            stop_at_deadline: flags.stop_at_deadline,
+            concurrency: flags.concurrency,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! A question before what can't be undone.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use crate::args::usage::Usage;
+
+/// Asks at the terminal; elsewhere only `--yes` says yes.
+///
+/// # Errors
+/// When nobody says yes.
+pub fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Usage(format!("{question} This can't be undone; say --yes")).into());
+    }
+    eprint!("{question} This can't be undone. [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    anyhow::bail!("nothing was done")
+}

@@ -1,0 +1,68 @@
+//! Texts that a person changes with their editor.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context as _;
+use ralph_shared::file::{LARGE_BYTES, read_text};
+
+use crate::args::usage::Usage;
+
+/// The editor where the environment names none.
+const EDITOR: &str = "vi";
+
+/// Lets the person change a text; `which` names it, and `instead` says how to give it without a terminal.
+///
+/// # Errors
+/// When nobody sits at a terminal, or the editor fails.
+pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Usage(instead.to_owned()).into());
+    }
+    let mut file = tempfile::Builder::new()
+        .prefix(&format!("ralph-{which}-"))
+        .suffix(".md")
+        .tempfile()
+        .context("failed to make a file to edit")?;
+    file.write_all(before.as_bytes())
+        .context("failed to write the file to edit")?;
+    let editor = ["VISUAL", "EDITOR"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
+        .unwrap_or_else(|| EDITOR.to_owned());
+    // As git does it: the variable may hold arguments.
+    let status = Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "editor"])
+        .arg(file.path())
+        .status()
+        .with_context(|| format!("failed to start the editor `{editor}`"))?;
+    if !status.success() {
+        anyhow::bail!("the editor `{editor}` ended with {status}; nothing was stored");
+    }
+    Ok(read_text(file.path(), LARGE_BYTES)?)
+}
+
+/// Keeps a text that could not be stored, and says where.
+///
+/// # Errors
+/// When it can't be written.
+pub fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let path = keep_quietly(which, text)?;
+    eprintln!("what you wrote is kept in {}", path.display());
+    Ok(path)
+}
+
+/// The same without a word.
+///
+/// # Errors
+/// When it can't be written.
+pub fn keep_quietly(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let (mut file, path) = tempfile::Builder::new()
+        .prefix(&format!("ralph-{which}-"))
+        .suffix(".md")
+        .tempfile()?
+        .keep()?;
+    file.write_all(text.as_bytes())?;
+    Ok(path)
+}

@@ -1,0 +1,94 @@
+//! Results on standard output: JSON for programs, tables for people.
+
+use std::io::{self, Write as _};
+
+use ralph_shared::document;
+use serde::Serialize;
+
+use super::pager;
+use crate::args::globals::Globals;
+use crate::reference::document::Document;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// For people with room: more columns
+    Wide,
+    /// For programs, as the API has it; docs/output.md tells of it
+    Json,
+}
+
+/// A document with the field that says what it is.
+#[derive(Serialize)]
+struct Titled<'a, T> {
+    schema: String,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+impl<'a, T: Document> Titled<'a, T> {
+    fn new(document: &'a T) -> Self {
+        Self {
+            schema: document::name(T::KIND),
+            document,
+        }
+    }
+}
+
+/// Shows a document: as it is, or as what `table` makes of it; `true` asks for more columns.
+///
+/// # Errors
+/// When standard output can't be written.
+pub async fn show<T: std::fmt::Display>(
+    globals: &Globals,
+    document: &impl Document,
+    table: impl FnOnce(bool) -> T,
+) -> anyhow::Result<()> {
+    match globals.output {
+        Format::Json => json(document),
+        format => pager::show(globals, &table(format == Format::Wide).to_string()).await,
+    }
+}
+
+/// Prints a document as indented JSON.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn json(document: &impl Document) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &Titled::new(document)).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Prints a document as one line of JSON.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn json_line(document: &impl Document) -> anyhow::Result<()> {
+    record(&Titled::new(document))
+}
+
+/// Prints one line of a file format that is not ours to version: JSON without a word of what it is.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn record(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Prints text that ends with a line end, or nothing.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn text(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! How many of something, in words.
+
+use ralph_api::view::TaskCounts;
+
+/// A number of things: one is told by another word than several.
+pub fn counted(n: impl TryInto<i64>, one: &str, several: &str) -> String {
+    let n = n.try_into().unwrap_or(i64::MAX);
+    let word = if n == 1 { one } else { several };
+    format!("{n} {word}")
+}
+
+/// How many tasks are done, and how many nobody has to do any more.
+pub fn done_of(tasks: &TaskCounts) -> String {
+    let of = counted(tasks.total, "task", "tasks");
+    format!("{} of {of} done{}", tasks.done, taken_out(tasks))
+}
+
+/// What is resolved without being done, after a comma; nothing where there is none.
+pub fn taken_out(tasks: &TaskCounts) -> String {
+    let counts = [(tasks.skipped, "skipped"), (tasks.cancelled, "cancelled")];
+    let some = counts.iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, word)| format!(", {n} {word}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_told_by_its_own_word() {
+        assert_eq!(counted(1, "retry", "retries"), "1 retry");
+        assert_eq!(counted(0_i32, "retry", "retries"), "0 retries");
+        assert_eq!(counted(2_usize, "retry", "retries"), "2 retries");
+    }
+
+    #[test]
+    fn what_is_done_and_what_was_taken_out_are_told_apart() {
+        let check = |total, done, skipped, cancelled, expected: &str| {
+            let tasks = TaskCounts {
+                total,
+                done,
+                skipped,
+                cancelled,
+                ..TaskCounts::default()
+            };
+            assert_eq!(done_of(&tasks), expected);
+        };
+        check(2, 0, 0, 0, "0 of 2 tasks done");
+        check(1, 1, 0, 0, "1 of 1 task done");
+        check(5, 3, 0, 2, "3 of 5 tasks done, 2 cancelled");
+        check(5, 1, 1, 2, "1 of 5 tasks done, 1 skipped, 2 cancelled");
+    }
+}

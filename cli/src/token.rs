@@ -1,0 +1,164 @@
+//! `token …`
+
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+use ralph_api::body::{CreateToken, CreatedToken, Done};
+use ralph_api::view::{Page, Role, TokenView};
+
+use super::client::{Client, escape};
+use crate::args::globals::Globals;
+use crate::terminal::duration::Span;
+use crate::terminal::local_time::ago;
+use crate::terminal::output::{self, Format};
+use crate::terminal::table::Table;
+
+/// Create, list and revoke tokens for the API
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Create a token and print it; it is stored nowhere else
+    #[command(after_help = "Examples:
+  ralph-coordinator token create dashboard --role read
+  ralph-coordinator token create ci --role submit --expires 30d
+  ralph-coordinator token create acme --repository 'github.com/acme/*'
+  RALPH_TOKEN=$(ralph-coordinator token create ci --role submit)")]
+    Create {
+        /// What it is called
+        name: String,
+        /// What it may do
+        #[arg(long, value_enum, default_value_t = RoleWord::Submit)]
+        role: RoleWord,
+        /// After how long requests with it are refused, at most 3650d; never if not given
+        #[arg(long, value_name = "TIME")]
+        expires: Option<Span>,
+        /// A repository that it may submit work for, as `HOST/PATH`; `*` stands for a part of it, `**` for several. Repeatable; any
+        /// repository if not given
+        #[arg(long = "repository", value_name = "PATTERN")]
+        repositories: Vec<String>,
+    },
+    /// List tokens
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:
+  ralph-coordinator token list"
+    )]
+    List,
+    /// Revoke a token: requests with it are refused from now on
+    #[command(after_help = "Example:
+  ralph-coordinator token revoke ci")]
+    Revoke {
+        /// What it is called
+        name: String,
+    },
+}
+
+/// What a token may do; each includes the ones before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RoleWord {
+    /// Look
+    Read,
+    /// Submit and steer
+    Submit,
+    /// Everything
+    Admin,
+}
+
+impl RoleWord {
+    fn as_str(role: Role) -> &'static str {
+        match role {
+            Role::Read => "read",
+            Role::Submit => "submit",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+impl From<RoleWord> for Role {
+    fn from(word: RoleWord) -> Self {
+        match word {
+            RoleWord::Read => Self::Read,
+            RoleWord::Submit => Self::Submit,
+            RoleWord::Admin => Self::Admin,
+        }
+    }
+}
+
+pub async fn run(globals: &Globals, command: TokenCommand) -> anyhow::Result<ExitCode> {
+    let client = Client::find(globals)?;
+    let is_json = globals.output == Format::Json;
+    match command {
+        TokenCommand::Create {
+            name,
+            role,
+            expires,
+            repositories,
+        } => {
+            let request = CreateToken {
+                name,
+                role: role.into(),
+                expires_in_ms: expires.map(Span::ms).filter(|ms| *ms > 0),
+                repositories,
+            };
+            let created: CreatedToken = client.post("/tokens", &request).await?;
+            if is_json {
+                output::json(&created)?;
+            } else {
+                output::text(&format!("{}\n", created.token))?;
+            }
+        }
+        TokenCommand::List => {
+            let page: Page<TokenView> = client.get("/tokens").await?;
+            output::show(globals, &page, |_| table(&page.items)).await?;
+        }
+        TokenCommand::Revoke { name } => {
+            let done: Done = client.delete(&format!("/tokens/{}", escape(&name))).await?;
+            if is_json {
+                output::json(&done)?;
+            } else {
+                output::text(&format!("{name} is revoked\n"))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(tokens: &[TokenView]) -> Table {
+    let mut table = Table::new(
+        [
+            "NAME",
+            "ROLE",
+            "STATUS",
+            "REPOSITORIES",
+            "MADE",
+            "USED",
+            "EXPIRES",
+            "REVOKED",
+        ],
+        "no tokens",
+    );
+    for token in tokens {
+        table.row([
+            token.name.clone(),
+            RoleWord::as_str(token.role).to_owned(),
+            status(token).to_owned(),
+            match token.repositories.is_empty() {
+                true => "any".to_owned(),
+                false => token.repositories.join(", "),
+            },
+            ago(token.created_at),
+            token.last_used_at.map(ago).unwrap_or_default(),
+            token.expires_at.map(ago).unwrap_or_default(),
+            token.revoked_at.map(ago).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// Whether it is taken.
+fn status(token: &TokenView) -> &'static str {
+    match (token.revoked_at, token.expired) {
+        (Some(_), _) => "revoked",
+        (None, true) => "expired",
+        (None, false) => "valid",
+    }
+}

@@ -1,0 +1,134 @@
+//! How a run ended, in words and as an exit code.
+
+use std::process::ExitCode;
+
+use ralph_api::view::{FeatureView, Landing, Page, Progress};
+use ralph_domain::states::{FeatureState, RunOutcome};
+
+use super::idle;
+use crate::client::{Client, escape};
+use crate::cost::estimate;
+use crate::cost::format;
+use crate::terminal::color::{Paint, Tone, bell, tame, tone_of};
+use crate::terminal::condition;
+use crate::terminal::duration;
+use crate::terminal::output::{self, Format};
+use crate::terminal::plural::{counted, done_of};
+
+/// Prints it; the exit code is the outcome's.
+pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    bell();
+    let feature = &progress.feature;
+    let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
+        return never_ran(progress, format);
+    };
+    // What was added since isn't resolved, and waits for a run of its own; what waited for a person may be resolved by now.
+    let is_over = outcome == RunOutcome::Blocked && feature.tasks.open() == 0;
+    if feature.needs_run && run.only_task.is_none() && (outcome == RunOutcome::Complete || is_over) {
+        return waits(progress, format);
+    }
+    if format == Format::Json {
+        output::json(progress)?;
+    } else {
+        let paint = Paint::stdout();
+        let word = match outcome {
+            RunOutcome::Complete => "Complete",
+            RunOutcome::Failure => "Failure",
+            RunOutcome::LimitReached => "LimitReached",
+            RunOutcome::Blocked => "Blocked",
+            RunOutcome::NoPlan => "NoPlan",
+            RunOutcome::Interrupted => "Interrupted",
+        };
+        let branch = match landed_on(client, feature).await {
+            Some(branch) => format!(", on branch {branch}"),
+            None => String::new(),
+        };
+        let mut text = format!(
+            "{}: {} — {}; {}, {}, {}, {}{branch}\n",
+            feature.name,
+            paint.apply(tone_of(outcome.as_str()), word),
+            tame(run.reason.as_deref().unwrap_or("no reason given")),
+            done_of(&feature.tasks),
+            counted(run.iterations, "iteration", "iterations"),
+            format::of_run(run),
+            duration::show_ms(run.elapsed_ms),
+        );
+        text.push_str(&requests(progress, paint));
+        if outcome == RunOutcome::LimitReached {
+            let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
+            if left > 0 {
+                let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
+                let estimate = estimate::ask(client, &feature.repo_id, left, parallel.min(left)).await;
+                text.push_str(&format!(
+                    "  what is left: {}\n",
+                    estimate::words(estimate.as_ref())
+                ));
+            }
+        }
+        if let Some(next) = &progress.next {
+            text.push_str(&format!("next: {}\n", next.command));
+        }
+        output::text(&text)?;
+    }
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// What is asked of a person, and how they answer.
+fn requests(progress: &Progress, paint: Paint) -> String {
+    let mut text = String::new();
+    for task in &progress.attention {
+        let (name, why) = (task.name.as_ref().unwrap_or(&task.id), task.reason.as_deref());
+        let why = why.unwrap_or("no reason given");
+        let line = format!("  {name} {} {}: {why}\n", task.status.as_str(), task.title);
+        text.push_str(&paint.apply(Tone::Dim, &tame(&line)));
+        for command in &task.commands {
+            text.push_str(&format!("    {command}\n"));
+        }
+    }
+    text
+}
+
+/// What is said where a command waits on through what is asked.
+pub fn asks(progress: &Progress) -> String {
+    let is = condition::words(&progress.feature.condition);
+    let asked = requests(progress, Paint::stderr());
+    format!(
+        "{} is {is}; it goes on once that is decided\n{}",
+        progress.feature.name,
+        asked.trim_end()
+    )
+}
+
+/// The branch that work landed on; none where nothing has, or nobody says so any more.
+async fn landed_on<'a>(client: &Client, feature: &'a FeatureView) -> Option<&'a str> {
+    let branch = feature.branch.as_deref().filter(|_| feature.tasks.done > 0)?;
+    let path = format!("/features/{}/landings", escape(&feature.id));
+    let landed: Page<Landing> = client.list(&path, "", 1).await.ok()?;
+    (!landed.items.is_empty()).then_some(branch)
+}
+
+/// Tells that what is open waits for a run that a person starts.
+pub fn waits(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    idle::hint_at(progress);
+    if format == Format::Json {
+        output::json(progress)?;
+    }
+    Ok(ExitCode::from(RunOutcome::Blocked.exit_code()))
+}
+
+/// Tells of a feature that no run was started of.
+fn never_ran(progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+    let feature = &progress.feature;
+    let outcome = if feature.status == FeatureState::Cancelled {
+        eprintln!("`{}` was cancelled before it ran", feature.name);
+        RunOutcome::Interrupted
+    } else {
+        eprintln!("`{}` has not run yet", feature.name);
+        idle::hint_at(progress);
+        RunOutcome::NoPlan
+    };
+    if format == Format::Json {
+        output::json(progress)?;
+    }
+    Ok(ExitCode::from(outcome.exit_code()))
+}

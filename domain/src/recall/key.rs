@@ -1,0 +1,79 @@
+//! Keys of the index: a word within a repository and a kind of entry. Scoped, so that a look-up costs the same however
+//! large the memories of other repositories are, and never meets their entries.
+
+use super::words::Word;
+
+/// What is remembered.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
+)]
+#[schema(as = MemoryKind)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "memory_kind", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What helps to do such tasks.
+    Learning,
+    /// Facts about the project.
+    Knowledge,
+    /// What happened in an iteration of an earlier run, its failure report included.
+    Journal,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Learning, Self::Knowledge, Self::Journal];
+
+    /// The word on screens and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Learning => "learning",
+            Self::Knowledge => "knowledge",
+            Self::Journal => "journal",
+        }
+    }
+}
+
+/// What a key is made of besides its scope.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Word = 1,
+    Name = 2,
+    File = 3,
+}
+
+/// A repository's entries of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope(u64);
+
+/// FNV-1a, 64 bits.
+fn fnv(start: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(start, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+impl Scope {
+    /// The scope of a repository's entries of one kind.
+    pub fn new(repo_id: &str, kind: Kind) -> Self {
+        let hash = fnv(0xcbf2_9ce4_8422_2325, repo_id.as_bytes());
+        Self(fnv(hash, &[0, kind as u8]))
+    }
+
+    pub(super) fn key(self, part: Part, word: Word) -> i64 {
+        let hash = fnv(fnv(self.0, &[part as u8]), &word.to_le_bytes());
+        i64::from_le_bytes(hash.to_le_bytes())
+    }
+}

@@ -1,0 +1,113 @@
+//! Which attempt refs may be removed from the remote after their retention (DESIGN 6): landed ones, and those
+//! that nobody will continue from.
+
+use super::states::TaskState;
+
+/// Facts on the task of an attempt ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    pub task: TaskState,
+    /// Whether it landed, reverted later or not.
+    pub landed: bool,
+}
+
+/// What becomes of the ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It may go.
+    Goes,
+    Stays(Why),
+}
+
+/// Why a ref stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Its task is unfinished: another attempt may continue from it, a person may approve it.
+    TaskIsOpen,
+    /// A person marked the task as done without a landing: nothing else holds the work.
+    OnlyCopy,
+}
+
+impl Why {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskIsOpen => "its task is not over",
+            Self::OnlyCopy => "its task is done, but did not land: nothing else holds the work",
+        }
+    }
+}
+
+pub fn decide(facts: Facts) -> Fate {
+    match facts.task {
+        TaskState::Done if facts.landed => Fate::Goes,
+        TaskState::Done => Fate::Stays(Why::OnlyCopy),
+        TaskState::Cancelled | TaskState::Skipped => Fate::Goes,
+        TaskState::Pending
+        | TaskState::Blocked
+        | TaskState::InProgress
+        | TaskState::Failed
+        | TaskState::NeedsReview => Fate::Stays(Why::TaskIsOpen),
+    }
+}
+
+/// Retention of by-products of sessions, by kind. Days; `None` keeps rows for ever.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KeptDays {
+    /// What sessions showed.
+    pub transcripts: Option<f64>,
+    /// What sessions were told.
+    pub prompts: Option<f64>,
+    /// Memory entries that attempts were shown, after their end.
+    pub uses: Option<f64>,
+    /// Reports that could not be read or applied.
+    pub bad_reports: Option<f64>,
+}
+
+impl Default for KeptDays {
+    fn default() -> Self {
+        Self {
+            transcripts: Some(90.0),
+            prompts: Some(90.0),
+            uses: Some(365.0),
+            bad_reports: Some(30.0),
+        }
+    }
+}
+
+impl KeptDays {
+    /// Keeps uses at least as long as prompts: a purge finds the prompts to delete by them.
+    #[must_use]
+    pub fn with_uses_of_prompts(mut self) -> Self {
+        self.uses = match (self.uses, self.prompts) {
+            (Some(uses), Some(prompts)) => Some(uses.max(prompts)),
+            _ => None,
+        };
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_needs_goes() {
+        let rows = [
+            (TaskState::Done, true, Fate::Goes),
+            (TaskState::Done, false, Fate::Stays(Why::OnlyCopy)),
+            (TaskState::Cancelled, false, Fate::Goes),
+            (TaskState::Cancelled, true, Fate::Goes),
+            (TaskState::Skipped, false, Fate::Goes),
+            (TaskState::Pending, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Pending, true, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Blocked, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::InProgress, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Failed, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::NeedsReview, false, Fate::Stays(Why::TaskIsOpen)),
+        ];
+        for (task, landed, fate) in rows {
+            assert_eq!(decide(Facts { task, landed }), fate, "{task:?} {landed}");
+        }
+    }
+}

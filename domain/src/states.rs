@@ -1,0 +1,289 @@
+//! The states of features, tasks and runs, and their legal moves (SPEC 2).
+
+use serde::{Deserialize, Serialize};
+
+/// Where a task stands (SPEC 2.2).
+///
+/// ```text
+/// blocked ⇄ pending → in_progress → done
+///              ▲           ├──────→ failed, needs_review   (apply)
+///              └───────────┘ retried, lost, interrupted    (apply, rescue)
+/// ```
+/// Where a run has no review, nothing goes to `needs_review` but what is to be approved: it fails instead.
+///
+/// A person moves anything that is not done to `skipped` or `cancelled`, and `failed` or `needs_review` back to `pending`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "task_state", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// Waits for a worker, or for its time.
+    Pending,
+    /// A blocker is not done.
+    Blocked,
+    /// An attempt is under way, or its verification or integration.
+    InProgress,
+    /// Landed.
+    Done,
+    /// Failed for good.
+    Failed,
+    /// A person took it out.
+    Cancelled,
+    /// A person said to go on without it; dependents run.
+    Skipped,
+    /// Only a person can move it on (SPEC 7.4).
+    NeedsReview,
+}
+
+impl TaskState {
+    /// Every state, in the order of the counters on a feature's row.
+    pub const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Blocked,
+        Self::InProgress,
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Skipped,
+        Self::NeedsReview,
+    ];
+
+    /// The word on screens and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Blocked => "blocked",
+            Self::InProgress => "in_progress",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Skipped => "skipped",
+            Self::NeedsReview => "needs_review",
+        }
+    }
+
+    /// Whether dependents may run.
+    pub fn satisfies_dependents(self) -> bool {
+        matches!(self, Self::Done | Self::Skipped)
+    }
+
+    /// Whether a parent need not wait for it any more.
+    pub fn is_resolved(self) -> bool {
+        matches!(self, Self::Done | Self::Skipped | Self::Cancelled)
+    }
+}
+
+/// Where a feature stands (SPEC 2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "feature_state", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FeatureState {
+    /// Created, not yet planned.
+    Draft,
+    /// Has a plan, no tasks yet.
+    Planned,
+    /// Has tasks, does not run.
+    Ready,
+    /// Runs.
+    Running,
+    /// Held by a person.
+    Paused,
+    /// All tasks are resolved.
+    Done,
+    /// A task failed for good and nothing else can run.
+    Failed,
+    /// A person ended it.
+    Cancelled,
+}
+
+impl FeatureState {
+    /// The word on screens and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Planned => "planned",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How a run ended, with the exit code of commands that wait for it (SPEC 3.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "run_outcome", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// Every task is resolved.
+    Complete,
+    /// A task failed for good and nothing else can run, or the agent promised failure.
+    Failure,
+    /// A limit of the run was reached.
+    LimitReached,
+    /// Something waits for a person and nothing else can run.
+    Blocked,
+    /// There was nothing to run.
+    NoPlan,
+    /// A person ended it.
+    Interrupted,
+}
+
+impl RunOutcome {
+    /// The word on screens and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failure => "failure",
+            Self::LimitReached => "limit_reached",
+            Self::Blocked => "blocked",
+            Self::NoPlan => "no_plan",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Exit code of a command that waited (SPEC 3.5).
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Failure => 1,
+            Self::LimitReached => 3,
+            Self::Blocked => 4,
+            Self::NoPlan => 5,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What the feature becomes.
+    pub fn feature_state(self) -> FeatureState {
+        match self {
+            Self::Complete => FeatureState::Done,
+            Self::Failure => FeatureState::Failed,
+            Self::LimitReached | Self::Blocked | Self::NoPlan | Self::Interrupted => FeatureState::Ready,
+        }
+    }
+}
+
+/// What happens to siblings when a task fails for good (SPEC 2.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "failure_policy", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FailurePolicy {
+    /// Whatever doesn't depend on it goes on.
+    #[default]
+    Continue,
+    /// The siblings stop being ready.
+    Stop,
+}
+
+/// What is known of an attempt's verification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "verification", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Verification {
+    /// None was asked for, or there was no attempt.
+    None,
+    /// Under way.
+    Pending,
+    /// The verifier agreed.
+    Passed,
+    /// The verifier did not.
+    Failed,
+}
+
+/// How a dispatch ended (SPEC 3.3 names the attempt's outcomes; the others end verify and integrate dispatches).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[cfg_attr(
+    feature = "postgres",
+    derive(sqlx::Type),
+    sqlx(type_name = "attempt_outcome", rename_all = "snake_case")
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The agent said so.
+    Done,
+    /// The agent said so, refused, or verification failed.
+    Failed,
+    /// The agent ended without saying how.
+    NoSigil,
+    /// Crash, protocol error, session limit, workspace error.
+    Error,
+    /// The integration conflicts.
+    Conflict,
+    /// The agent split the task.
+    Split,
+    /// A person or a drain ended it.
+    Interrupted,
+    /// The worker or its lease died.
+    Lost,
+    /// The agent or its account could not be used; does not count (SPEC 7.3).
+    #[serde(rename = "door")]
+    #[cfg_attr(feature = "postgres", sqlx(rename = "door"))]
+    Unavailable,
+    /// The verifier agreed.
+    Passed,
+    /// The integration landed.
+    Merged,
+    /// The integration has to start again.
+    Void,
+}
+
+impl Outcome {
+    /// The word on screens and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::NoSigil => "no_sigil",
+            Self::Error => "error",
+            Self::Conflict => "conflict",
+            Self::Split => "split",
+            Self::Interrupted => "interrupted",
+            Self::Lost => "lost",
+            Self::Unavailable => "door",
+            Self::Passed => "passed",
+            Self::Merged => "merged",
+            Self::Void => "void",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_the_documented_ones() {
+        let codes = [
+            RunOutcome::Complete,
+            RunOutcome::Failure,
+            RunOutcome::LimitReached,
+            RunOutcome::Blocked,
+            RunOutcome::NoPlan,
+            RunOutcome::Interrupted,
+        ]
+        .map(RunOutcome::exit_code);
+        assert_eq!(codes, [0, 1, 3, 4, 5, 130]);
+    }
+}

@@ -1,0 +1,147 @@
+//! The next command for a feature: one for each condition, which changes something when it is pasted.
+
+use serde::{Deserialize, Serialize};
+
+use super::condition::{Condition, Word};
+use crate::budget::levels::Hold;
+use crate::budget::limit::Reached;
+
+/// Facts on a feature beside its condition.
+#[derive(Debug, Clone, Default)]
+pub struct Facts<'a> {
+    /// Its name or id.
+    pub feature: &'a str,
+    /// Whether a run would do or end something.
+    pub needs_run: bool,
+    /// Whether it has texts that sessions can start from.
+    pub has_texts: bool,
+    /// The limit that its last run reached.
+    pub reached: Option<&'a Reached>,
+    /// The limit beside its run's that lets nothing start.
+    pub hold: Option<&'a Hold>,
+    /// The command that decides on the first task that waits for a person, failed, or was cancelled while
+    /// others wait for it.
+    pub decision: Option<&'a str>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Next {
+    /// What the command does.
+    pub why: String,
+    /// The command, as it is typed.
+    pub command: String,
+}
+
+/// The command; `None` when the feature continues by itself, or is over.
+pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
+    let feature = facts.feature;
+    let command = |verb: &str| format!("ralph-coordinator feature {verb}");
+    let next = |why: &str, command: String| {
+        Some(Next {
+            why: why.to_owned(),
+            command,
+        })
+    };
+    let decide = || {
+        let decision = facts.decision?;
+        next(
+            "decides on the first task that waits for you",
+            decision.to_owned(),
+        )
+    };
+    match condition.word {
+        Word::Scheduled | Word::Running => decide(),
+        Word::Done | Word::Cancelled => None,
+        Word::Draft if facts.decision.is_some() => decide(),
+        Word::Draft if facts.needs_run || facts.has_texts => {
+            next("starts it", command(&format!("run {feature}")))
+        }
+        Word::Draft => next(
+            "says what it is about",
+            command(&format!("plan {feature} --edit")),
+        ),
+        Word::Paused => next("goes on", command(&format!("resume {feature}"))),
+        Word::Limit => match (facts.reached, facts.hold) {
+            (Some(reached), _) => next(
+                "goes on with as much once more",
+                command(&format!("edit {feature} {}", reached.raised())),
+            ),
+            (None, Some(hold)) => next("goes on with as much once more", hold.raises.clone()),
+            (None, None) => next("goes on", command(&format!("run {feature}"))),
+        },
+        Word::Stopped if !facts.needs_run => decide(),
+        Word::Ready | Word::Stopped => next("goes on", command(&format!("run {feature}"))),
+        Word::Failed if facts.decision.is_none() && facts.needs_run => {
+            next("tries on all the same", command(&format!("run {feature}")))
+        }
+        Word::Blocked | Word::Failed => decide(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tests/front/next.rs` runs each of these commands, and sees that it changes something.
+    #[test]
+    fn each_condition_has_its_command() {
+        let facts = Facts {
+            feature: "todo",
+            ..Facts::default()
+        };
+        let decides = Facts {
+            decision: Some("ralph-coordinator task approve todo/plan"),
+            ..facts.clone()
+        };
+        let runs = Facts {
+            needs_run: true,
+            ..facts.clone()
+        };
+        let reached = Reached::Iterations { used: 20, max: 20 };
+        let limited = Facts {
+            reached: Some(&reached),
+            ..runs.clone()
+        };
+        let hold = Hold {
+            words: String::new(),
+            raises: "ralph-coordinator budget set day --max-cost 2.00".to_owned(),
+        };
+        let held = Facts {
+            hold: Some(&hold),
+            ..runs.clone()
+        };
+        let check = |word, facts: &Facts<'_>, expected: Option<&str>| {
+            let condition = Condition {
+                word,
+                reason: None,
+                until: None,
+            };
+            let command = of(&condition, facts).map(|next| next.command);
+            let expected = expected.map(|rest| format!("ralph-coordinator {rest}"));
+            assert_eq!(command, expected, "{word:?} {facts:?}");
+        };
+        check(Word::Draft, &facts, Some("feature plan todo --edit"));
+        check(Word::Draft, &runs, Some("feature run todo"));
+        check(Word::Draft, &decides, Some("task approve todo/plan"));
+        let described = Facts {
+            has_texts: true,
+            ..facts.clone()
+        };
+        check(Word::Draft, &described, Some("feature run todo"));
+        check(Word::Scheduled, &runs, None);
+        check(Word::Running, &facts, None);
+        check(Word::Running, &decides, Some("task approve todo/plan"));
+        check(Word::Done, &facts, None);
+        check(Word::Cancelled, &facts, None);
+        check(Word::Paused, &decides, Some("feature resume todo"));
+        check(Word::Limit, &limited, Some("feature edit todo --limit 40"));
+        check(Word::Limit, &held, Some("budget set day --max-cost 2.00"));
+        check(Word::Stopped, &runs, Some("feature run todo"));
+        check(Word::Stopped, &decides, Some("task approve todo/plan"));
+        check(Word::Ready, &runs, Some("feature run todo"));
+        check(Word::Blocked, &decides, Some("task approve todo/plan"));
+        check(Word::Failed, &decides, Some("task approve todo/plan"));
+        check(Word::Failed, &runs, Some("feature run todo"));
+    }
+}

@@ -1,0 +1,152 @@
+//! The spans of one dispatch.
+
+use ralph_shared::ids::{DispatchId, RunId, TaskId};
+use ralph_shared::kind::SessionKind;
+use ralph_shared::wire::{StepTime, TranscriptEntry};
+use time::{Duration, OffsetDateTime};
+
+use super::ids::{SpanId, TraceId};
+use super::session;
+use super::span::{Span, short};
+use crate::failure::Failure;
+use crate::states::Outcome;
+
+/// An ended dispatch, from its row.
+#[derive(Debug, Clone)]
+pub struct DispatchFacts {
+    pub dispatch: DispatchId,
+    /// The first dispatch of its attempt: itself, or an earlier one.
+    pub began_with: DispatchId,
+    pub run: RunId,
+    pub feature: String,
+    pub task: TaskId,
+    /// The task's key.
+    pub key: String,
+    pub title: String,
+    pub kind: SessionKind,
+    pub attempt: i32,
+    pub worker: String,
+    pub agent: Option<String>,
+    /// The model that was chosen.
+    pub model: Option<String>,
+    /// The model that it used, when that differs from the chosen one.
+    pub model_used: Option<String>,
+    /// `None` where its lease ended.
+    pub outcome: Option<Outcome>,
+    /// The reason of a failure. Its words are omitted, since they may contain output of tools.
+    pub failure: Option<Failure>,
+    pub stop_reason: Option<String>,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    /// USD.
+    pub cost: Option<f64>,
+    pub tool_calls: Option<i32>,
+    pub commit: Option<String>,
+    /// When nothing of the task's own was left to wait for, as far as is known.
+    pub ready_at: Option<OffsetDateTime>,
+    pub claimed_at: OffsetDateTime,
+    pub settled_at: OffsetDateTime,
+    /// The commands of a gate that ran.
+    pub gate_times: Vec<StepTime>,
+}
+
+impl DispatchFacts {
+    /// The problem, if any, in Ralph's own words.
+    fn trouble(&self) -> Option<&'static str> {
+        use Outcome as O;
+        match self.outcome {
+            // Nobody's fault: a person ended it, or the branch moved.
+            Some(O::Done | O::Passed | O::Merged | O::Split | O::Interrupted | O::Void) => None,
+            outcome => Some(
+                self.means()
+                    .unwrap_or_else(|| outcome.map_or("lost", Outcome::as_str)),
+            ),
+        }
+    }
+
+    fn means(&self) -> Option<&'static str> {
+        self.failure.map(|failure| failure.policy().means)
+    }
+
+    /// Adds the attributes that every span has for searches.
+    pub(super) fn about(&self, span: Span) -> Span {
+        span.text("ralph.feature", Some(&self.feature))
+            .text("ralph.task", Some(&self.key))
+            .count("ralph.attempt", Some(i64::from(self.attempt)))
+            .text("ralph.kind", Some(self.kind.as_str()))
+            .text("ralph.dispatch", Some(&self.dispatch.0.to_string()))
+            .text(
+                "ralph.outcome",
+                Some(self.outcome.map_or("lost", Outcome::as_str)),
+            )
+            .text("ralph.failure", self.failure.map(Failure::as_str))
+            .failed(self.trouble())
+    }
+}
+
+/// The spans of a dispatch: one in its run's trace, the others in its attempt's.
+pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec<Span> {
+    let trace = TraceId::of_attempt(facts.task, facts.attempt);
+    let whole = SpanId::of_dispatch(facts.dispatch);
+    let of_run = (TraceId::of_run(facts.run), SpanId::of_run(facts.run));
+    // Some backends ignore the trace and would merge two spans of one name.
+    let beside = whole.part("in run");
+    let begins = facts.began_with == facts.dispatch;
+    // The first dispatch of the attempt is the root, so its waiting is inside it.
+    let waited = facts.ready_at.map(|ready| ready.min(facts.claimed_at));
+    let start = waited.unwrap_or(facts.claimed_at);
+    let in_run = facts
+        .about(Span::new(
+            of_run.0,
+            beside,
+            format!("{} {}", facts.key, facts.kind),
+            facts.claimed_at,
+            facts.settled_at,
+        ))
+        .under(of_run.1)
+        .linked(trace, whole);
+    let name = format!("{} {}", facts.kind, facts.key);
+    let mut root = facts
+        .about(Span::new(trace, whole, name, start, facts.settled_at))
+        .text("ralph.task.title", Some(&facts.title))
+        .text("ralph.task.id", Some(&facts.task.short()))
+        .text("ralph.run", Some(&facts.run.short()))
+        .text("ralph.worker", Some(&facts.worker))
+        .text("ralph.reason", facts.means())
+        .text("ralph.commit", facts.commit.as_deref())
+        .linked(of_run.0, beside);
+    if !begins {
+        root = root.under(SpanId::of_dispatch(facts.began_with));
+    }
+    let mut spans = vec![in_run, root];
+    let part = |name: &str, from, to| Span::new(trace, whole.part(name), name, from, to).under(whole);
+    spans.extend(waited.map(|from| part("wait", from, facts.claimed_at)));
+    if let Some(session) = session::of_transcript(facts, transcript) {
+        spans.push(part("prepare", facts.claimed_at, session.start));
+        spans.push(part("hand in", session.end, facts.settled_at));
+        spans.extend(session.spans);
+    }
+    spans.extend(of_gate(facts, trace, whole));
+    spans
+}
+
+/// The commands of a gate. When it began, nobody tells; it was over just before the dispatch was.
+fn of_gate(facts: &DispatchFacts, trace: TraceId, whole: SpanId) -> impl Iterator<Item = Span> {
+    let last = facts
+        .gate_times
+        .iter()
+        .map(|step| step.began_ms.saturating_add(step.duration_ms))
+        .max();
+    let before_end = move |ms: u64| {
+        let left = last.unwrap_or_default().saturating_sub(ms);
+        facts.settled_at - Duration::milliseconds(i64::try_from(left).unwrap_or(0))
+    };
+    facts.gate_times.iter().enumerate().map(move |(n, step)| {
+        let (from, to) = (step.began_ms, step.began_ms.saturating_add(step.duration_ms));
+        let id = whole.part(&format!("gate {n}"));
+        let name = format!("gate: {}", short(&step.name));
+        Span::new(trace, id, name, before_end(from), before_end(to))
+            .under(whole)
+            .failed((!step.passed).then_some("it failed"))
+    })
+}
