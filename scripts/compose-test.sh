@@ -89,7 +89,7 @@ up() {
     run_compose up --detach --wait --wait-timeout 180 --no-build
     run_compose ps >&2
     # Inside and outside, the command line finds the coordinator.
-    run_compose exec --no-TTY coordinator ralph-coordinator feature list
+    run_compose exec --no-TTY coordinator ralph feature list
     "$ralph" feature list
 }
 

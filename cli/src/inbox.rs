@@ -19,8 +19,8 @@ use crate::terminal::plural::counted;
 /// Of the commands below each, the first ones show it, and of those that decide the likely one comes first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator inbox
-  ralph-coordinator inbox --output json | jq -r '.items[].commands[]'")]
+  ralph inbox
+  ralph inbox --output json | jq -r '.items[].commands[]'")]
 pub struct InboxArgs {}
 
 /// Shows it.

@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// their own (`token create`). Submitted features are of the repository in the folder where the assistant starts it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  claude mcp add ralph -- ralph-coordinator mcp
-  RALPH_TOKEN=… ralph-coordinator mcp --url https://ralph.example.com")]
+  claude mcp add ralph -- ralph mcp
+  RALPH_TOKEN=… ralph mcp --url https://ralph.example.com")]
 pub struct McpArgs {}
 
 /// Serves until the assistant ends it.
@@ -340,7 +340,7 @@ fn described(offer: &Offer) -> Tool {
 impl ServerHandler for Assistant {
     fn get_info(&self) -> ServerConfig {
         let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
-        info.server_info = Implementation::new("ralph-coordinator", env!("CARGO_PKG_VERSION"));
+        info.server_info = Implementation::new("ralph", env!("CARGO_PKG_VERSION"));
         info
     }
 
@@ -397,7 +397,7 @@ mod tests {
                 })
                 .collect();
             let (line, _) = line(offer, &given).unwrap();
-            let words = std::iter::once("ralph-coordinator".to_owned()).chain(line.clone());
+            let words = std::iter::once("ralph".to_owned()).chain(line.clone());
             let parsed = Cli::command().try_get_matches_from(words);
             assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
         }

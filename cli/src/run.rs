@@ -20,8 +20,8 @@ pub enum RunCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Examples:
-  ralph-coordinator run list
-  ralph-coordinator run list --feature todo"
+  ralph run list
+  ralph run list --feature todo"
     )]
     List {
         /// Only of this feature
@@ -33,7 +33,7 @@ pub enum RunCommand {
     },
     /// Show a run: limits, usage, outcome
     #[command(after_help = "Example:
-  ralph-coordinator run show run-41aa --output json")]
+  ralph run show run-41aa --output json")]
     Show {
         /// Id of the run, or its beginning
         run: String,

@@ -25,9 +25,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Show features, sessions and workers at a glance
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator status
-  ralph-coordinator status --watch
-  ralph-coordinator status --output json | jq '.features[] | {name, status}'")]
+  ralph status
+  ralph status --watch
+  ralph status --output json | jq '.features[] | {name, status}'")]
 pub struct StatusArgs {
     /// Go on: a screen with keys at a terminal, elsewhere the same again each second
     #[arg(short, long)]

@@ -18,10 +18,10 @@ use crate::terminal::table::Table;
 pub enum TokenCommand {
     /// Create a token and print it; it is stored nowhere else
     #[command(after_help = "Examples:
-  ralph-coordinator token create dashboard --role read
-  ralph-coordinator token create ci --role submit --expires 30d
-  ralph-coordinator token create acme --repository 'github.com/acme/*'
-  RALPH_TOKEN=$(ralph-coordinator token create ci --role submit)")]
+  ralph token create dashboard --role read
+  ralph token create ci --role submit --expires 30d
+  ralph token create acme --repository 'github.com/acme/*'
+  RALPH_TOKEN=$(ralph token create ci --role submit)")]
     Create {
         /// What it is called
         name: String,
@@ -40,12 +40,12 @@ pub enum TokenCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Example:
-  ralph-coordinator token list"
+  ralph token list"
     )]
     List,
     /// Revoke a token: requests with it are refused from now on
     #[command(after_help = "Example:
-  ralph-coordinator token revoke ci")]
+  ralph token revoke ci")]
     Revoke {
         /// What it is called
         name: String,

@@ -26,12 +26,12 @@ pub enum WorkerCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Example:
-  ralph-coordinator worker list --output wide"
+  ralph worker list --output wide"
     )]
     List,
     /// Show a worker
     #[command(after_help = "Example:
-  ralph-coordinator worker show worker-1")]
+  ralph worker show worker-1")]
     Show {
         /// Name of the worker
         worker: String,
@@ -41,7 +41,7 @@ pub enum WorkerCommand {
     /// Printed is the entry for `authorization.users` of nats-server's configuration, with a new password. The worker of that name is started
     /// with it in NATS_URL.
     #[command(after_help = "Example:
-  ralph-coordinator worker user gpu-1 >gpu-1.conf     then `include gpu-1.conf` among the users of nats.conf")]
+  ralph worker user gpu-1 >gpu-1.conf     then `include gpu-1.conf` among the users of nats.conf")]
     User {
         /// Name of the worker
         name: String,
@@ -58,14 +58,14 @@ pub enum WorkerCommand {
     ///
     /// One that was drained is forgotten by itself after ten minutes, any other one after 30 days.
     #[command(after_help = "Example:
-  ralph-coordinator worker forget worker-3")]
+  ralph worker forget worker-3")]
     Forget {
         /// Name of the worker
         worker: String,
     },
     /// Let a worker finish its sessions and take no new work
     #[command(after_help = "Example:
-  ralph-coordinator worker drain worker-1")]
+  ralph worker drain worker-1")]
     Drain {
         /// Name of the worker
         worker: String,

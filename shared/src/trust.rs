@@ -21,7 +21,7 @@ const SHOWN_LINES: usize = 60;
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{path} is new, or has changed since you trusted it. It says what runs on this machine and what confines it, and an agent may have \
-     written it. Read it, then trust it with `ralph-coordinator config trust {path}`, or name it with RALPH_CONFIG"
+     written it. Read it, then trust it with `ralph config trust {path}`, or name it with RALPH_CONFIG"
 )]
 pub struct Untrusted {
     path: String,

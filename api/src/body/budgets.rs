@@ -59,7 +59,7 @@ impl BudgetsWish {
             let above = |what: &str, most: String| {
                 let level = level.as_str();
                 format!(
-                    "`budgets.{level}.{what}` is at most {most}: the limit of each {level} (`ralph-coordinator budget`); give that or less"
+                    "`budgets.{level}.{what}` is at most {most}: the limit of each {level} (`ralph budget`); give that or less"
                 )
             };
             match (limit.cost_usd, most.cost_usd) {

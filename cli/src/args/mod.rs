@@ -45,18 +45,7 @@ pub struct Cli {
 
 /// The command line as it is parsed: a variable that is empty counts as one that isn't set.
 pub fn command() -> clap::Command {
-    let command = <Cli as clap::CommandFactory>::command();
-    without_empty_variables(command.mut_subcommands(with_own_examples))
-}
-
-/// The same command, whose examples name `ralph`: the texts are those of `ralph-coordinator`.
-fn with_own_examples(command: clap::Command) -> clap::Command {
-    let own = |help: &clap::builder::StyledStr| help.to_string().replace("ralph-coordinator", "ralph");
-    let command = match command.get_after_help().map(own) {
-        Some(help) => command.after_help(help),
-        None => command,
-    };
-    command.mut_subcommands(with_own_examples)
+    without_empty_variables(<Cli as clap::CommandFactory>::command())
 }
 
 /// What to do.

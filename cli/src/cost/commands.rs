@@ -23,8 +23,8 @@ use crate::terminal::table::Table;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  ralph-coordinator budget
-  ralph-coordinator budget set day --max-cost 50"
+  ralph budget
+  ralph budget set day --max-cost 50"
 )]
 pub struct BudgetArgs {
     #[command(subcommand)]
@@ -36,11 +36,11 @@ pub struct BudgetArgs {
 pub enum BudgetCommand {
     /// Set a limit; one below the present spending ends running sessions in order
     #[command(after_help = "Examples:
-  ralph-coordinator budget set day --max-cost 50
-  ralph-coordinator budget set account google-team --max-cost 200
-  ralph-coordinator budget set task --max-cost 5
-  ralph-coordinator budget set task todo --max-cost 2              each task of the feature todo
-  ralph-coordinator budget set feature todo --max-cost 0")]
+  ralph budget set day --max-cost 50
+  ralph budget set account google-team --max-cost 200
+  ralph budget set task --max-cost 5
+  ralph budget set task todo --max-cost 2              each task of the feature todo
+  ralph budget set feature todo --max-cost 0")]
     Set {
         /// What it limits: session, task, feature, account, day or installation
         level: String,
@@ -133,9 +133,9 @@ fn budgets(items: &[BudgetView]) -> Table {
 /// Show spending
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator cost
-  ralph-coordinator cost --by model --since 12h
-  ralph-coordinator cost --by day --since 2026-01-01 --csv > costs.csv")]
+  ralph cost
+  ralph cost --by model --since 12h
+  ralph cost --by day --since 2026-01-01 --csv > costs.csv")]
 pub struct CostArgs {
     /// What it is added up by
     #[arg(long, value_enum, default_value_t = By::Feature)]

@@ -23,12 +23,12 @@ use crate::terminal::editor;
 /// tasks' priorities.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator feature edit todo --max-cost 50 --max-parallel 8
-  ralph-coordinator feature edit todo --model-strategy escalate --verify false
-  ralph-coordinator feature edit todo --weight 3 --deadline \"2026-12-01 08:00\"
-  ralph-coordinator feature edit todo --agent claude               also of tasks that wait in the queue
-  ralph-coordinator feature edit todo --gate-may-fail-on-base      work lands that passes it, whatever it does on the base
-  ralph-coordinator feature edit todo --description - < description.md")]
+  ralph feature edit todo --max-cost 50 --max-parallel 8
+  ralph feature edit todo --model-strategy escalate --verify false
+  ralph feature edit todo --weight 3 --deadline \"2026-12-01 08:00\"
+  ralph feature edit todo --agent claude               also of tasks that wait in the queue
+  ralph feature edit todo --gate-may-fail-on-base      work lands that passes it, whatever it does on the base
+  ralph feature edit todo --description - < description.md")]
 pub struct EditArgs {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
@@ -176,7 +176,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
     let before = stands.description;
     let what = format!("the description of {}", args.feature);
     let command = format!(
-        "ralph-coordinator feature edit {} --description - <",
+        "ralph feature edit {} --description - <",
         args.feature
     );
     let replacing = Replacing {

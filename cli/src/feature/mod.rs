@@ -43,8 +43,8 @@ pub enum FeatureCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Examples:
-  ralph-coordinator feature list
-  ralph-coordinator feature list --status running,paused --output json"
+  ralph feature list
+  ralph feature list --status running,paused --output json"
     )]
     List {
         /// Only those with one of these statuses, with commas between them
@@ -56,8 +56,8 @@ pub enum FeatureCommand {
     },
     /// Show a feature and its progress
     #[command(after_help = "Examples:
-  ralph-coordinator feature show todo
-  ralph-coordinator feature show f-3a1 --output json")]
+  ralph feature show todo
+  ralph feature show f-3a1 --output json")]
     Show(Named),
     /// Create a feature without running it: `submit feature --draft`
     #[command(
@@ -65,45 +65,45 @@ pub enum FeatureCommand {
         mut_arg("dry_run", |arg| arg.hide(true)),
         mut_arg("wait", |arg| arg.hide(true)),
         after_help = "Examples:
-  ralph-coordinator feature create due --description \"A due date for each item\"
-  ralph-coordinator feature create todo --tasks tasks.yaml"
+  ralph feature create due --description \"A due date for each item\"
+  ralph feature create todo --tasks tasks.yaml"
     )]
     Create(Box<submit::FeatureArgs>),
     /// Write the specification of a feature together with an agent; print it where there is no terminal
     #[command(after_help = "Examples:
-  ralph-coordinator feature spec todo                talk with an agent (`ralph-worker chat`); the result is stored
-  ralph-coordinator feature spec todo --show
-  ralph-coordinator feature spec todo --edit
-  ralph-coordinator feature spec todo --file spec.md --replaces 3f2a91bc   the version that --show told")]
+  ralph feature spec todo                talk with an agent (`ralph-worker chat`); the result is stored
+  ralph feature spec todo --show
+  ralph feature spec todo --edit
+  ralph feature spec todo --file spec.md --replaces 3f2a91bc   the version that --show told")]
     Spec(TextArgs),
     /// Write the plan of a feature together with an agent; print it where there is no terminal
     #[command(after_help = "Examples:
-  ralph-coordinator feature plan todo                talk with an agent (`ralph-worker chat`); the result is stored
-  ralph-coordinator feature plan todo --show
-  ralph-coordinator feature plan todo --edit
-  ralph-coordinator feature plan todo --file - < plan.md")]
+  ralph feature plan todo                talk with an agent (`ralph-worker chat`); the result is stored
+  ralph feature plan todo --show
+  ralph feature plan todo --edit
+  ralph feature plan todo --file - < plan.md")]
     Plan(TextArgs),
     /// Print or change a task graph that waits for approval
     #[command(after_help = "Examples:
-  ralph-coordinator feature tasks todo
-  ralph-coordinator feature tasks todo --edit
-  ralph-coordinator feature tasks todo --file tasks.yaml")]
+  ralph feature tasks todo
+  ralph feature tasks todo --edit
+  ralph feature tasks todo --file tasks.yaml")]
     Tasks(TextArgs),
     Edit(Box<edit::EditArgs>),
     /// Start a run of a feature; flags that are left out keep the values of its last run
     #[command(after_help = "Examples:
-  ralph-coordinator feature run todo --wait
-  ralph-coordinator feature run todo --limit 50 --max-cost 5
-  ralph-coordinator feature run todo --at \"2026-12-01 08:00\"")]
+  ralph feature run todo --wait
+  ralph feature run todo --limit 50 --max-cost 5
+  ralph feature run todo --at \"2026-12-01 08:00\"")]
     Run(RunArgs),
     /// Let agents write the tasks of a feature that has none
     #[command(after_help = "Example:
-  ralph-coordinator feature build due --wait")]
+  ralph feature build due --wait")]
     Build(RunArgs),
     /// Let an agent review a finished feature; its requests become tasks
     #[command(after_help = "Examples:
-  ralph-coordinator feature review due --wait
-  ralph-coordinator feature review due --show      what waits for a person, with verdicts and weakened tests")]
+  ralph feature review due --wait
+  ralph feature review due --show      what waits for a person, with verdicts and weakened tests")]
     Review {
         #[command(flatten)]
         run: RunArgs,
@@ -113,20 +113,20 @@ pub enum FeatureCommand {
     },
     /// Start nothing new; running sessions continue
     #[command(after_help = "Example:
-  ralph-coordinator feature pause todo")]
+  ralph feature pause todo")]
     Pause(Named),
     /// Continue a paused feature
     #[command(after_help = "Example:
-  ralph-coordinator feature resume todo")]
+  ralph feature resume todo")]
     Resume(Named),
     /// End a run in order, and push its work; `feature run` continues it
     #[command(after_help = "Example:
-  ralph-coordinator feature stop todo")]
+  ralph feature stop todo")]
     Stop(Named),
     /// End a feature for good: end its sessions in order, and push their work
     #[command(after_help = "Examples:
-  ralph-coordinator feature cancel todo
-  ralph-coordinator feature cancel todo --yes")]
+  ralph feature cancel todo
+  ralph feature cancel todo --yes")]
     Cancel {
         #[command(flatten)]
         named: Named,
@@ -136,8 +136,8 @@ pub enum FeatureCommand {
     },
     /// Merge the base branch into the feature's branch; an agent resolves conflicts
     #[command(after_help = "Examples:
-  ralph-coordinator feature update todo
-  ralph-coordinator feature update todo --wait")]
+  ralph feature update todo
+  ralph feature update todo --wait")]
     Update {
         #[command(flatten)]
         named: Named,
@@ -146,9 +146,9 @@ pub enum FeatureCommand {
     },
     /// Merge the feature's branch into its base branch
     #[command(after_help = "Examples:
-  ralph-coordinator feature merge todo --wait
-  ralph-coordinator feature merge todo --how squash --into release/2.1
-  ralph-coordinator feature merge todo --partial")]
+  ralph feature merge todo --wait
+  ralph feature merge todo --how squash --into release/2.1
+  ralph feature merge todo --partial")]
     Merge {
         #[command(flatten)]
         named: Named,
@@ -169,8 +169,8 @@ pub enum FeatureCommand {
         after_help = "Refs of tasks that are not over stay, and those that alone hold the work of a task.
 
 Examples:
-  ralph-coordinator feature prune todo --dry-run
-  ralph-coordinator feature prune todo --older-than 7d --yes"
+  ralph feature prune todo --dry-run
+  ralph feature prune todo --older-than 7d --yes"
     )]
     Prune {
         #[command(flatten)]
@@ -187,7 +187,7 @@ Examples:
     },
     /// Delete a feature that isn't running, with its tasks; its branches stay
     #[command(after_help = "Example:
-  ralph-coordinator feature delete todo --yes")]
+  ralph feature delete todo --yes")]
     Delete {
         #[command(flatten)]
         named: Named,
@@ -197,8 +197,8 @@ Examples:
     },
     /// Show the changes of a feature since its base; run it in a clone
     #[command(after_help = "Examples:
-  ralph-coordinator feature diff todo
-  ralph-coordinator feature diff todo --stat")]
+  ralph feature diff todo
+  ralph feature diff todo --stat")]
     Diff {
         #[command(flatten)]
         named: Named,
@@ -211,15 +211,15 @@ Examples:
     /// In the feature's own repository it is the branch's head (a detached HEAD): the branch itself stays free for what lands.
     /// `git switch -` leads back.
     #[command(after_help = "Example:
-  ralph-coordinator feature checkout todo")]
+  ralph feature checkout todo")]
     Checkout(Named),
     /// Show the changes that people made to a feature and its tasks
     #[command(after_help = "Example:
-  ralph-coordinator feature log todo")]
+  ralph feature log todo")]
     Log(Named),
     /// Wait for the end of a feature's run; the exit code is its outcome
     #[command(after_help = "Example:
-  ralph-coordinator feature wait todo")]
+  ralph feature wait todo")]
     Wait {
         #[command(flatten)]
         named: Named,
@@ -478,7 +478,7 @@ fn has_nothing_to_run(feature: &FeatureView, verb: &str) -> bool {
 /// How a feature that is done gets more to do.
 fn more_work(feature: &str) -> String {
     format!(
-        "nothing of `{feature}` is left to do: `ralph-coordinator task create TITLE --feature {feature}` adds a task"
+        "nothing of `{feature}` is left to do: `ralph task create TITLE --feature {feature}` adds a task"
     )
 }
 

@@ -26,7 +26,7 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
     }
     let mut table = Table::new(
         heads,
-        "no features; `ralph-coordinator submit feature NAME --tasks FILE` makes one",
+        "no features; `ralph submit feature NAME --tasks FILE` makes one",
     );
     for feature in features {
         let run = feature.run.as_ref();
@@ -97,7 +97,7 @@ pub fn at_a_glance(status: &SystemView, wide: bool) -> String {
     }
     if status.more_features > 0 {
         let more = status.more_features;
-        text.push_str(&format!("and {more} more: `ralph-coordinator feature list`\n"));
+        text.push_str(&format!("and {more} more: `ralph feature list`\n"));
     }
     let needs_nothing = status.needs_person == NeedsPerson::default();
     if !(status.features.is_empty() && needs_nothing) {
@@ -122,7 +122,7 @@ fn summary(needs: NeedsPerson, spent: &str, total_usd: Option<f64>) -> String {
         .map(|(n, one, several)| counted(n, one, several))
         .collect();
     if !asks.is_empty() {
-        parts.push(format!("{} (`ralph-coordinator inbox`)", asks.join(", ")));
+        parts.push(format!("{} (`ralph inbox`)", asks.join(", ")));
     }
     match needs.agents {
         0 => {}
@@ -358,11 +358,11 @@ mod tests {
         check_all(lacking(0, 1), "1 task has no worker");
         check_all(lacking(0, 3), "3 tasks have no worker");
         check(0, 0, "nothing waits for you");
-        check(1, 0, "1 task needs you (`ralph-coordinator inbox`)");
+        check(1, 0, "1 task needs you (`ralph inbox`)");
         check(
             2,
             1,
-            "2 tasks need you (`ralph-coordinator inbox`), 1 feature is paused",
+            "2 tasks need you (`ralph inbox`), 1 feature is paused",
         );
         let features = NeedsPerson {
             tasks: 1,
@@ -371,7 +371,7 @@ mod tests {
         };
         check_all(
             features,
-            "1 task needs you, 2 features need you (`ralph-coordinator inbox`)",
+            "1 task needs you, 2 features need you (`ralph inbox`)",
         );
         check(0, 3, "3 features are paused");
         let told = summary(

@@ -55,7 +55,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let stored = of(which, texts);
     let given = args.file.as_deref().filter(|file| *file != Path::new("-"));
     let what = format!("the {which} of {}", args.feature);
-    let command = format!("ralph-coordinator feature {which} {} --file", args.feature);
+    let command = format!("ralph feature {which} {} --file", args.feature);
     let replacing = Replacing {
         which,
         what: &what,
@@ -206,10 +206,10 @@ async fn print(globals: &Globals, feature: &str, which: &str, text: Option<Strin
             pager::show(globals, &shown).await
         }
         (_, None) if which == "tasks" => Err(anyhow::anyhow!(
-            "no task graph of {feature} waits for approval; `ralph-coordinator task tree {feature}` shows its tasks"
+            "no task graph of {feature} waits for approval; `ralph task tree {feature}` shows its tasks"
         )),
         (_, None) => Err(anyhow::anyhow!(
-            "{feature} has no {which}; write it with `ralph-coordinator feature {which} {feature} --edit`"
+            "{feature} has no {which}; write it with `ralph feature {which} {feature} --edit`"
         )),
     }
 }

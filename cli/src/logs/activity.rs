@@ -19,8 +19,8 @@ use crate::terminal::table::Table;
 /// Sessions and how they ended, what landed, runs that began and ended, limits, and what people did.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator log --since 12h
-  ralph-coordinator log --since 2026-12-01 --feature todo --output json")]
+  ralph log --since 12h
+  ralph log --since 2026-12-01 --feature todo --output json")]
 pub struct LogArgs {
     /// Since when: a span until now as 12h, a date, or a time as 2026-12-01T08:00:00Z
     #[arg(long, value_name = "TIME", default_value = "24h")]

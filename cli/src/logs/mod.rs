@@ -26,11 +26,11 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Without --attempt and --kind it is the task's last session; of a task that is done, the work, then what judged it and where it landed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator logs t-9f2c
-  ralph-coordinator logs t-9f2c --follow        until the task is done or the run is over
-  ralph-coordinator logs t-9f2c --kind work     what was done, not how it was verified
-  ralph-coordinator logs t-9f2c --attempt 2 --kind verify
-  ralph-coordinator logs t-9f2c --attempt 2 --raw | jq .text")]
+  ralph logs t-9f2c
+  ralph logs t-9f2c --follow        until the task is done or the run is over
+  ralph logs t-9f2c --kind work     what was done, not how it was verified
+  ralph logs t-9f2c --attempt 2 --kind verify
+  ralph logs t-9f2c --attempt 2 --raw | jq .text")]
 pub struct LogsArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     task: String,

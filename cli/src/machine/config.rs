@@ -33,10 +33,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Workers on other machines have files of their own.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator config
-  ralph-coordinator config limits agent.command --output wide
-  ralph-coordinator config --max-cost 5 --output json
-  ralph-coordinator config trust")]
+  ralph config
+  ralph config limits agent.command --output wide
+  ralph config --max-cost 5 --output json
+  ralph config trust")]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ConfigArgs {
     #[command(subcommand)]
@@ -82,10 +82,10 @@ enum ConfigCommand {
 /// here or in a folder above only after you trusted exactly this content. A file that RALPH_CONFIG names needs no further consent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator config trust
-  ralph-coordinator config trust ~/my-project/.ralph.toml
-  ralph-coordinator config trust --list
-  ralph-coordinator config trust --revoke")]
+  ralph config trust
+  ralph config trust ~/my-project/.ralph.toml
+  ralph config trust --list
+  ralph config trust --revoke")]
 struct TrustArgs {
     /// The file [default: .ralph.toml here or in a folder above]
     file: Option<PathBuf>,
@@ -150,7 +150,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
         Config::read(path)?;
         if !is_trusted(path)? {
             eprintln!(
-                "note: {0} is not trusted, so its values are not in force: `ralph-coordinator config trust {0}`",
+                "note: {0} is not trusted, so its values are not in force: `ralph config trust {0}`",
                 path.display()
             );
         }
@@ -169,7 +169,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
         for wanted in &args.keys {
             if !items.iter().any(|item| fits(wanted, &item.key)) {
                 return Err(Usage(format!(
-                    "there is no key `{wanted}`; `ralph-coordinator config` lists all of them"
+                    "there is no key `{wanted}`; `ralph config` lists all of them"
                 ))
                 .into());
             }

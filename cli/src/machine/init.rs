@@ -25,8 +25,8 @@ const IGNORED: [&str; 3] = [".ralph/*", "!.ralph/knowledge/", "!.ralph/features/
 /// What stands already is left as it is; doing it again changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator init
-  ralph-coordinator init ../other-repository")]
+  ralph init
+  ralph init ../other-repository")]
 pub struct InitArgs {
     /// The repository's folder
     #[arg(default_value = ".", value_name = "DIR")]

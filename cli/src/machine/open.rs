@@ -17,8 +17,8 @@ use crate::terminal::output::{self, Format};
 /// or RALPH_TOKEN. A session there lasts seven days.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator open
-  xdg-open \"$(ralph-coordinator open)\"")]
+  ralph open
+  xdg-open \"$(ralph open)\"")]
 pub struct OpenArgs {}
 
 /// A link that logs a browser in.

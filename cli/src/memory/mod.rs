@@ -19,43 +19,43 @@ use crate::args::globals::Globals;
 pub enum MemoryCommand {
     /// Search the memory as a task would
     #[command(after_help = "Examples:
-  ralph-coordinator memory search \"Parse the header of a zone file\"
-  ralph-coordinator memory search --batch queries.jsonl --repo NAME --limit 5 --output json")]
+  ralph memory search \"Parse the header of a zone file\"
+  ralph memory search --batch queries.jsonl --repo NAME --limit 5 --output json")]
     Search(search::SearchArgs),
     /// List entries
     #[command(
         visible_alias = "ls",
         after_help = "Examples:
-  ralph-coordinator memory list
-  ralph-coordinator memory list --all --kind knowledge --output wide"
+  ralph memory list
+  ralph memory list --all --kind knowledge --output wide"
     )]
     List(look::ListArgs),
     /// Show an entry with its origin, its family, and the outcomes of attempts that saw it
     #[command(after_help = "Example:
-  ralph-coordinator memory show l-9f2c41aa07be")]
+  ralph memory show l-9f2c41aa07be")]
     Show {
         /// Id of the entry, or its beginning
         entry: String,
     },
     /// Add an entry by hand; it is trusted at once
     #[command(after_help = "Examples:
-  ralph-coordinator memory add --category pitfall --tags dns,zone \"Serial numbers wrap around\"
-  ralph-coordinator memory add --kind knowledge --title \"Golden tests need UTC\" --tags golden,tests - < text.md")]
+  ralph memory add --category pitfall --tags dns,zone \"Serial numbers wrap around\"
+  ralph memory add --kind knowledge --title \"Golden tests need UTC\" --tags golden,tests - < text.md")]
     Add(put::AddArgs),
     /// Change the text of an entry
     #[command(after_help = "Example:
-  ralph-coordinator memory edit l-9f2c --tags dns,serial \"Serial numbers wrap around, see RFC 1982\"")]
+  ralph memory edit l-9f2c --tags dns,serial \"Serial numbers wrap around, see RFC 1982\"")]
     Edit(put::EditArgs),
     /// Hide named or unused entries; `memory restore` brings them back
     #[command(after_help = "Examples:
-  ralph-coordinator memory prune l-9f2c k-41aa
-  ralph-coordinator memory prune --unused-days 180 --dry-run")]
+  ralph memory prune l-9f2c k-41aa
+  ralph memory prune --unused-days 180 --dry-run")]
     Prune(put::PruneArgs),
     /// Restore hidden and doubted entries: all named ones, or none
     ///
     /// What was taken back with its attempt or replaced stays hidden. What is about files that are gone is shown once they are back.
     #[command(after_help = "Example:
-  ralph-coordinator memory restore l-9f2c k-41aa")]
+  ralph memory restore l-9f2c k-41aa")]
     Restore {
         /// Ids of entries, or their beginnings; `memory list --all` shows them
         #[arg(required = true)]
@@ -66,8 +66,8 @@ pub enum MemoryCommand {
         after_help = "Transcripts of the attempt that wrote it keep it until their retention ends.
 
 Examples:
-  ralph-coordinator memory purge l-9f2c41aa07be
-  ralph-coordinator memory purge l-9f2c41aa07be --yes"
+  ralph memory purge l-9f2c41aa07be
+  ralph memory purge l-9f2c41aa07be --yes"
     )]
     Purge {
         /// Ids of entries, or their beginnings
@@ -81,7 +81,7 @@ Examples:
     ///
     /// What later attempts copied from them goes back to quarantine; what else these left is listed.
     #[command(after_help = "Example:
-  ralph-coordinator memory revoke t-9f2c --attempt 2")]
+  ralph memory revoke t-9f2c --attempt 2")]
     Revoke {
         /// Id of the task, or its beginning
         task: String,
@@ -91,16 +91,16 @@ Examples:
     },
     /// Export knowledge as Markdown files and learnings as JSON lines
     #[command(after_help = "Example:
-  ralph-coordinator memory export .ralph/knowledge")]
+  ralph memory export .ralph/knowledge")]
     Export(files::ExportArgs),
     /// Import entries from JSON lines, or from a folder that `memory export` wrote
     #[command(after_help = "Examples:
-  ralph-coordinator memory import history.jsonl --repo NAME
-  ralph-coordinator memory import .ralph/knowledge")]
+  ralph memory import history.jsonl --repo NAME
+  ralph memory import .ralph/knowledge")]
     Import(files::ImportArgs),
     /// Show the entries that an attempt's prompt was chosen from, with scores and reasons
     #[command(after_help = "Example:
-  ralph-coordinator memory explain t-9f2c --attempt 1")]
+  ralph memory explain t-9f2c --attempt 1")]
     Explain {
         /// Id of the task, or its beginning
         task: String,
@@ -112,14 +112,14 @@ Examples:
     ///
     /// Its attempts are compared anew from then on.
     #[command(after_help = "Example:
-  ralph-coordinator memory resume --repo NAME")]
+  ralph memory resume --repo NAME")]
     Resume {
         #[command(flatten)]
         repo: RepoArgs,
     },
     /// Compare attempts with memory to attempts without it
     #[command(after_help = "Example:
-  ralph-coordinator memory report")]
+  ralph memory report")]
     Report {
         /// Of all repositories together
         #[arg(long)]

@@ -26,9 +26,9 @@ const MOST: usize = 1_000;
 /// They ask this program, which must be in PATH, so they offer the names of features, tasks and workers too.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator completions bash > ~/.local/share/bash-completion/completions/ralph-coordinator
-  ralph-coordinator completions zsh > ~/.zfunc/_ralph-coordinator
-  ralph-coordinator completions fish > ~/.config/fish/completions/ralph-coordinator.fish")]
+  ralph completions bash > ~/.local/share/bash-completion/completions/ralph
+  ralph completions zsh > ~/.zfunc/_ralph
+  ralph completions fish > ~/.config/fish/completions/ralph.fish")]
 pub struct CompletionsArgs {
     shell: Shell,
 }

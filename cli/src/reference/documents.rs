@@ -120,7 +120,7 @@ pub fn schema() -> Value {
         .collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "What ralph-coordinator prints with --output json",
+        "title": "What ralph prints with --output json",
         "description": "One document a command, or one a line where a command goes on. Its field `schema` names its kind and the \
                         version of all kinds. Within a version, fields and kinds may be added: readers ignore what they don't know.",
         "anyOf": kinds,

@@ -11,8 +11,8 @@ use crate::terminal::output;
 /// Write the manual pages, one per command
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator man ~/.local/share/man/man1 && man ralph-coordinator-submit-feature
-  sudo ralph-coordinator man /usr/local/share/man/man1")]
+  ralph man ~/.local/share/man/man1 && man ralph-submit-feature
+  sudo ralph man /usr/local/share/man/man1")]
 pub struct ManArgs {
     /// The folder; it is made when it isn't there
     #[arg(value_name = "DIR")]

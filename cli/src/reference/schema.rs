@@ -11,8 +11,8 @@ use crate::terminal::output;
 /// Print the JSON Schema of command output, or of a task file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator schema output
-  ralph-coordinator schema tasks > task-graph.schema.json")]
+  ralph schema output
+  ralph schema tasks > task-graph.schema.json")]
 pub struct SchemaArgs {
     /// Of what
     #[arg(value_enum, value_name = "WHAT")]

@@ -17,7 +17,7 @@ use crate::terminal::table::Table;
 pub enum HookCommand {
     /// Create a webhook and print its secret, which is shown only once
     #[command(after_help = "Examples:
-  ralph-coordinator hook create deploy --feature smoke-test
+  ralph hook create deploy --feature smoke-test
   curl -X POST -H \"Authorization: Bearer $SECRET\" -H \"Ralph-Delivery: 42\" http://HOST:PORT/hooks/deploy
   At GitHub: Settings, Webhooks, payload URL https://HOST/hooks/deploy, and the secret; the content type doesn't matter")]
     Create {
@@ -31,12 +31,12 @@ pub enum HookCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Example:
-  ralph-coordinator hook list"
+  ralph hook list"
     )]
     List,
     /// Remove a webhook: its requests are refused from now on
     #[command(after_help = "Example:
-  ralph-coordinator hook remove deploy")]
+  ralph hook remove deploy")]
     Remove {
         /// What it is called
         name: String,

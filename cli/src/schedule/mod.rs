@@ -25,20 +25,20 @@ pub enum ScheduleCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Example:
-  ralph-coordinator schedule list"
+  ralph schedule list"
     )]
     List,
     /// Remove a feature's schedule; the features that it created stay
     #[command(after_help = "Example:
-  ralph-coordinator schedule remove nightly")]
+  ralph schedule remove nightly")]
     Remove(Of),
     /// Pause a feature's schedule
     #[command(after_help = "Example:
-  ralph-coordinator schedule pause nightly")]
+  ralph schedule pause nightly")]
     Pause(Of),
     /// Resume a schedule; times that passed meanwhile count as missed
     #[command(after_help = "Example:
-  ralph-coordinator schedule resume nightly")]
+  ralph schedule resume nightly")]
     Resume(Of),
 }
 

@@ -17,7 +17,7 @@ use crate::terminal::duration::show_ms;
 const FEATURES: u16 = 3;
 const PART: u16 = 3;
 
-const NO_FEATURES: &str = "no features; `ralph-coordinator submit feature NAME --tasks FILE` makes one";
+const NO_FEATURES: &str = "no features; `ralph submit feature NAME --tasks FILE` makes one";
 
 /// Draws it, in colour if that is wanted.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, colour: bool) {

@@ -32,19 +32,19 @@ use crate::wait::{self, Interrupts, WaitFlags};
 /// Submit a feature: a graph of tasks that many agents work on
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator submit feature todo --tasks tasks.yaml --wait
-  ralph-coordinator submit feature todo --tasks tasks.yaml --dry-run          check and draw the graph
-  ralph-coordinator submit feature todo --tasks - --repo https://host/team/todo.git --base main < tasks.yaml
-  ralph-coordinator submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
-  ralph-coordinator submit feature todo --tasks tasks.yaml --feature-max-cost 40 --task-max-cost 5
-  ralph-coordinator submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
-  ralph-coordinator submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
-  ralph-coordinator submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
-  ralph-coordinator submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
-  ralph-coordinator submit feature todo --tasks tasks.yaml --deadline 6h --weight 3
-  ralph-coordinator submit feature nightly --tasks tasks.yaml --every \"0 3 * * *\" --time-zone Europe/Berlin
-  ralph-coordinator submit feature due --spec due.md --gate \"make test\"          from a specification on
-  ralph-coordinator submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   made by the tasks")]
+  ralph submit feature todo --tasks tasks.yaml --wait
+  ralph submit feature todo --tasks tasks.yaml --dry-run          check and draw the graph
+  ralph submit feature todo --tasks - --repo https://host/team/todo.git --base main < tasks.yaml
+  ralph submit feature todo --tasks tasks.yaml --spec spec.md --max-cost 5 --max-parallel 8
+  ralph submit feature todo --tasks tasks.yaml --feature-max-cost 40 --task-max-cost 5
+  ralph submit feature due --description \"A due date for each item\" --approve plan,tasks --wait
+  ralph submit feature todo --tasks tasks.yaml --avoid-conflicts  no two at once on the same paths
+  ralph submit feature todo --tasks tasks.yaml --no-review --on-failure stop --wait   without a person
+  ralph submit feature notes --tasks tasks.yaml --workspace dir --repo ~/notes   in the folder itself
+  ralph submit feature todo --tasks tasks.yaml --deadline 6h --weight 3
+  ralph submit feature nightly --tasks tasks.yaml --every \"0 3 * * *\" --time-zone Europe/Berlin
+  ralph submit feature due --spec due.md --gate \"make test\"          from a specification on
+  ralph submit feature due --tasks tasks.yaml --gate \"make due-test\" --gate-may-fail-on-base   made by the tasks")]
 pub struct FeatureArgs {
     /// Name of the feature, unique in its repository: a-z, 0-9, `.`, `_`, `-`
     name: String,

@@ -235,7 +235,7 @@ async fn taken(
     let same: anyhow::Result<FeatureView> = client.get(&path).await;
     let problem = match same {
         Ok(same) if same.repo_id == found.id && same.branch.as_deref() == Some(branch) => format!(
-            "the feature `{feature}` stands already ({}); look at it with `ralph-coordinator feature show {feature}`, or choose \
+            "the feature `{feature}` stands already ({}); look at it with `ralph feature show {feature}`, or choose \
              another name",
             same.id
         ),

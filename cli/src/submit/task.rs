@@ -23,11 +23,11 @@ use crate::wait::{self, Interrupts, WaitFlags};
 /// Without --feature a feature is made for it, in the repository of the current folder.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
-  ralph-coordinator submit task \"Write the tests\" --feature todo --key tests --after todo/api
-  ralph-coordinator submit task \"Write the routes\" --feature todo --path \"src/api/**\" --path docs/api.md
-  ralph-coordinator submit task \"Sort the notes\" --workspace dir --repo ~/notes
-  ralph-coordinator submit task \"Look something up\" --no-repo --description - < question.txt")]
+  ralph submit task \"Fix the login\" --description \"It fails with an empty password.\" --wait
+  ralph submit task \"Write the tests\" --feature todo --key tests --after todo/api
+  ralph submit task \"Write the routes\" --feature todo --path \"src/api/**\" --path docs/api.md
+  ralph submit task \"Sort the notes\" --workspace dir --repo ~/notes
+  ralph submit task \"Look something up\" --no-repo --description - < question.txt")]
 pub struct TaskArgs {
     /// What is to be done, on one line [default: at a terminal it is asked for, and what else matters]
     pub(super) title: Option<String>,

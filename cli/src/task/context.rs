@@ -23,11 +23,11 @@ const AROUND: usize = 3;
 /// As JSON it comes with what became of each section and entry.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator context t-9f2c
-  ralph-coordinator context t-9f2c --tokens
-  ralph-coordinator context t-9f2c --attempt 3 --diff
-  ralph-coordinator context t-9f2c --next --diff 1
-  ralph-coordinator context t-9f2c --next --output json")]
+  ralph context t-9f2c
+  ralph context t-9f2c --tokens
+  ralph context t-9f2c --attempt 3 --diff
+  ralph context t-9f2c --next --diff 1
+  ralph context t-9f2c --next --output json")]
 pub struct ContextArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     task: String,

@@ -16,22 +16,22 @@ use crate::terminal::table::Table;
 pub enum DepsCommand {
     /// Let a task wait for others; a cycle is refused
     #[command(after_help = "Examples:
-  ralph-coordinator task deps add t-9f2c t-41aa
-  ralph-coordinator task deps add todo/ui todo/api todo/schema")]
+  ralph task deps add t-9f2c t-41aa
+  ralph task deps add todo/ui todo/api todo/schema")]
     Add(Edges),
     /// Remove dependencies of a task
     #[command(
         name = "rm",
         visible_alias = "remove",
         after_help = "Example:
-  ralph-coordinator task deps rm t-9f2c t-41aa"
+  ralph task deps rm t-9f2c t-41aa"
     )]
     Remove(Edges),
     /// List the dependencies and dependents of a task
     #[command(
         visible_alias = "ls",
         after_help = "Example:
-  ralph-coordinator task deps list t-9f2c"
+  ralph task deps list t-9f2c"
     )]
     List {
         /// Id of the task, its beginning, or FEATURE/KEY

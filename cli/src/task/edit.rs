@@ -14,10 +14,10 @@ use crate::terminal::editor;
 /// Without anything given, its description is changed with $VISUAL or $EDITOR.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  ralph-coordinator task edit t-9f2c --priority -10
-  ralph-coordinator task edit t-9f2c                                   its description, in the editor
-  ralph-coordinator task edit t-9f2c --description - --replaces 3f2a91bc < description.md
-  ralph-coordinator task edit t-9f2c --model opus --max-retries 5")]
+  ralph task edit t-9f2c --priority -10
+  ralph task edit t-9f2c                                   its description, in the editor
+  ralph task edit t-9f2c --description - --replaces 3f2a91bc < description.md
+  ralph task edit t-9f2c --model opus --max-retries 5")]
 pub struct EditArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
@@ -111,7 +111,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>
     }
     let text = edit.description.clone().unwrap_or_default();
     let what = format!("the description of {task}");
-    let command = format!("ralph-coordinator task edit {task} --description - <");
+    let command = format!("ralph task edit {task} --description - <");
     let replacing = Replacing {
         which: "task",
         what: &what,

@@ -39,8 +39,8 @@ pub enum TaskCommand {
     #[command(
         visible_alias = "ls",
         after_help = "Examples:
-  ralph-coordinator task list todo
-  ralph-coordinator task list todo --status failed,needs_review --output wide"
+  ralph task list todo
+  ralph task list todo --status failed,needs_review --output wide"
     )]
     List {
         /// Name of the feature, or the beginning of its id; all features when it isn't given
@@ -54,14 +54,14 @@ pub enum TaskCommand {
     },
     /// Show a task with its attempts, dependencies and parts
     #[command(after_help = "Examples:
-  ralph-coordinator task show t-9f2c
-  ralph-coordinator task show t-9f2c --output json")]
+  ralph task show t-9f2c
+  ralph task show t-9f2c --output json")]
     Show(Named),
     /// Draw the tasks of a feature, or the part below a task, as a tree
     #[command(after_help = "Examples:
-  ralph-coordinator task tree todo
-  ralph-coordinator task tree todo/api
-  ralph-coordinator task tree t-9f2c")]
+  ralph task tree todo
+  ralph task tree todo/api
+  ralph task tree t-9f2c")]
     Tree {
         /// Name or id of a feature; or of a task its id, the id's beginning, or FEATURE/KEY
         #[arg(value_name = "FEATURE|TASK")]
@@ -72,20 +72,20 @@ pub enum TaskCommand {
     },
     /// Show the events of a task: who did what, and why
     #[command(after_help = "Example:
-  ralph-coordinator task log t-9f2c")]
+  ralph task log t-9f2c")]
     Log(Named),
     /// Show the changes of a task; run it in a clone
     ///
     /// Of a task that landed it is its commit, else what all its attempts changed since they left the feature's branch.
     #[command(after_help = "Examples:
-  ralph-coordinator task diff t-9f2c
-  ralph-coordinator task diff todo/api --attempt 2 --stat")]
+  ralph task diff t-9f2c
+  ralph task diff todo/api --attempt 2 --stat")]
     Diff(TaskDiffArgs),
     /// Retry a failed, cancelled, skipped or reviewed task; for a parent, its failed parts
     #[command(after_help = "Examples:
-  ralph-coordinator task retry t-9f2c
-  ralph-coordinator task retry --all-of todo
-  ralph-coordinator task retry t-9f2c --reason \"the test data is in fixtures/\"")]
+  ralph task retry t-9f2c
+  ralph task retry --all-of todo
+  ralph task retry t-9f2c --reason \"the test data is in fixtures/\"")]
     Retry {
         /// Id of the task, its beginning, or FEATURE/KEY
         #[arg(value_name = "TASK")]
@@ -101,12 +101,12 @@ pub enum TaskCommand {
     },
     /// Accept the last attempt's work and land it
     #[command(after_help = "Example:
-  ralph-coordinator task approve t-9f2c --reason \"looked at it\"")]
+  ralph task approve t-9f2c --reason \"looked at it\"")]
     Approve(Decided),
     /// Send back work that waits for you; the next session gets the reason
     #[command(after_help = "Examples:
-  ralph-coordinator task reject t-9f2c --reason \"the import must stay as it is\"
-  ralph-coordinator task reject todo/plan --reason \"one task for the parser is enough\"")]
+  ralph task reject t-9f2c --reason \"the import must stay as it is\"
+  ralph task reject todo/plan --reason \"one task for the parser is enough\"")]
     Reject {
         #[command(flatten)]
         named: Named,
@@ -118,14 +118,14 @@ pub enum TaskCommand {
     },
     /// Leave feedback for a task's next session; the running one continues
     #[command(after_help = "Example:
-  ralph-coordinator task feedback t-9f2c --reason \"the staging database is back\"")]
+  ralph task feedback t-9f2c --reason \"the staging database is back\"")]
     Feedback(FeedbackArgs),
     /// Answer what an agent asks
     ///
     /// A session that waits goes on with the answer; one that ended since nobody answered is followed by one that begins with it.
     #[command(after_help = "Examples:
-  ralph-coordinator task answer t-9f2c \"use Postgres\"
-  ralph-coordinator task answer todo/store --choice 2")]
+  ralph task answer t-9f2c \"use Postgres\"
+  ralph task answer todo/store --choice 2")]
     Answer {
         #[command(flatten)]
         named: Named,
@@ -145,8 +145,8 @@ pub enum TaskCommand {
     ///
     /// The agent's turn is cancelled for it, and it goes on with what you say. A later attempt is told it as well.
     #[command(after_help = "Examples:
-  ralph-coordinator task say t-9f2c \"the parser is in src/parse\"
-  ralph-coordinator task say todo/store \"leave the schema as it is\"")]
+  ralph task say t-9f2c \"the parser is in src/parse\"
+  ralph task say todo/store \"leave the schema as it is\"")]
     Say {
         #[command(flatten)]
         named: Named,
@@ -155,23 +155,23 @@ pub enum TaskCommand {
     },
     /// Add a task to a feature, or create a feature for it
     #[command(after_help = "Examples:
-  ralph-coordinator task create                     asks for what it needs, at a terminal
-  ralph-coordinator task create \"Write the tests\" --feature todo --after todo/api
-  ralph-coordinator task create \"Part two\" --feature todo --parent t-9f2c")]
+  ralph task create                     asks for what it needs, at a terminal
+  ralph task create \"Write the tests\" --feature todo --after todo/api
+  ralph task create \"Part two\" --feature todo --parent t-9f2c")]
     Create(Box<submit::TaskArgs>),
     /// Run one task and its parts, and nothing else of its feature
     ///
     /// What it waits for must be done. What no flag says is as in the feature's last run.
     #[command(after_help = "Examples:
-  ralph-coordinator task run todo/api --wait
-  ralph-coordinator task run t-9f2c --max-cost 2 --model opus")]
+  ralph task run todo/api --wait
+  ralph task run t-9f2c --max-cost 2 --model opus")]
     Run(run_alone::RunArgs),
     Edit(edit::EditArgs),
     #[command(subcommand)]
     Deps(dependencies::DepsCommand),
     /// Delete a task that nobody works on; its dependents continue without it
     #[command(after_help = "Example:
-  ralph-coordinator task delete t-9f2c --yes")]
+  ralph task delete t-9f2c --yes")]
     Delete {
         #[command(flatten)]
         named: Named,
@@ -181,24 +181,24 @@ pub enum TaskCommand {
     },
     /// Skip a task: its dependents run
     #[command(after_help = "Example:
-  ralph-coordinator task skip t-9f2c --reason \"done by hand\"")]
+  ralph task skip t-9f2c --reason \"done by hand\"")]
     Skip(Decided),
     /// Cancel a task: its dependents don't run
     #[command(after_help = "Example:
-  ralph-coordinator task cancel t-9f2c")]
+  ralph task cancel t-9f2c")]
     Cancel(Decided),
     /// Fail a task for good
     #[command(after_help = "Example:
-  ralph-coordinator task fail t-9f2c --reason \"not possible\"")]
+  ralph task fail t-9f2c --reason \"not possible\"")]
     Fail(Decided),
     /// Mark a task as done
     #[command(after_help = "Example:
-  ralph-coordinator task done t-9f2c --reason \"merged by hand\"")]
+  ralph task done t-9f2c --reason \"merged by hand\"")]
     Done(Decided),
     /// Revert a task's commit on the feature's branch, and its memory entries
     #[command(after_help = "Examples:
-  ralph-coordinator task revert t-9f2c --reason \"breaks the import\"
-  ralph-coordinator task revert todo/store --redo --with-dependents --wait")]
+  ralph task revert t-9f2c --reason \"breaks the import\"
+  ralph task revert todo/store --redo --with-dependents --wait")]
     Revert {
         #[command(flatten)]
         named: Named,
@@ -216,11 +216,11 @@ pub enum TaskCommand {
     },
     /// Take a task from its worker, so that another one can claim it
     #[command(after_help = "Example:
-  ralph-coordinator task release t-9f2c")]
+  ralph task release t-9f2c")]
     Release(CommandArgs),
     /// End a task's session in order, push its work, and give the next attempt the feedback
     #[command(after_help = "Examples:
-  ralph-coordinator task interrupt t-9f2c --feedback \"use the existing parser\"")]
+  ralph task interrupt t-9f2c --feedback \"use the existing parser\"")]
     Interrupt {
         #[command(flatten)]
         named: Named,
@@ -332,7 +332,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         }
         TaskCommand::Log(named) => {
             let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(&named.task))).await?;
-            let nobody = "nobody has steered it yet; `ralph-coordinator task show` lists its attempts";
+            let nobody = "nobody has steered it yet; `ralph task show` lists its attempts";
             output::show(globals, &page, |_| log_table(&page.items, nobody)).await?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -32,7 +32,7 @@ pub struct Replacing<'a> {
     pub what: &'a str,
     /// The file that holds them already.
     pub file: Option<&'a Path>,
-    /// How they are stored from a file: `ralph-coordinator feature spec todo --file`.
+    /// How they are stored from a file: `ralph feature spec todo --file`.
     pub command: &'a str,
 }
 

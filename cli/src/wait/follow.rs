@@ -89,7 +89,7 @@ pub async fn begun(
     let progress: Progress = match asked {
         Err(error) if !ApiError::refuses(&error) => {
             eprintln!(
-                "{error:#}\naccepted, and it goes on, but can't be watched now: `ralph-coordinator feature wait {feature}` watches it"
+                "{error:#}\naccepted, and it goes on, but can't be watched now: `ralph feature wait {feature}` watches it"
             );
             return Ok(ExitCode::from(UNWATCHED));
         }
@@ -138,8 +138,8 @@ pub async fn wait(
                     Choice::Leave => {
                         screen.end();
                         eprintln!(
-                            "\nleft; the run goes on: `ralph-coordinator status` shows it, \
-                             `ralph-coordinator feature stop {feature}` ends it"
+                            "\nleft; the run goes on: `ralph status` shows it, \
+                             `ralph feature stop {feature}` ends it"
                         );
                         return Ok(ExitCode::from(RunOutcome::Interrupted.exit_code()));
                     }

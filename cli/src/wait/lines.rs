@@ -47,7 +47,7 @@ impl Questions {
         let asking = progress.sessions.iter().filter_map(|session| {
             let asks = session.asks.as_ref()?;
             let line = format!("{} {} waits for your answer: {asks}", session.task, session.title);
-            let command = format!("ralph-coordinator task answer {}", session.task);
+            let command = format!("ralph task answer {}", session.task);
             told.insert((session.id.clone(), asks.clone()))
                 .then(|| format!("  {}\n    {command}", tame(&line).replace('\n', " ")))
         });
@@ -172,7 +172,7 @@ mod tests {
         told.sessions = vec![serde_json::from_value(session).unwrap()];
         let mut questions = Questions::default();
         let lines = questions.untold(&told);
-        let line = "  t-1 Store it waits for your answer: Which database? (Postgres | SQLite)\n    ralph-coordinator task answer t-1";
+        let line = "  t-1 Store it waits for your answer: Which database? (Postgres | SQLite)\n    ralph task answer t-1";
         assert_eq!(lines, [line]);
         assert_eq!(questions.untold(&told), Vec::<String>::new());
         told.sessions[0].asks = Some("And where?".to_owned());

@@ -121,7 +121,7 @@ pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json
     let standing = tokens.iter().filter(|token| token.revoked_at.is_none());
     let near = nearest(&name, standing.map(|token| token.name.as_str()));
     Err(Problem::not_found(format!(
-        "there is no token `{name}` that could be revoked; {}`ralph-coordinator token list` shows which there are",
+        "there is no token `{name}` that could be revoked; {}`ralph token list` shows which there are",
         meant(near)
     )))
 }

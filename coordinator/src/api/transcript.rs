@@ -120,7 +120,7 @@ pub(super) fn no_such_session(task: TaskId, attempt: Option<i32>, kind: Option<S
         (Some(n), Some(kind)) => format!("session of the kind `{kind}` in an attempt {n}"),
     };
     Problem::not_found(format!(
-        "{task} has no {what}; `ralph-coordinator task show {task}` lists its attempts"
+        "{task} has no {what}; `ralph task show {task}` lists its attempts"
     ))
 }
 

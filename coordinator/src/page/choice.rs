@@ -35,30 +35,30 @@ pub fn read(command: &str) -> Choice {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let owned = str::to_owned;
     match words[..] {
-        ["ralph-coordinator", "task", "diff", of] => Choice::Diff(owned(of)),
+        ["ralph", "task", "diff", of] => Choice::Diff(owned(of)),
         [
-            "ralph-coordinator",
+            "ralph",
             "task",
             verb @ ("approve" | "reject" | "retry" | "skip" | "cancel" | "feedback" | "answer"),
             of,
         ] => Choice::Task(owned(verb), owned(of)),
-        ["ralph-coordinator", "feature", verb @ ("run" | "resume"), of] => {
+        ["ralph", "feature", verb @ ("run" | "resume"), of] => {
             Choice::Feature(owned(verb), owned(of))
         }
         [
-            "ralph-coordinator",
+            "ralph",
             "feature",
             which @ ("spec" | "plan" | "tasks"),
             of,
             "--show",
         ] => Choice::Text(owned(which), owned(of)),
-        ["ralph-coordinator", "feature", "edit", of, flag, value] => {
+        ["ralph", "feature", "edit", of, flag, value] => {
             Choice::Limit(owned(of), owned(flag), owned(value))
         }
-        ["ralph-coordinator", "budget", "set", level, flag, value] => {
+        ["ralph", "budget", "set", level, flag, value] => {
             Choice::Budget(owned(level), None, owned(flag), owned(value))
         }
-        ["ralph-coordinator", "budget", "set", level, name, flag, value] => {
+        ["ralph", "budget", "set", level, name, flag, value] => {
             Choice::Budget(owned(level), Some(owned(name)), owned(flag), owned(value))
         }
         _ => other(),
@@ -266,7 +266,7 @@ pub fn typed(commands: &[String]) -> Markup {
                 ];
                 !shown_here
                     .iter()
-                    .any(|words| command.starts_with(&format!("ralph-coordinator {words}")))
+                    .any(|words| command.starts_with(&format!("ralph {words}")))
             }
             _ => false,
         })
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn commands_become_choices() {
         let check = |command: &str, expected: Choice| {
-            assert_eq!(read(&format!("ralph-coordinator {command}")), expected);
+            assert_eq!(read(&format!("ralph {command}")), expected);
         };
         let word = str::to_owned;
         check(
@@ -298,7 +298,7 @@ mod tests {
         let day = Choice::Budget(word("day"), None, word("--max-cost"), word("2.00"));
         check("budget set day --max-cost 2.00", day);
         check("task diff todo/a", Choice::Diff(word("todo/a")));
-        let other = "ralph-coordinator feature plan todo --edit";
+        let other = "ralph feature plan todo --edit";
         assert_eq!(read(other), Choice::Other(word(other)));
         assert_eq!(
             read("ralph-worker doctor 'x"),

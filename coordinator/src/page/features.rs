@@ -36,7 +36,7 @@ pub async fn page(
         h1 { "Features" }
         @if visitor.may_act() { (new(&visitor, &features.items)) }
         @if features.items.is_empty() {
-            p.empty { "There is no feature yet. " code { "ralph-coordinator submit feature NAME --tasks FILE" } " submits one." }
+            p.empty { "There is no feature yet. " code { "ralph submit feature NAME --tasks FILE" } " submits one." }
         }
         table.list #features {
             @for feature in &features.items { (row(feature)) }

@@ -117,7 +117,7 @@ pub async fn diff(
                 p.dim {
                     "All attempts up to " (change.attempt) " together, compared with "
                     code { (change.base.get(..12).unwrap_or(&change.base)) } " " (diffs::sum(&change.diff))
-                    @if change.is_cut { ". Its worker told only this beginning; " code { "ralph-coordinator task diff " (task.task.handle()) } " shows all." }
+                    @if change.is_cut { ". Its worker told only this beginning; " code { "ralph task diff " (task.task.handle()) } " shows all." }
                 }
                 @if let Some(weakened) = weakened {
                     section.warning { h2 { "Tests that became weaker" }
@@ -126,7 +126,7 @@ pub async fn diff(
                 }
                 (diffs::show(&change.diff, DIFF_BYTES))
             }
-            None => { p.empty { "No attempt has told a change yet. " code { "ralph-coordinator task diff " (task.task.handle()) } " asks git, in a clone." } }
+            None => { p.empty { "No attempt has told a change yet. " code { "ralph task diff " (task.task.handle()) } " asks git, in a clone." } }
         }
     };
     Ok(sheet(&visitor, &task, Watch::Nothing, body))

@@ -53,9 +53,9 @@ pub fn is_approval(facts: &Facts<'_>) -> bool {
 /// Lists them.
 pub fn of(facts: &Facts<'_>) -> Choices {
     let (feature, task) = (facts.feature, facts.task);
-    let command = |verb: &str| format!("ralph-coordinator task {verb} {task}");
+    let command = |verb: &str| format!("ralph task {verb} {task}");
     let of_session = match facts.has_session {
-        true => vec![command("show"), format!("ralph-coordinator logs {task}")],
+        true => vec![command("show"), format!("ralph logs {task}")],
         false => vec![command("show")],
     };
     let (look, verbs): (Vec<String>, &[&str]) = match (facts.state, facts.role) {
@@ -64,7 +64,7 @@ pub fn of(facts: &Facts<'_>) -> Choices {
             let result = steps::result(role);
             match facts.has_result {
                 true => (
-                    vec![format!("ralph-coordinator feature {result} {feature} --show")],
+                    vec![format!("ralph feature {result} {feature} --show")],
                     &["approve", "reject"],
                 ),
                 false => (of_session, &["retry", "skip"]),
@@ -74,7 +74,7 @@ pub fn of(facts: &Facts<'_>) -> Choices {
         (_, SessionKind::Git) => (vec![command("show")], &["retry", "cancel"]),
         (TaskState::NeedsReview, _) if facts.has_result => (
             vec![
-                format!("ralph-coordinator feature review {feature} --show"),
+                format!("ralph feature review {feature} --show"),
                 command("diff"),
             ],
             match facts.verification {
@@ -108,10 +108,10 @@ mod tests {
                 has_session: true,
             };
             let choices = of(&facts);
-            assert_eq!(choices.look[0], format!("ralph-coordinator {looks}"), "{facts:?}");
+            assert_eq!(choices.look[0], format!("ralph {looks}"), "{facts:?}");
             let decides: Vec<String> = decides
                 .iter()
-                .map(|verb| format!("ralph-coordinator task {verb} todo/a"))
+                .map(|verb| format!("ralph task {verb} todo/a"))
                 .collect();
             assert_eq!(choices.decide, decides, "{facts:?}");
             is_approval(&facts)

@@ -36,7 +36,7 @@ pub struct Next {
 /// The command; `None` when the feature continues by itself, or is over.
 pub fn of(condition: &Condition, facts: &Facts<'_>) -> Option<Next> {
     let feature = facts.feature;
-    let command = |verb: &str| format!("ralph-coordinator feature {verb}");
+    let command = |verb: &str| format!("ralph feature {verb}");
     let next = |why: &str, command: String| {
         Some(Next {
             why: why.to_owned(),
@@ -91,7 +91,7 @@ mod tests {
             ..Facts::default()
         };
         let decides = Facts {
-            decision: Some("ralph-coordinator task approve todo/plan"),
+            decision: Some("ralph task approve todo/plan"),
             ..facts.clone()
         };
         let runs = Facts {
@@ -105,7 +105,7 @@ mod tests {
         };
         let hold = Hold {
             words: String::new(),
-            raises: "ralph-coordinator budget set day --max-cost 2.00".to_owned(),
+            raises: "ralph budget set day --max-cost 2.00".to_owned(),
         };
         let held = Facts {
             hold: Some(&hold),
@@ -118,7 +118,7 @@ mod tests {
                 until: None,
             };
             let command = of(&condition, facts).map(|next| next.command);
-            let expected = expected.map(|rest| format!("ralph-coordinator {rest}"));
+            let expected = expected.map(|rest| format!("ralph {rest}"));
             assert_eq!(command, expected, "{word:?} {facts:?}");
         };
         check(Word::Draft, &facts, Some("feature plan todo --edit"));

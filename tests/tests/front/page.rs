@@ -109,7 +109,7 @@ async fn a_link_logs_in_once_and_a_session_ends_with_its_token_its_time_or_a_wor
     );
     let again = guest.post("/login", &then("/"), &[]).await;
     assert_eq!(again.status(), StatusCode::FORBIDDEN);
-    assert!(again.text().await.unwrap().contains("ralph-coordinator open"));
+    assert!(again.text().await.unwrap().contains("ralph open"));
     let wrong = guest.post("/login", &[("token", "nonsense")], &[]).await;
     assert_eq!(wrong.status(), StatusCode::UNAUTHORIZED);
     let late = link(&api, READ).await.split_once("code=").unwrap().1.to_owned();

@@ -175,7 +175,7 @@ async fn a_limit_below_what_is_spent_ends_what_runs_and_names_itself() {
     assert_eq!(
         held(&scene).await.as_deref(),
         Some(
-            "the limit of the day is used up: 0.50 USD of 0.25; `ralph-coordinator budget set day --max-cost USD` changes it"
+            "the limit of the day is used up: 0.50 USD of 0.25; `ralph budget set day --max-cost USD` changes it"
         )
     );
     let told = Ended::Told {

@@ -100,7 +100,7 @@ fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
 /// The error for an unknown name, with a similar one.
 pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
     Problem::not_found(format!(
-        "there is no {what} `{text}`; {}`ralph-coordinator {what} list` shows which there are",
+        "there is no {what} `{text}`; {}`ralph {what} list` shows which there are",
         meant(near)
     ))
 }

@@ -84,7 +84,7 @@ impl Problem {
             "wrong-token",
             "The token is wrong",
             "the coordinator doesn't know this token, or it was revoked; look whether --token, RALPH_TOKEN or the data folder \
-             is meant for this coordinator, or have an administrator make one with `ralph-coordinator token create NAME`",
+             is meant for this coordinator, or have an administrator make one with `ralph token create NAME`",
         )
     }
 
@@ -107,7 +107,7 @@ impl Problem {
             "The token has expired",
             format!(
                 "the token `{name}` expired at {at}; have an administrator make a new one under the same name with \
-                 `ralph-coordinator token create {name} --expires 30d`"
+                 `ralph token create {name} --expires 30d`"
             ),
         )
     }

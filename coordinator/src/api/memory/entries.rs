@@ -28,7 +28,7 @@ const PATH_CHARS: usize = 1_000;
 pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
     if text.starts_with("d-") {
         return Err(Problem::not_found(format!(
-            "`{text}` is an attempt, which wrote into the journal, and no entry; `ralph-coordinator task show TASK` shows it with \
+            "`{text}` is an attempt, which wrote into the journal, and no entry; `ralph task show TASK` shows it with \
              its task"
         )));
     }
@@ -39,7 +39,7 @@ pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Proble
             let newest = view::newest_memories(&mut conn, MAX_LOOKED_AT).await?;
             let near = ids::nearest(text, newest.iter().map(String::as_str));
             Err(Problem::not_found(format!(
-                "there is no entry `{text}`; {}`ralph-coordinator memory list --all` shows which there are",
+                "there is no entry `{text}`; {}`ralph memory list --all` shows which there are",
                 meant(near)
             )))
         }

@@ -80,7 +80,7 @@ pub async fn list(
     let (cursor, limit) = page.bounds()?;
     if query.kind == Some(Kind::Journal) {
         return Err(Problem::refused(
-            "the journal has no entries of its own, attempts wrote it; `ralph-coordinator memory search --kind journal` asks it",
+            "the journal has no entries of its own, attempts wrote it; `ralph memory search --kind journal` asks it",
         ));
     }
     let filter = MemoryFilter {
@@ -403,7 +403,7 @@ pub async fn revoke(
         Revoked::StillOpen => {
             return Err(Problem::conflict(format!(
                 "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
-                 `ralph-coordinator task interrupt {}`, or wait for it",
+                 `ralph task interrupt {}`, or wait for it",
                 of.attempt, of.task, of.task
             )));
         }
@@ -543,7 +543,7 @@ pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<
     let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
     let preview = preview.ok_or_else(|| {
-        Problem::conflict("its feature has no run; `ralph-coordinator feature run` starts one")
+        Problem::conflict("its feature has no run; `ralph feature run` starts one")
     })?;
     let ids: Vec<Uuid> = preview.uses.iter().map(|one| one.entry).collect();
     let entries = view::memory_entries(&mut *app.db().await?, &ids).await?;

@@ -57,7 +57,7 @@ fn refusal(entry: &WantedBack, stays: Stays) -> String {
     let id = view::memory_id(entry.kind, entry.id);
     match stays {
         Stays::Revoked => format!(
-            "`{id}` was taken back with the attempt that it comes from; if it is right all the same, add it with `ralph-coordinator \
+            "`{id}` was taken back with the attempt that it comes from; if it is right all the same, add it with `ralph \
              memory add`"
         ),
         Stays::Purged => format!("`{id}` says what was purged since"),

@@ -18,7 +18,7 @@ pub const SECURITY: &str = "token";
 
 /// What the whole is about.
 const ABOUT: &str = "\
-Everything that `ralph-coordinator` does on the command line.
+Everything that `ralph` does on the command line.
 
 A list answers `{\"items\": […], \"next\": cursor}`; `next` is null at its end, else it is the `cursor` of the next page. An \
 error is a problem document (RFC 9457) whose `detail` says what is wrong and what to do next. Ids may be shortened to a \
@@ -88,7 +88,7 @@ pub fn complete(described: &OpenApi) -> Value {
         .map(|(name, description)| json!({ "name": name, "description": description }))
         .into();
     document["components"]["securitySchemes"] = json!({
-        SECURITY: { "type": "http", "scheme": "bearer", "description": "A token that `ralph-coordinator token create` made" }
+        SECURITY: { "type": "http", "scheme": "bearer", "description": "A token that `ralph token create` made" }
     });
     document["components"]["responses"] = PROBLEMS
         .map(|(status, name, meaning)| (name.to_owned(), problem(status, meaning)))

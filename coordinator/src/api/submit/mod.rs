@@ -355,7 +355,7 @@ async fn store_submission(
             Ok(accepted)
         }
         Submitted::NameTaken => Err(Problem::conflict(format!(
-            "a feature `{name}` stands already; look at it with `ralph-coordinator feature show {name}`, or choose another \
+            "a feature `{name}` stands already; look at it with `ralph feature show {name}`, or choose another \
              name",
             name = submission.feature.name
         ))),

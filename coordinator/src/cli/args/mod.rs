@@ -16,12 +16,12 @@ use crate::cli::server::{doctor, down, serve, up};
     arg_required_else_help = true,
     after_help = "Examples:
   ralph-coordinator up --workers 2                                  start everything on this machine
-  ralph-coordinator submit feature todo --tasks tasks.yaml --wait   work on a graph of tasks, and wait
-  ralph-coordinator submit task \"Fix the login\" --wait              work on one task, and wait
-  ralph-coordinator inbox                                           see what waits for you
-  ralph-coordinator open                                            see it all in a browser
-  ralph-coordinator status --watch                                  see what goes on
-  ralph-coordinator logs t-9f2c --follow                            see what an agent does
+  ralph submit feature todo --tasks tasks.yaml --wait   work on a graph of tasks, and wait
+  ralph submit task \"Fix the login\" --wait              work on one task, and wait
+  ralph inbox                                           see what waits for you
+  ralph open                                            see it all in a browser
+  ralph status --watch                                  see what goes on
+  ralph logs t-9f2c --follow                            see what an agent does
 
 Exit codes: 0 done, 1 failed, 2 wrong usage; with --wait also 3 a limit was reached, 4 a person is needed, 5 nothing to run,
 6 accepted but it can't be watched, 130 interrupted."
@@ -75,7 +75,7 @@ mod tests {
                     .map(ToString::to_string)
                     .unwrap_or_default();
                 assert!(
-                    help.contains("ralph-coordinator"),
+                    help.contains("ralph"),
                     "`{path} --help` has no example"
                 );
             }
@@ -122,6 +122,7 @@ mod tests {
         let mut compared = 0;
         for (path, help) in helps(ralph_cli::args::command(), 10_000).into_iter().skip(1) {
             let same = ours.get(&path.replacen("ralph", "ralph-coordinator", 1));
+            // The usage names the program.
             let same = same.map(|help| help.replace("ralph-coordinator", "ralph"));
             assert_eq!(same, Some(help), "{path}");
             compared += 1;

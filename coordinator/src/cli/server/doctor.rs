@@ -245,7 +245,7 @@ fn config() -> Finding {
                         path.display()
                     ),
                     format!(
-                        "read it, then `ralph-coordinator config trust {}`",
+                        "read it, then `ralph config trust {}`",
                         path.display()
                     ),
                 ),
@@ -276,7 +276,7 @@ fn readable(path: &Path) -> Finding {
             check,
             Status::Note,
             format!("{file} has keys that nobody reads: {}", keys.join(", ")),
-            "correct them, or take them out: what they say is ignored; `ralph-coordinator config` lists all keys",
+            "correct them, or take them out: what they say is ignored; `ralph config` lists all keys",
         ),
     }
 }

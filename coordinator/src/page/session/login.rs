@@ -52,14 +52,14 @@ pub async fn form(Query(opened): Query<Opened>) -> Markup {
                 }
                 p.dim { "The link works once." }
             } @else {
-                p.lead { "Run " code { "ralph-coordinator open" } ": it prints a link that logs you in." }
+                p.lead { "Run " code { "ralph open" } ": it prints a link that logs you in." }
                 form method="post" action="/login" {
                     input type="hidden" name="then" value=(then);
                     label for="token" { "Or paste a token" }
                     input #token type="password" name="token" autocomplete="off" spellcheck="false" required;
                     button.primary type="submit" { "Log in" }
                 }
-                p.dim { "You may do here what the token may. " code { "ralph-coordinator token create NAME --role read" } " makes one." }
+                p.dim { "You may do here what the token may. " code { "ralph token create NAME --role read" } " makes one." }
             }
         },
     )

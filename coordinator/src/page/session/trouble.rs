@@ -62,7 +62,7 @@ impl Trouble {
         Self::new(
             StatusCode::FORBIDDEN,
             "This link doesn't log in any more",
-            "each works once, for five minutes; `ralph-coordinator open` prints a new one",
+            "each works once, for five minutes; `ralph open` prints a new one",
         )
     }
 

@@ -68,8 +68,8 @@ pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Inbox
     items.extend(switched_off.into_iter().map(|off| InboxItem {
         kind: InboxKind::Memory,
         commands: vec![
-            format!("ralph-coordinator memory report --repo '{}'", off.repo_id),
-            format!("ralph-coordinator memory resume --repo '{}'", off.repo_id),
+            format!("ralph memory report --repo '{}'", off.repo_id),
+            format!("ralph memory resume --repo '{}'", off.repo_id),
         ],
         name: off.repo_id,
         reason: format!("its memory is switched off: {}", off.reason),
@@ -172,9 +172,9 @@ async fn of_feature(
     };
     let next = next_of(conn, ralph_shared::ids::FeatureId(id), &named, &[]).await?;
     let run = feature.run.as_ref();
-    let mut commands = vec![format!("ralph-coordinator feature show {handle}")];
+    let mut commands = vec![format!("ralph feature show {handle}")];
     commands.extend(next.map(|next| next.command));
-    let again = format!("ralph-coordinator feature run {handle}");
+    let again = format!("ralph feature run {handle}");
     if feature.needs_run && !commands.contains(&again) {
         commands.push(again);
     }
@@ -233,7 +233,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
             reason: line(&question.words()),
             since: Some(row.asked_at),
             commands: answers(&task, question.choices.len())
-                .chain([format!("ralph-coordinator logs {task}")])
+                .chain([format!("ralph logs {task}")])
                 .collect(),
             question: Some(question),
             task: Some(task),
@@ -244,7 +244,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
 
 /// A command for each choice; one that says what it needs where any words are an answer.
 fn answers(task: &str, choices: usize) -> impl Iterator<Item = String> {
-    let answer = format!("ralph-coordinator task answer {task}");
+    let answer = format!("ralph task answer {task}");
     let of_choice = |number: usize| match choices {
         0 => answer.clone(),
         _ => format!("{answer} --choice {number}"),
@@ -263,7 +263,7 @@ fn of_limit(reason: &str) -> Option<InboxItem> {
         kind: InboxKind::Limit,
         name: hold.words.split(' ').next().unwrap_or_default().to_owned(),
         reason: hold.words.clone(),
-        commands: vec!["ralph-coordinator budget".to_owned(), hold.raises.clone()],
+        commands: vec!["ralph budget".to_owned(), hold.raises.clone()],
         ..InboxItem::empty()
     })
 }
@@ -278,7 +278,7 @@ fn of_agents(worker: &WorkerView) -> Vec<InboxItem> {
             name: format!("{} on {}", door.agent, worker.name),
             reason: line(&door.to_string()),
             commands: vec![
-                format!("ralph-coordinator worker show {}", worker.name),
+                format!("ralph worker show {}", worker.name),
                 "ralph-worker doctor".to_owned(),
             ],
             ..InboxItem::empty()

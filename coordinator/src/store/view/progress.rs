@@ -82,7 +82,7 @@ pub(super) async fn next_of(
         // Its steps made no tasks: the one that makes them is tried again.
         decision = store::feature::step(conn, id, SessionKind::Build)
             .await?
-            .map(|step| format!("ralph-coordinator task retry {}", step.short()));
+            .map(|step| format!("ralph task retry {}", step.short()));
     }
     let has_texts = match word {
         Word::Draft => store::feature::texts(conn, id).await?.is_some_and(|texts| {

@@ -48,7 +48,7 @@ impl Hold {
             .unwrap_or(of);
         Some(Self {
             words: format!("{level} {amount}"),
-            raises: format!("ralph-coordinator budget set {of} {flag}"),
+            raises: format!("ralph budget set {of} {flag}"),
         })
     }
 }
@@ -358,7 +358,7 @@ impl Levels {
         };
         let the = if of.contains(' ') { "" } else { "the " };
         Some(format!(
-            "{HELD_BY}{the}{of}{USED_UP}{amount}; `ralph-coordinator budget set {of} {flag}` changes it"
+            "{HELD_BY}{the}{of}{USED_UP}{amount}; `ralph budget set {of} {flag}` changes it"
         ))
     }
 

@@ -126,7 +126,7 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
     };
     assert_eq!(
         levels.holds()[0].1,
-        "the limit of the day is used up: 10.50 USD of 10.00; `ralph-coordinator budget set day --max-cost USD` changes it"
+        "the limit of the day is used up: 10.50 USD of 10.00; `ralph budget set day --max-cost USD` changes it"
     );
     assert_eq!(
         levels.notices()[0].to_string(),
@@ -160,7 +160,7 @@ fn a_hold_is_told_in_few_words_and_raised_by_as_much() {
         let (_, reason) = levels.holds().remove(0);
         let hold = Hold {
             words: words.to_owned(),
-            raises: format!("ralph-coordinator budget set {raises}"),
+            raises: format!("ralph budget set {raises}"),
         };
         assert_eq!(Hold::read(&reason), Some(hold), "{reason}");
     }

@@ -464,7 +464,7 @@ fn a_key_that_nobody_reads_is_refused() {
         root.path(),
         &["config", "limits.colour"],
         2,
-        &["limits.colour", "`ralph-coordinator config`"],
+        &["limits.colour", "`ralph config`"],
     );
 }
 

@@ -24,7 +24,7 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
         .await;
     assert_eq!(paid.unwrap().rows_affected(), 2);
 
-    let one = "1 task needs you (`ralph-coordinator inbox`)";
+    let one = "1 task needs you (`ralph inbox`)";
     for (line, more) in [("feature list", ""), ("status", ", 1 task has no worker")] {
         let told = said(&stage, line).await;
         let all = format!("{one}{more}, 1.50 USD so far");
@@ -103,7 +103,7 @@ async fn features_that_need_a_person_are_always_named() {
     }
     let told = said(&stage, "status").await;
     assert!(
-        told.contains("\nf ") && told.contains("\nand 2 more: `ralph-coordinator feature list`\n"),
+        told.contains("\nf ") && told.contains("\nand 2 more: `ralph feature list`\n"),
         "{told}"
     );
     let status: Value = serde_json::from_str(&said(&stage, "status --output json").await).unwrap();

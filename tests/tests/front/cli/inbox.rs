@@ -20,11 +20,11 @@ async fn command(stage: &Stage, kind: &str, name: &str, begins: &str) -> String 
         .unwrap_or_else(|| panic!("no {kind} {name}: {inbox:#}"));
     let commands = item["commands"].as_array().unwrap().iter();
     let commands: Vec<&str> = commands.map(|command| command.as_str().unwrap()).collect();
-    let begins = format!("ralph-coordinator {begins}");
+    let begins = format!("ralph {begins}");
     let found = commands.iter().find(|command| command.starts_with(&begins));
     found
         .unwrap_or_else(|| panic!("no `{begins}`: {commands:?}"))
-        .trim_start_matches("ralph-coordinator ")
+        .trim_start_matches("ralph ")
         .to_owned()
 }
 

@@ -40,12 +40,12 @@ async fn check(stage: &Stage, condition: &str, command: &str) {
     let (before, next) = look(stage).await;
     assert_eq!(
         next["command"],
-        format!("ralph-coordinator {command}"),
+        format!("ralph {command}"),
         "{before} {next}"
     );
     let shown = said(stage, "feature show f").await;
     assert!(
-        shown.contains(&format!("ralph-coordinator {command}\n")),
+        shown.contains(&format!("ralph {command}\n")),
         "{shown}"
     );
     let pasted = output(stage, command).await;
@@ -181,7 +181,7 @@ async fn what_is_next_changes_something_in_each_state() {
     let command = next["command"]
         .as_str()
         .unwrap()
-        .trim_start_matches("ralph-coordinator ");
+        .trim_start_matches("ralph ");
     assert!(command.starts_with("budget set day --max-cost "), "{next}");
     check(
         &stage,
@@ -217,8 +217,8 @@ async fn a_draft_without_a_word_is_told_what_it_is_about() {
     let stage = Stage::set().await;
     stage.submit(json!({"draft": true})).await;
     let (_, next) = look(&stage).await;
-    assert_eq!(next["command"], "ralph-coordinator feature plan f --edit");
-    let mut command = std::process::Command::new(binary("ralph-coordinator"));
+    assert_eq!(next["command"], "ralph feature plan f --edit");
+    let mut command = std::process::Command::new(binary("ralph"));
     command
         .args(["feature", "plan", "f", "--edit"])
         .current_dir(stage.world.dir())
@@ -230,7 +230,7 @@ async fn a_draft_without_a_word_is_told_what_it_is_about() {
         .await
         .unwrap();
     assert!(status.success(), "{shown}");
-    assert_eq!(look(&stage).await.1["command"], "ralph-coordinator feature run f");
+    assert_eq!(look(&stage).await.1["command"], "ralph feature run f");
     stage.strike().await;
 }
 

@@ -52,12 +52,12 @@ async fn nothing_is_waited_for_where_nothing_runs() {
     check(
         "submit task Later --feature f --description later --wait",
         4,
-        "next: ralph-coordinator feature run f\n",
+        "next: ralph feature run f\n",
     );
     // Its last run is complete, and the feature isn't any more.
     check("feature wait f", 4, "`f` is ready: needs a run");
     check("feature wait f --output json", 4, "\"needs_run\": true");
-    let hint = "next: ralph-coordinator feature run f\n";
+    let hint = "next: ralph feature run f\n";
     check("submit task Last --feature f", 0, hint);
     check("feature update f", 0, hint);
     // Since a person may hold that task back, it doesn't begin with the merge, and none is left for a later run.
@@ -116,7 +116,7 @@ async fn what_a_person_resolved_last_is_no_longer_waited_for() {
         .await;
     stage.ends("blocked").await;
     check("feature wait f", 4, "1 task waits for a person");
-    let hint = "next: ralph-coordinator feature run f\n";
+    let hint = "next: ralph feature run f\n";
     check("task cancel f/a --no-run", 0, hint);
     check("feature wait f", 4, hint);
     check("feature show f", 0, "ready: needs a run");
@@ -128,7 +128,7 @@ async fn what_a_person_resolved_last_is_no_longer_waited_for() {
     check(
         "feature run f",
         5,
-        "`ralph-coordinator task create TITLE --feature f`",
+        "`ralph task create TITLE --feature f`",
     );
     stage.strike().await;
 }
@@ -233,7 +233,7 @@ async fn where_review_is_off_a_run_ends_without_a_person() {
     check(
         "task retry by-file/a --no-run",
         0,
-        "next: ralph-coordinator feature run by-file\n",
+        "next: ralph feature run by-file\n",
     );
     check("feature run by-file --wait", 1, "failed for good");
     stage.strike().await;

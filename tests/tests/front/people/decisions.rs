@@ -64,11 +64,11 @@ async fn a_run_stays_ended_where_that_is_asked_for() {
     submit_planned(&stage).await;
     let approved = output(&stage, "task approve f/plan --no-run").await;
     let told = String::from_utf8_lossy(&approved.stderr);
-    assert!(told.contains("next: ralph-coordinator feature run f\n"), "{told}");
+    assert!(told.contains("next: ralph feature run f\n"), "{told}");
     assert_eq!(condition(&stage).await, "ready: needs a run");
     let glance = said(&stage, "status").await;
     assert!(
-        glance.contains("1 feature needs you (`ralph-coordinator inbox`)"),
+        glance.contains("1 feature needs you (`ralph inbox`)"),
         "{glance}"
     );
     said(&stage, "feature run f").await;
@@ -175,7 +175,7 @@ async fn a_command_waits_on_through_what_a_person_decides() {
     let stage = Stage::set().await;
     submit_planned(&stage).await;
     let mut wait = started(&stage, "wait", "feature wait f --through-approvals");
-    until_told(&wait, "ralph-coordinator task approve f/plan").await;
+    until_told(&wait, "ralph task approve f/plan").await;
     said(&stage, "task approve f/plan").await;
     until_told(&wait, "f: Complete").await;
     assert_eq!(wait.wait().await.code(), Some(0), "{}", wait.output());
@@ -196,7 +196,7 @@ async fn what_is_given_waits_for_approval_as_what_is_written_does() {
     let waited = output(&stage, &submit("f", "--approve tasks --wait")).await;
     let told = String::from_utf8_lossy(&waited.stdout).into_owned();
     assert!(
-        waited.status.code() == Some(4) && told.contains("ralph-coordinator task approve f/build"),
+        waited.status.code() == Some(4) && told.contains("ralph task approve f/build"),
         "{told}"
     );
     assert!(said(&stage, "feature tasks f").await.contains("key: a"));

@@ -135,7 +135,7 @@ async fn people_approve_write_and_send_back_what_the_steps_made() {
         told.contains("2 of 3 tasks done") && !told.contains("on branch"),
         "nothing has landed: {told}"
     );
-    assert!(told.contains("ralph-coordinator task approve f/build"), "{told}");
+    assert!(told.contains("ralph task approve f/build"), "{told}");
     let id = blocked["attention"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(stage.texts().await["plan"], "one task");
     let graph = stage.texts().await["tasks"].as_str().unwrap().to_owned();

@@ -76,14 +76,14 @@ async fn a_session_waits_for_an_answer_and_goes_on_with_it() {
     .await;
     until_told(
         &waiting,
-        &format!("ralph-coordinator task answer {}", item["task"].as_str().unwrap()),
+        &format!("ralph task answer {}", item["task"].as_str().unwrap()),
     )
     .await;
     assert_eq!(item["reason"], "Which database? (Postgres | SQLite)");
     assert!(item["question"]["waits_until"].is_string(), "{item}");
     assert_eq!(item["question"]["choices"], json!(["Postgres", "SQLite"]));
     let shown = said(&stage, "inbox").await;
-    assert!(shown.contains("ralph-coordinator task answer t-"), "{shown}");
+    assert!(shown.contains("ralph task answer t-"), "{shown}");
     said(&stage, "task answer f/a --choice 1").await;
     stage.ends("complete").await;
     assert_eq!(stage.file("db.txt"), "Postgres");

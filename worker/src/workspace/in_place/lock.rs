@@ -108,7 +108,7 @@ pub fn free_dir(path: &Path) -> Result<Option<DirHolder>, WorkspaceError> {
     let Some(mut file) = lock(path).map_err(WorkspaceError::io("lock the folder", path))? else {
         return Err(WorkspaceError::Dir {
             path: path.clone(),
-            why: "a session works in it right now; `ralph-coordinator task interrupt` ends it in order"
+            why: "a session works in it right now; `ralph task interrupt` ends it in order"
                 .to_owned(),
         });
     };

@@ -40,7 +40,7 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
             line = out.next_line() => match line? {
                 Some(url) => {
                     output::text(&format!("{url}\n"))?;
-                    tell("it runs in the background; `ralph-coordinator open` shows it in a browser, `ralph-coordinator down` stops it");
+                    tell("it runs in the background; `ralph open` shows it in a browser, `ralph-coordinator down` stops it");
                     return Ok(ExitCode::SUCCESS);
                 }
                 None => break,

@@ -156,8 +156,8 @@ async fn start(
     let page = format!("{url}{}", login.path);
     tell(&format!(
         "ready in {:.1} s; logs are in {}\n\
-         next: `ralph-coordinator submit feature NAME --tasks FILE --wait` in a repository, `ralph-coordinator status --watch`\n\
-         the page: {} (this link logs in once, within five minutes; `ralph-coordinator open` prints another)",
+         next: `ralph submit feature NAME --tasks FILE --wait` in a repository, `ralph status --watch`\n\
+         the page: {} (this link logs in once, within five minutes; `ralph open` prints another)",
         steps.took(),
         data.path("logs").display(),
         Paint::stderr().link(&page, &page)
