@@ -2,16 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task stands (SPEC 2.2).
-///
-/// ```text
-/// blocked ⇄ pending → in_progress → done
-///              ▲           ├──────→ failed, needs_review   (apply)
-///              └───────────┘ retried, lost, interrupted    (apply, rescue)
-/// ```
-/// Where a run has no review, nothing goes to `needs_review` but what is to be approved: it fails instead.
-///
-/// A person moves anything that is not done to `skipped` or `cancelled`, and `failed` or `needs_review` back to `pending`.
+/// Where a task stands (SPEC 2.2). [`MOVES`] names what may follow what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[cfg_attr(
     feature = "postgres",
@@ -75,6 +66,58 @@ impl TaskState {
         matches!(self, Self::Done | Self::Skipped | Self::Cancelled)
     }
 }
+
+/// Every move of a task: from, to, and who makes it (SPEC 2.2). The databases of the tests refuse any other.
+pub const MOVES: &[(&[TaskState], &[TaskState], &str)] = {
+    use TaskState::{Blocked, Cancelled, Done, Failed, InProgress, NeedsReview, Pending, Skipped};
+    &[
+        (&[Pending], &[InProgress], "claim"),
+        (&[InProgress], &[Done, Failed, NeedsReview], "apply"),
+        // Retried, lost, interrupted; blocked where it waits for another by now.
+        (&[InProgress], &[Pending, Blocked], "apply, rescue, control"),
+        (&[Blocked], &[Pending], "cascade: its last blocker is resolved"),
+        (&[Pending], &[Blocked], "edit: it got a blocker"),
+        (
+            &[Pending, Blocked, InProgress],
+            &[Failed],
+            "cascade: a part of it failed",
+        ),
+        (
+            &[Failed],
+            &[Pending, Blocked, InProgress],
+            "cascade: no part of it is failed any more",
+        ),
+        (
+            &[Pending, Blocked],
+            &[NeedsReview],
+            "submit: a person is to approve it",
+        ),
+        (
+            &[Failed, NeedsReview],
+            &[Pending, Blocked, InProgress],
+            "control: a person retries or approves it",
+        ),
+        (
+            &[Cancelled, Skipped],
+            &[Pending, Blocked],
+            "control: a person takes it up again",
+        ),
+        (
+            &[
+                Pending,
+                Blocked,
+                InProgress,
+                Failed,
+                NeedsReview,
+                Cancelled,
+                Skipped,
+            ],
+            &[Done, Skipped, Cancelled],
+            "cascade: its parts are resolved; control: a person says so",
+        ),
+        (&[Done], &[Cancelled], "control: a person reverts what it landed"),
+    ]
+};
 
 /// Where a feature stands (SPEC 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]

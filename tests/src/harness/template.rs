@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use ralph_coordinator::domain::states::MOVES;
 use ralph_coordinator::embedded::{DataDir, Postgres, SearchPaths, Tuning};
 use ralph_coordinator::store;
 use sha2::{Digest as _, Sha256};
@@ -42,6 +43,7 @@ fn key(places: &SearchPaths) -> anyhow::Result<String> {
     for server in places.postgres()?.iter().take(1) {
         hash.update(format!("{} {:?}", server.bin.display(), server.version));
     }
+    hash.update(moves_are_checked());
     let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let mut files: Vec<PathBuf> = fs::read_dir(&migrations)
         .with_context(|| format!("failed to read {}", migrations.display()))?
@@ -63,6 +65,9 @@ async fn make(folder: &Path, places: &SearchPaths) -> anyhow::Result<()> {
     let postgres = Postgres::start(&places.postgres()?, &data, Tuning::Tests).await?;
     let db = store::connect(&postgres.url(), 1).await?;
     store::migrate(&db).await?;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(moves_are_checked()))
+        .execute(&db)
+        .await?;
     db.close().await;
     postgres.stop().await;
     let unfinished = folder.with_extension("new");
@@ -75,6 +80,29 @@ async fn make(folder: &Path, places: &SearchPaths) -> anyhow::Result<()> {
     }
     fs::rename(&unfinished, folder)?;
     Ok(())
+}
+
+/// A trigger that refuses whatever move of a task [`MOVES`] does not name.
+fn moves_are_checked() -> String {
+    let moves: Vec<String> = MOVES
+        .iter()
+        .flat_map(|(from, to, _)| {
+            from.iter()
+                .flat_map(move |from| to.iter().map(move |to| (from, to)))
+        })
+        .map(|(from, to)| format!("('{}', '{}')", from.as_str(), to.as_str()))
+        .collect();
+    format!(
+        "create function check_move() returns trigger language plpgsql as $$ begin
+           if (old.state, new.state) not in ({}) then
+             raise exception 'no move of a task: % to %', old.state, new.state;
+           end if;
+           return new;
+         end $$;
+         create trigger check_move before update of state on tasks
+           for each row when (old.state <> new.state) execute function check_move();",
+        moves.join(", ")
+    )
 }
 
 /// With owners and rights: Postgres is particular about those.
