@@ -94,6 +94,8 @@ enum Workload {
     Submit,
     /// Submissions, statuses and watchers over the API
     Front,
+    /// The page in a browser: its first view, changes, large graphs, a long transcript, 100 open pages
+    Page,
     /// 5,000 half-sent requests, and a database that stands still
     Flood,
     /// Memory, processor and statements of an idle system
@@ -112,7 +114,7 @@ enum Workload {
     Landing,
 }
 
-const ALL: [Workload; 16] = [
+const ALL: [Workload; 17] = [
     Workload::Limits,
     Workload::W1,
     Workload::W2,
@@ -122,6 +124,7 @@ const ALL: [Workload; 16] = [
     Workload::Memory,
     Workload::Submit,
     Workload::Front,
+    Workload::Page,
     Workload::Flood,
     Workload::Idle,
     Workload::Session,
@@ -180,6 +183,7 @@ async fn measure(
         Workload::Memory => workloads::memory(servers, figures).await,
         Workload::Submit => workloads::submit(servers, 100_000, figures).await,
         Workload::Front => workloads::front(servers, figures).await,
+        Workload::Page => workloads::page(servers, figures).await,
         Workload::Flood => workloads::flood(servers, figures).await,
         Workload::Idle => workloads::idle(servers, figures).await,
         Workload::Session => workloads::session(servers, 100, figures).await,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod api;
+mod axe;
 mod caller;
 mod ceilings;
 mod cli;
