@@ -20,7 +20,9 @@ mod unknown;
 
 pub use budgets::Budgets;
 pub use effective::{Override, Setting, Source, effective, shown};
-pub use file::{Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, VerifyStep, Workspace};
+pub use file::{
+    Api, CeilingsTable, Config, Execution, Limits, Models, NotifyTable, Verify, VerifyStep, Workspace,
+};
 pub use key::{Key, Reader, Unset};
 pub use keys::KEYS;
 pub use memory::{EmbeddingsTable, Memory};

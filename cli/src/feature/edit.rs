@@ -175,10 +175,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
     let stands: TextsView = client.get(&texts).await?;
     let before = stands.description;
     let what = format!("the description of {}", args.feature);
-    let command = format!(
-        "ralph feature edit {} --description - <",
-        args.feature
-    );
+    let command = format!("ralph feature edit {} --description - <", args.feature);
     let replacing = Replacing {
         which: "feature",
         what: &what,

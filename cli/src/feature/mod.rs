@@ -477,9 +477,7 @@ fn has_nothing_to_run(feature: &FeatureView, verb: &str) -> bool {
 
 /// How a feature that is done gets more to do.
 fn more_work(feature: &str) -> String {
-    format!(
-        "nothing of `{feature}` is left to do: `ralph task create TITLE --feature {feature}` adds a task"
-    )
+    format!("nothing of `{feature}` is left to do: `ralph task create TITLE --feature {feature}` adds a task")
 }
 
 async fn post_command(

@@ -359,20 +359,13 @@ mod tests {
         check_all(lacking(0, 3), "3 tasks have no worker");
         check(0, 0, "nothing waits for you");
         check(1, 0, "1 task needs you (`ralph inbox`)");
-        check(
-            2,
-            1,
-            "2 tasks need you (`ralph inbox`), 1 feature is paused",
-        );
+        check(2, 1, "2 tasks need you (`ralph inbox`), 1 feature is paused");
         let features = NeedsPerson {
             tasks: 1,
             features: 2,
             ..NeedsPerson::default()
         };
-        check_all(
-            features,
-            "1 task needs you, 2 features need you (`ralph inbox`)",
-        );
+        check_all(features, "1 task needs you, 2 features need you (`ralph inbox`)");
         check(0, 3, "3 features are paused");
         let told = summary(
             NeedsPerson::default(),

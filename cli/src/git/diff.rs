@@ -141,9 +141,9 @@ fn attempt(detail: &TaskDetail, number: Option<i32>) -> anyhow::Result<(&Dispatc
     });
     let task = &detail.task.id;
     found.with_context(|| match number {
-        Some(number) => format!(
-            "attempt {number} of {task} left no change; `ralph task show {task}` lists its attempts"
-        ),
+        Some(number) => {
+            format!("attempt {number} of {task} left no change; `ralph task show {task}` lists its attempts")
+        }
         None => format!("no attempt of {task} left a change yet"),
     })
 }

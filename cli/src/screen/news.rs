@@ -221,7 +221,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::cli::client::endpoint::Endpoint;
+    use crate::client::endpoint::Endpoint;
 
     #[tokio::test]
     async fn the_one_stream_of_events_says_when_to_read() {

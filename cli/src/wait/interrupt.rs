@@ -27,9 +27,7 @@ pub struct Interrupts {
 
 /// Ctrl+C, twice, before the coordinator answered.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "left before the coordinator answered; `ralph status` shows whether it took what was asked for"
-)]
+#[error("left before the coordinator answered; `ralph status` shows whether it took what was asked for")]
 pub struct Quit;
 
 /// What the person wants.

@@ -74,10 +74,7 @@ mod tests {
                     .get_after_help()
                     .map(ToString::to_string)
                     .unwrap_or_default();
-                assert!(
-                    help.contains("ralph"),
-                    "`{path} --help` has no example"
-                );
+                assert!(help.contains("ralph"), "`{path} --help` has no example");
             }
             for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
                 check(sub, &path);

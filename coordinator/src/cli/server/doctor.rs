@@ -244,10 +244,7 @@ fn config() -> Finding {
                         "{} is not trusted: nothing that it says is in force, and `up` and `submit` refuse it",
                         path.display()
                     ),
-                    format!(
-                        "read it, then `ralph config trust {}`",
-                        path.display()
-                    ),
+                    format!("read it, then `ralph config trust {}`", path.display()),
                 ),
                 Err(error) => Finding::other(
                     "configuration",
