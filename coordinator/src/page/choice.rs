@@ -42,9 +42,7 @@ pub fn read(command: &str) -> Choice {
             verb @ ("approve" | "reject" | "retry" | "skip" | "cancel" | "feedback" | "answer"),
             of,
         ] => Choice::Task(owned(verb), owned(of)),
-        ["ralph", "feature", verb @ ("run" | "resume"), of] => {
-            Choice::Feature(owned(verb), owned(of))
-        }
+        ["ralph", "feature", verb @ ("run" | "resume"), of] => Choice::Feature(owned(verb), owned(of)),
         [
             "ralph",
             "feature",
@@ -52,9 +50,7 @@ pub fn read(command: &str) -> Choice {
             of,
             "--show",
         ] => Choice::Text(owned(which), owned(of)),
-        ["ralph", "feature", "edit", of, flag, value] => {
-            Choice::Limit(owned(of), owned(flag), owned(value))
-        }
+        ["ralph", "feature", "edit", of, flag, value] => Choice::Limit(owned(of), owned(flag), owned(value)),
         ["ralph", "budget", "set", level, flag, value] => {
             Choice::Budget(owned(level), None, owned(flag), owned(value))
         }

@@ -20,6 +20,7 @@
 pub mod lifecycle;
 pub mod words;
 
+mod arrival;
 mod bm25;
 mod credit;
 mod doc;
@@ -40,6 +41,7 @@ mod similarity;
 mod tests;
 
 pub use crate::recall::similarity::{Nearness, Own, centre};
+pub use arrival::{Arrival, Replaced, replaced};
 pub use bm25::Stats;
 pub use credit::{Circumstances, expected, factor};
 pub use doc::{Analysed, Doc, analyse};

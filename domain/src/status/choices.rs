@@ -73,10 +73,7 @@ pub fn of(facts: &Facts<'_>) -> Choices {
         (_, SessionKind::Check) => (vec![command("show")], &["retry", "skip"]),
         (_, SessionKind::Git) => (vec![command("show")], &["retry", "cancel"]),
         (TaskState::NeedsReview, _) if facts.has_result => (
-            vec![
-                format!("ralph feature review {feature} --show"),
-                command("diff"),
-            ],
+            vec![format!("ralph feature review {feature} --show"), command("diff")],
             match facts.verification {
                 Verification::Passed => &["approve", "reject"],
                 _ => &["retry", "approve", "skip"],

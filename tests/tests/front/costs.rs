@@ -56,7 +56,8 @@ async fn what_was_spent_and_what_limits_it_is_told() {
     )
     .await;
     said(&stage, "feature run f").await;
-    let words = "the limit of the day is used up: 0.75 USD of 0.60; `ralph budget set day --max-cost USD` changes it";
+    let words =
+        "the limit of the day is used up: 0.75 USD of 0.60; `ralph budget set day --max-cost USD` changes it";
     until_said(&stage, "status", words).await;
     assert!(said(&stage, "feature show f").await.contains(words));
     said(&stage, "budget set day --max-cost 0").await;

@@ -542,9 +542,8 @@ pub async fn resume(State(app): State<App>, Body(resume): Body<ResumeMemory>) ->
 pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<PromptNext>, Problem> {
     let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
-    let preview = preview.ok_or_else(|| {
-        Problem::conflict("its feature has no run; `ralph feature run` starts one")
-    })?;
+    let preview =
+        preview.ok_or_else(|| Problem::conflict("its feature has no run; `ralph feature run` starts one"))?;
     let ids: Vec<Uuid> = preview.uses.iter().map(|one| one.entry).collect();
     let entries = view::memory_entries(&mut *app.db().await?, &ids).await?;
     let items = preview.uses.iter().map(|one| {

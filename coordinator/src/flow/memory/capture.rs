@@ -11,7 +11,9 @@ use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::{Analysed, Kind, Likeness, Said, Scope, analyse, merged_tags, replaces};
+use crate::domain::recall::{
+    Analysed, Arrival, Kind, Likeness, Replaced, Said, Scope, analyse, merged_tags, replaces,
+};
 use crate::domain::states::Outcome;
 use crate::flow::memory::{copies, credit};
 use crate::store;
@@ -221,26 +223,35 @@ impl Captured {
         let doubted = self.doubted(conn).await?;
         let is_doubted = |learned: &Learned| doubted.iter().any(|(id, _)| *id == learned.id);
         let is_released = |learned: &&Learned| done.contains(&learned.source.task) && !is_doubted(learned);
-        let words = self.learnings.iter().map(|learned| {
-            is_released(&learned).then(|| {
-                let repo_id = &learned.source.repo_id;
+        let arrivals = self.learnings.iter().filter(is_released);
+        let arrivals = arrivals.map(|one| Arrival::new(one.id, &one.source.repo_id, "", &one.body));
+        let replaced = copies::replaced_by(conn, Kind::Learning, &arrivals.collect::<Vec<_>>()).await?;
+        let by = |one: &Learned| replaced.iter().find(|replaced| replaced.entry == one.id).copied();
+        let by: Vec<Option<Replaced>> = self.learnings.iter().map(by).collect();
+        let is_found = |(learned, by): &(&Learned, &Option<Replaced>)| by.is_none() && is_released(learned);
+        let words = self.learnings.iter().zip(&by).map(|one| {
+            is_found(&one).then(|| {
+                let (one, _) = one;
                 words(
-                    repo_id,
+                    &one.source.repo_id,
                     Kind::Learning,
                     "",
-                    &learned.body,
-                    &learned.paths,
-                    &learned.tags,
+                    &one.body,
+                    &one.paths,
+                    &one.tags,
                 )
             })
         });
-        let docs = store::memory::insert_learnings(conn, &self.learnings, words.collect()).await?;
-        let released = self.learnings.iter().filter(is_released).zip(docs);
-        let released = released.map(|(learned, doc)| Findable {
+        let docs = store::memory::insert_learnings(conn, &self.learnings, words.collect(), &by).await?;
+        let found = self.learnings.iter().zip(&by).filter(is_found).zip(docs);
+        let released = found.map(|((learned, _), doc)| Findable {
             paths: learned.paths.clone(),
             doc,
         });
         let released = released.collect();
+        let is_old = |one: &&Replaced| !self.learnings.iter().any(|new| new.id == one.entry);
+        let outdated: Vec<Replaced> = replaced.iter().filter(is_old).copied().collect();
+        copies::replace(conn, Kind::Learning, &outdated).await?;
         store::memory::insert_knowledge(conn, &self.knowledge).await?;
         let mut room: BTreeMap<Uuid, i64> = BTreeMap::new();
         for one in &self.knowledge {
@@ -368,36 +379,19 @@ async fn let_in(
         gone.extend(ids);
     }
     released.retain(|one| !gone.contains(&one.id));
-    findable.extend(released.into_iter().map(Findable::new));
-    let repeated = repeated(conn, &findable).await?;
-    let (repeated, findable): (Vec<Findable>, Vec<Findable>) = findable
-        .into_iter()
-        .partition(|one| repeated.contains(&one.doc.entry));
-    unnumber(conn, repeated).await?;
-    make_findable(conn, findable).await
-}
-
-/// Of released entries, those that are witnesses of others now. Takes older ones out of the index that they contradict.
-async fn repeated(conn: &mut PgConnection, findable: &[Findable]) -> sqlx::Result<HashSet<Uuid>> {
-    let mut repeated = HashSet::new();
     for kind in [Kind::Learning, Kind::Knowledge] {
-        let of_kind = findable.iter().filter(|one| one.doc.kind == kind);
-        let ids: Vec<Uuid> = of_kind.map(|one| one.doc.entry).collect();
-        let (new, old): (Vec<Uuid>, Vec<Uuid>) = copies::settle(conn, kind, &ids)
-            .await?
-            .into_iter()
-            .partition(|id| ids.contains(id));
-        store::memory::index::remove(conn, &old).await?;
-        repeated.extend(new);
+        let compared = released
+            .iter()
+            .filter(|one| one.is_compared && one.is_knowledge == (kind == Kind::Knowledge));
+        let arrivals = compared.map(|one| Arrival::new(one.id, &one.repo_id, &one.title, &one.body));
+        let replaced = copies::replaced_by(conn, kind, &arrivals.collect::<Vec<_>>()).await?;
+        copies::replace(conn, kind, &replaced).await?;
+        let stays = |id: Uuid| !replaced.iter().any(|one| one.entry == id);
+        released.retain(|one| stays(one.id));
+        findable.retain(|one| stays(one.doc.entry));
     }
-    Ok(repeated)
-}
-
-/// Takes back the numbers of entries that were released at once, and are not to be found: nobody has counted them yet.
-async fn unnumber(conn: &mut PgConnection, repeated: Vec<Findable>) -> sqlx::Result<()> {
-    let numbered = repeated.into_iter().filter(|one| one.doc.number.is_some());
-    let ids: Vec<Uuid> = numbered.map(|one| one.doc.entry).collect();
-    store::memory::copies::unnumber(conn, &ids).await
+    findable.extend(released.into_iter().map(Findable::new));
+    make_findable(conn, findable).await
 }
 
 /// Indexes entries, and records their files.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::{Kind, Likeness, Said};
+use crate::domain::recall::{Arrival, Kind, Replaced, Said, replaced};
 use crate::store;
 use crate::store::memory::copies::Text;
 
@@ -117,36 +117,29 @@ pub(in crate::flow) async fn late_copies(
     Ok(copies.collect())
 }
 
-/// Settles entries of agents that were released: one that says what an older one says becomes its witness, and one that contradicts
-/// an older one takes its place. Returns the entries that stand for nothing of their own any more, to be taken out of the index.
-/// The caller holds the memories.
-pub(in crate::flow) async fn settle(
+/// Which of these entries of agents, in the order of their arrival, say what others say, and which older ones they contradict. The
+/// caller holds the memories.
+pub(in crate::flow) async fn replaced_by(
     conn: &mut PgConnection,
     kind: Kind,
-    released: &[Uuid],
-) -> sqlx::Result<Vec<Uuid>> {
-    let pairs = store::memory::copies::alike(conn, kind, released).await?;
-    let (mut witnesses, mut outdated) = (Vec::new(), Vec::new());
-    let mut gone: HashSet<Uuid> = HashSet::new();
-    for pair in pairs {
-        // Of entries that arrive together the older one stays.
-        let is_later = released.contains(&pair.old) && pair.old > pair.new;
-        if is_later || gone.contains(&pair.new) || gone.contains(&pair.old) {
-            continue;
-        }
-        match Said::of(&pair.new_text).compare(&Said::of(&pair.old_text)) {
-            Likeness::Same => {
-                witnesses.push((pair.new, pair.old));
-                gone.insert(pair.new);
-            }
-            Likeness::Contrary => {
-                outdated.push((pair.old, pair.new));
-                gone.insert(pair.old);
-            }
-            Likeness::Different => {}
-        }
-    }
-    store::memory::copies::stand_for(conn, kind, &witnesses, true).await?;
-    store::memory::copies::stand_for(conn, kind, &outdated, false).await?;
-    Ok(gone.into_iter().collect())
+    arrivals: &[Arrival],
+) -> sqlx::Result<Vec<Replaced>> {
+    let older = store::memory::copies::alike(conn, kind, arrivals).await?;
+    let said = |text: Text| (text.id, Said::of(&text.text));
+    let older = older
+        .into_iter()
+        .map(|(id, texts)| (id, texts.into_iter().map(said).collect()))
+        .collect();
+    Ok(replaced(arrivals, &older))
+}
+
+/// Links entries to those that stand for them, and takes them out of the index. The caller holds the memories.
+pub(in crate::flow) async fn replace(
+    conn: &mut PgConnection,
+    kind: Kind,
+    replaced: &[Replaced],
+) -> sqlx::Result<()> {
+    store::memory::copies::stand_for(conn, kind, replaced).await?;
+    let gone: Vec<Uuid> = replaced.iter().map(|one| one.entry).collect();
+    store::memory::index::remove(conn, &gone).await
 }

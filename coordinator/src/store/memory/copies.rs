@@ -1,9 +1,11 @@
 //! Entries that say the same: witnesses of one entry, and copies of a revoked one (SPEC 6.7, 6.8).
 
+use std::collections::HashMap;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::Kind;
+use crate::domain::recall::{Arrival, Kind, Replaced};
 
 /// A text of the memory.
 #[derive(Debug, Clone)]
@@ -12,124 +14,126 @@ pub struct Text {
     pub text: String,
 }
 
-/// A new entry beside a live one that may say the same.
-#[derive(Debug, Clone)]
-pub struct Pair {
-    pub new: Uuid,
-    pub new_text: String,
-    pub old: Uuid,
-    pub old_text: String,
+/// An entry that arrives, and a live one that may say the same.
+struct Pair {
+    new: Uuid,
+    old: Uuid,
+    text: String,
 }
 
-/// For each of these entries of agents, other live ones of its kind and repository that share a band with it, oldest first: at most
-/// 16, of some 256 that the index gives. Where thousands share one, reading them all would hold the report's transaction for seconds.
-pub async fn alike(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Pair>> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
+/// For each entry that arrives, live ones of its kind and repository that share a band with it, oldest first: at most 16.
+pub async fn alike(
+    conn: &mut PgConnection,
+    kind: Kind,
+    arrivals: &[Arrival],
+) -> sqlx::Result<HashMap<Uuid, Vec<Text>>> {
+    if arrivals.is_empty() {
+        return Ok(HashMap::new());
     }
-    sqlx::raw_sql("set local gin_fuzzy_search_limit = 256")
-        .execute(&mut *conn)
-        .await?;
-    let pairs = pairs(conn, kind, ids).await?;
-    sqlx::raw_sql("set local gin_fuzzy_search_limit = 0")
-        .execute(conn)
-        .await?;
-    Ok(pairs)
-}
-
-async fn pairs(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Pair>> {
-    if kind == Kind::Knowledge {
-        return sqlx::query_as!(
+    let ids: Vec<Uuid> = arrivals.iter().map(|one| one.id).collect();
+    let bands = arrivals.iter().flat_map(|one| {
+        let of = |band: &i64| (one.id, one.repo_id.clone(), *band);
+        one.bands.iter().map(of)
+    });
+    let (mut named, mut repos, mut given) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, repo, band) in bands {
+        named.push(id);
+        repos.push(repo);
+        given.push(band);
+    }
+    let pairs = if kind == Kind::Knowledge {
+        sqlx::query_as!(
             Pair,
-            r#"select n.id as "new!", n.title || ' ' || n.body as "new_text!", o.id as "old!", o.title || ' ' || o.body as "old_text!"
-               from unnest($1::uuid[]) as q(id)
-               cross join lateral (select * from knowledge where id = q.id limit 1) n
+            r#"with new as materialized (
+                 select id, repo_id, array_agg(band) as bands
+                 from unnest($1::uuid[], $2::text[], $3::bigint[]) as given(id, repo_id, band)
+                 group by id, repo_id
+               )
+               select n.id as "new!", o.id as "old!", o.title || ' ' || o.body as "text!"
+               from new n
                cross join lateral (
                  select id, title, body
                  from knowledge old
-                 where old.bands && n.bands and old.repo_id = n.repo_id and old.id <> n.id
+                 where old.bands && n.bands and old.repo_id = n.repo_id and old.id <> all($4)
                    and old.origin in ('attempt', 'distilled') and old.released_at is not null and old.pruned_at is null
                    and old.superseded_by is null
                  order by old.id
                  limit 16
                ) o
-               where n.origin in ('attempt', 'distilled') and n.superseded_by is null
                order by n.id, o.id"#,
-            ids,
+            &named,
+            &repos,
+            &given,
+            &ids,
         )
         .fetch_all(conn)
-        .await;
+        .await?
+    } else {
+        sqlx::query_as!(
+            Pair,
+            r#"with new as materialized (
+                 select id, repo_id, array_agg(band) as bands
+                 from unnest($1::uuid[], $2::text[], $3::bigint[]) as given(id, repo_id, band)
+                 group by id, repo_id
+               )
+               select n.id as "new!", o.id as "old!", o.title || ' ' || o.body as "text!"
+               from new n
+               cross join lateral (
+                 select id, title, body
+                 from learnings old
+                 where old.bands && n.bands and old.repo_id = n.repo_id and old.id <> all($4)
+                   and old.origin in ('attempt', 'distilled') and old.released_at is not null and old.pruned_at is null
+                   and old.superseded_by is null
+                 order by old.id
+                 limit 16
+               ) o
+               order by n.id, o.id"#,
+            &named,
+            &repos,
+            &given,
+            &ids,
+        )
+        .fetch_all(conn)
+        .await?
+    };
+    let mut alike: HashMap<Uuid, Vec<Text>> = HashMap::new();
+    for Pair { new, old, text } in pairs {
+        alike.entry(new).or_default().push(Text { id: old, text });
     }
-    sqlx::query_as!(
-        Pair,
-        r#"select n.id as "new!", n.title || ' ' || n.body as "new_text!", o.id as "old!", o.title || ' ' || o.body as "old_text!"
-           from unnest($1::uuid[]) as q(id)
-           cross join lateral (select * from learnings where id = q.id limit 1) n
-           cross join lateral (
-             select id, title, body
-             from learnings old
-             where old.bands && n.bands and old.repo_id = n.repo_id and old.id <> n.id
-               and old.origin in ('attempt', 'distilled') and old.released_at is not null and old.pruned_at is null
-               and old.superseded_by is null
-             order by old.id
-             limit 16
-           ) o
-           where n.origin in ('attempt', 'distilled') and n.superseded_by is null
-           order by n.id, o.id"#,
-        ids,
-    )
-    .fetch_all(conn)
-    .await
+    Ok(alike)
 }
 
-/// Links entries to those that stand for them: as witnesses, or because a newer one contradicts them.
-pub async fn stand_for(
-    conn: &mut PgConnection,
-    kind: Kind,
-    replaced: &[(Uuid, Uuid)],
-    are_witnesses: bool,
-) -> sqlx::Result<()> {
+/// Links entries to those that stand for them.
+pub async fn stand_for(conn: &mut PgConnection, kind: Kind, replaced: &[Replaced]) -> sqlx::Result<()> {
     if replaced.is_empty() {
         return Ok(());
     }
-    let (ids, by): (Vec<Uuid>, Vec<Uuid>) = replaced.iter().copied().unzip();
+    let ids: Vec<Uuid> = replaced.iter().map(|one| one.entry).collect();
+    let by: Vec<Uuid> = replaced.iter().map(|one| one.by).collect();
+    let are_witnesses: Vec<bool> = replaced.iter().map(|one| one.is_witness).collect();
     if kind == Kind::Knowledge {
         sqlx::query!(
-            "update knowledge k set superseded_by = r.by, is_witness = $3
-             from unnest($1::uuid[], $2::uuid[]) as r(id, by)
+            "update knowledge k set superseded_by = r.by, is_witness = r.is_witness
+             from unnest($1::uuid[], $2::uuid[], $3::bool[]) as r(id, by, is_witness)
              where k.id = r.id",
             &ids,
             &by,
-            are_witnesses,
+            &are_witnesses,
         )
         .execute(conn)
         .await?;
     } else {
         sqlx::query!(
-            "update learnings l set superseded_by = r.by, is_witness = $3
-             from unnest($1::uuid[], $2::uuid[]) as r(id, by)
+            "update learnings l set superseded_by = r.by, is_witness = r.is_witness
+             from unnest($1::uuid[], $2::uuid[], $3::bool[]) as r(id, by, is_witness)
              where l.id = r.id",
             &ids,
             &by,
-            are_witnesses,
+            &are_witnesses,
         )
         .execute(conn)
         .await?;
     }
-    Ok(())
-}
-
-/// Takes the numbers of learnings that no index has counted.
-pub async fn unnumber(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    sqlx::query!(
-        "update learnings set doc_id = null, indexed_at = null, words = null where id = any($1)",
-        ids
-    )
-    .execute(conn)
-    .await?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::recall::lifecycle::Because;
-use crate::domain::recall::{Analysed, Kind as EntryKind, Said};
+use crate::domain::recall::{Analysed, Kind as EntryKind, Replaced, Said};
 use crate::domain::text::note::NoteKind;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
@@ -115,22 +115,25 @@ pub async fn insert_learnings(
     conn: &mut PgConnection,
     learned: &[Learned],
     words: Vec<Option<Analysed>>,
+    replaced: &[Option<Replaced>],
 ) -> sqlx::Result<Vec<NewDoc>> {
     if learned.is_empty() {
         return Ok(Vec::new());
     }
     let rows = sqlx::query!(
         "insert into learnings
-           (id, repo_id, task_id, dispatch_id, category, tags, paths, body, bands, words, released_at, indexed_at, doc_id)
+           (id, repo_id, task_id, dispatch_id, category, tags, paths, body, bands, words, released_at, indexed_at, doc_id,
+            superseded_by, is_witness)
          select l.id, l.repo_id, l.task_id, l.dispatch_id, l.category,
                 array(select jsonb_array_elements_text(l.tags::jsonb)),
                 array(select jsonb_array_elements_text(l.paths::jsonb)), l.body,
                 array(select jsonb_array_elements_text(l.bands::jsonb)::bigint), l.words,
-                case when l.words is not null then now() end, case when l.words is not null then now() end,
-                case when l.words is not null then nextval('memory_docs_id_seq') end
+                case when l.words is not null or l.by is not null then now() end,
+                case when l.words is not null then now() end,
+                case when l.words is not null then nextval('memory_docs_id_seq') end, l.by, coalesce(l.is_witness, false)
          from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bytea[],
-                     $10::text[])
-           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body, words, bands)
+                     $10::text[], $11::uuid[], $12::bool[])
+           as l(id, repo_id, task_id, dispatch_id, category, tags, paths, body, words, bands, by, is_witness)
          returning id, created_at, doc_id",
         &learned.iter().map(|l| l.id).collect::<Vec<_>>(),
         &learned
@@ -148,6 +151,8 @@ pub async fn insert_learnings(
             .map(|words| words.as_ref().map(Analysed::pack))
             .collect::<Vec<_>>() as &[Option<Vec<u8>>],
         &learned.iter().map(|l| json(&l.bands(""))).collect::<Vec<_>>(),
+        &replaced.iter().map(|one| one.map(|one| one.by)).collect::<Vec<_>>() as &[Option<Uuid>],
+        &replaced.iter().map(|one| one.map(|one| one.is_witness)).collect::<Vec<_>>() as &[Option<bool>],
     )
     .fetch_all(conn)
     .await?;
@@ -221,6 +226,8 @@ pub struct Released {
     pub tags: Vec<String>,
     pub paths: Vec<String>,
     pub created_at: OffsetDateTime,
+    /// Whether it is compared with others: an agent wrote it, and nobody edited it.
+    pub is_compared: bool,
 }
 
 /// Repositories with quarantined entries of tasks that are done now. Without any, resolves the tasks' errors,
@@ -256,14 +263,15 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
            ), released_learnings as (
              update learnings set released_at = now()
              where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
-             returning id, repo_id, false as is_knowledge, title, body, tags, paths, created_at
+             returning id, repo_id, false as is_knowledge, title, body, tags, paths, created_at, bands, origin
            ), released_knowledge as (
              update knowledge set released_at = now()
              where task_id = any($1) and released_at is null and doubted_by is null and pruned_at is null
-             returning id, repo_id, true as is_knowledge, title, body, tags, paths, created_at
+             returning id, repo_id, true as is_knowledge, title, body, tags, paths, created_at, bands, origin
            )
            select id as "id!", repo_id as "repo_id!", is_knowledge as "is_knowledge!", title as "title!",
-                  body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!"
+                  body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!",
+                  (bands is not null and origin in ('attempt', 'distilled')) as "is_compared!"
            from (select * from released_learnings union all select * from released_knowledge) r
            order by id"#,
         tasks,

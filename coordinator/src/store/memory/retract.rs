@@ -161,14 +161,15 @@ pub async fn to_index(
     sqlx::query_as!(
         crate::store::memory::Released,
         r#"select id as "id!", repo_id as "repo_id!", is_knowledge as "is_knowledge!", title as "title!",
-                  body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!"
+                  body as "body!", tags as "tags!", paths as "paths!", created_at as "created_at!",
+                  (bands is not null and origin in ('attempt', 'distilled')) as "is_compared!"
            from (
              select id, repo_id, false as is_knowledge, title, body, tags, paths, created_at, released_at, pruned_at,
-                    superseded_by, stale_since
+                    superseded_by, stale_since, bands, origin
              from learnings
              union all
              select id, repo_id, true, title, body, tags, paths, created_at, released_at, pruned_at, superseded_by,
-                    stale_since
+                    stale_since, bands, origin
              from knowledge
            ) e
            where id = any($1) and released_at is not null and pruned_at is null and superseded_by is null

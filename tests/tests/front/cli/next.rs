@@ -38,16 +38,9 @@ async fn check(stage: &Stage, condition: &str, command: &str) {
     })
     .await;
     let (before, next) = look(stage).await;
-    assert_eq!(
-        next["command"],
-        format!("ralph {command}"),
-        "{before} {next}"
-    );
+    assert_eq!(next["command"], format!("ralph {command}"), "{before} {next}");
     let shown = said(stage, "feature show f").await;
-    assert!(
-        shown.contains(&format!("ralph {command}\n")),
-        "{shown}"
-    );
+    assert!(shown.contains(&format!("ralph {command}\n")), "{shown}");
     let pasted = output(stage, command).await;
     let told = String::from_utf8_lossy(&pasted.stderr);
     assert!(pasted.status.success(), "`{command}`: {told}");
@@ -178,10 +171,7 @@ async fn what_is_next_changes_something_in_each_state() {
     })
     .await;
     let (state, next) = look(&stage).await;
-    let command = next["command"]
-        .as_str()
-        .unwrap()
-        .trim_start_matches("ralph ");
+    let command = next["command"].as_str().unwrap().trim_start_matches("ralph ");
     assert!(command.starts_with("budget set day --max-cost "), "{next}");
     check(
         &stage,

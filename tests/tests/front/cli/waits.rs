@@ -125,11 +125,7 @@ async fn what_a_person_resolved_last_is_no_longer_waited_for() {
         0,
         "0 of 1 task done, 1 cancelled, 0 iterations",
     );
-    check(
-        "feature run f",
-        5,
-        "`ralph task create TITLE --feature f`",
-    );
+    check("feature run f", 5, "`ralph task create TITLE --feature f`");
     stage.strike().await;
 }
 

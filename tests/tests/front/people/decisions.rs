@@ -67,10 +67,7 @@ async fn a_run_stays_ended_where_that_is_asked_for() {
     assert!(told.contains("next: ralph feature run f\n"), "{told}");
     assert_eq!(condition(&stage).await, "ready: needs a run");
     let glance = said(&stage, "status").await;
-    assert!(
-        glance.contains("1 feature needs you (`ralph inbox`)"),
-        "{glance}"
-    );
+    assert!(glance.contains("1 feature needs you (`ralph inbox`)"), "{glance}");
     said(&stage, "feature run f").await;
     stage.ends("complete").await;
     stage.strike().await;

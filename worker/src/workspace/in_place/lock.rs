@@ -108,8 +108,7 @@ pub fn free_dir(path: &Path) -> Result<Option<DirHolder>, WorkspaceError> {
     let Some(mut file) = lock(path).map_err(WorkspaceError::io("lock the folder", path))? else {
         return Err(WorkspaceError::Dir {
             path: path.clone(),
-            why: "a session works in it right now; `ralph task interrupt` ends it in order"
-                .to_owned(),
+            why: "a session works in it right now; `ralph task interrupt` ends it in order".to_owned(),
         });
     };
     let held = holder(&mut file);
