@@ -15,6 +15,7 @@ use ralph_shared::kind::SessionKind;
 use super::client::{ApiError, Client, escape};
 use crate::args::globals::Globals;
 use crate::logs::transcript::Show;
+use crate::terminal::gate_times;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 
@@ -114,6 +115,9 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         text.push_str(&entries.collect::<String>());
         text.push_str(&show.close());
     }
+    if let Some(gate) = since.gate {
+        text.push_str(&show.note(&format!("── gate: {gate} ──")));
+    }
     if let Some(commit) = since.landed {
         text.push_str(&show.note(&format!("── landed as {commit} ──")));
     }
@@ -125,6 +129,8 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
 #[derive(Default)]
 struct Since {
     verdict: Option<Transcript>,
+    /// The commands of the gate that ran last, with their times.
+    gate: Option<String>,
     landed: Option<String>,
 }
 
@@ -135,24 +141,26 @@ async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyho
     if detail.task.status != TaskState::Done {
         return Ok(Since::default());
     }
-    let landed = detail.landed_commit;
+    let mut newest = detail.dispatches.iter().rev();
+    let mut since = Since {
+        verdict: None,
+        gate: newest.find_map(|one| gate_times::words(&one.gate_times)),
+        landed: detail.landed_commit,
+    };
     if last.of.kind != SessionKind::Verify {
-        return Ok(Since {
-            verdict: None,
-            landed,
-        });
+        return Ok(since);
     }
     let attempt = last.of.attempt;
     let work = client
         .get(&format!("/tasks/{task}/transcript?attempt={attempt}"))
         .await;
-    let verdict = match work {
+    since.verdict = match work {
         Ok(work) => Some(std::mem::replace(last, work)),
         // Of a task that a verifier alone worked on.
         Err(error) if ApiError::refuses(&error) => None,
         Err(error) => return Err(error),
     };
-    Ok(Since { verdict, landed })
+    Ok(since)
 }
 
 async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCode> {
