@@ -122,6 +122,41 @@ async fn a_car_whose_gate_fills_the_disk_is_ended_and_leaves() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_car_whose_gate_kills_its_worker_leaves_and_the_others_land() {
+    let mut world = World::start().await.unwrap();
+    world.coordinator().await.unwrap();
+    let name = "killer";
+    let pid = world.dir().join("pid");
+    // A sandboxed gate reaches no worker.
+    let options = WorkerOptions {
+        env: [("RALPH_SANDBOX".to_owned(), "none".to_owned())].into(),
+        ..WorkerOptions::named(name).slots(3).pool(name)
+    };
+    let harm = format!("test ! -e f1.txt || kill -9 $(cat {})", pid.display());
+    let gate = gated(&harm, Landing::Each);
+    let scene = Scene::submit_with(&world, name, &tasks(3), gate).await;
+    let mut deaths = 0;
+    loop {
+        let mut worker = world.worker(&options).unwrap();
+        std::fs::write(&pid, worker.pid().to_string()).unwrap();
+        tokio::select! {
+            () = scene.ends(RunOutcome::Blocked) => break,
+            _ = worker.wait() => deaths += 1,
+        }
+        assert!(deaths < 30, "the gate runs again and again");
+    }
+    let reason: String = sqlx::query_scalar(
+        "select x.reason from tasks t join task_texts x on x.task_id = t.id where t.feature_id = $1 and t.state <> 'done'",
+    )
+    .bind(scene.feature.0)
+    .fetch_one(&world.db)
+    .await
+    .unwrap();
+    assert!(reason.contains("its worker died"), "{reason}");
+    world.stop().await;
+}
+
 /// Cars whose gates wait for a file, three of them at once.
 async fn three_under_way<'a>(world: &'a World, name: &str) -> Scene<'a> {
     let scene = Scene::submit_with(world, name, &tasks(4), waiting(world, name)).await;

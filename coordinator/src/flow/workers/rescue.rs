@@ -3,7 +3,7 @@
 //! The fence stays until the task is claimed again: a report that arrives before is still accepted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -145,25 +145,26 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         changed.push(one.task);
         if task.next_kind == Some(SessionKind::Integrate) {
             let open = open.iter().find(|open| open.task == one.task);
-            let is_used_up = open.is_some_and(|open| open.tries >= outcome::MAX_INTEGRATION_TRIES);
-            if one.worker_died && is_used_up {
+            let why = match open.filter(|_| one.worker_died) {
+                // Its push may have arrived.
+                Some(open) if open.state == IntegrationState::Decided => {
+                    (open.tries >= outcome::MAX_INTEGRATION_TRIES).then(never_landed)
+                }
+                Some(_) => {
+                    let failure = lost_by(one);
+                    let is_last = after_loss(one, task) == Next::NeedsReview;
+                    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(failure, None)))
+                }
+                None => None,
+            };
+            if let Some(why) = why {
                 give_up(&mut features, task, reviewed.contains(&task.feature));
-                given_up.push((one.task, IntegrationState::Failed, never_landed()));
+                given_up.push((one.task, IntegrationState::Failed, why));
             }
             continue;
         }
-        let mut next = Next::Again(std::time::Duration::ZERO);
-        // A claim whose answer never arrived says nothing about its task.
         let failure = lost_by(one);
-        if one.worker_died {
-            let facts = retry::Facts {
-                with_changes: false,
-                max_retries: task.max_retries,
-                base: std::time::Duration::ZERO,
-                jitter: 0.0,
-            };
-            (next, task.trouble) = retry::decide(failure, facts, task.trouble);
-        }
+        let next = after_loss(one, task);
         match next {
             Next::Again(_) => {
                 if task.next_kind.is_some_and(SessionKind::begins_attempt) {
@@ -223,6 +224,23 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
 }
 
 /// Why a dispatch is lost.
+/// What follows a loss; counts it.
+fn after_loss(one: &Expired, task: &mut Task) -> Next {
+    // A claim whose answer never arrived says nothing about its task.
+    if !one.worker_died {
+        return Next::Again(Duration::ZERO);
+    }
+    let facts = retry::Facts {
+        with_changes: false,
+        max_retries: task.max_retries,
+        base: Duration::ZERO,
+        jitter: 0.0,
+    };
+    let (next, trouble) = retry::decide(lost_by(one), facts, task.trouble);
+    task.trouble = trouble;
+    next
+}
+
 fn lost_by(one: &Expired) -> Failure {
     match (one.worker_died, one.alone) {
         (false, _) => Failure::OutOfContact,
