@@ -78,9 +78,9 @@ pub const MOVES: &[(&[TaskState], &[TaskState], &str)] = {
         (&[Blocked], &[Pending], "cascade: its last blocker is resolved"),
         (&[Pending], &[Blocked], "edit: it got a blocker"),
         (
-            &[Pending, Blocked, InProgress],
+            &[Pending, Blocked, InProgress, NeedsReview],
             &[Failed],
-            "cascade: a part of it failed",
+            "cascade: a part of it failed; control: a person fails it",
         ),
         (
             &[Failed],

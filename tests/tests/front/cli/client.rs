@@ -26,7 +26,7 @@ async fn ralph(stage: &Stage, args: &[&str]) -> Output {
 async fn the_client_submits_watches_and_names_what_the_coordinator_knows() {
     let stage = Stage::set().await;
     let tasks = stage.world.dir().join("tasks.yaml");
-    std::fs::write(&tasks, "- {key: a, title: A}\n").unwrap();
+    std::fs::write(&tasks, "- {key: a, title: A, description: \"@done\"}\n").unwrap();
     let repo = stage.repository.path().display().to_string();
     let submit = [
         "submit",
