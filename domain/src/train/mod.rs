@@ -156,6 +156,9 @@ pub struct Plan {
 impl Train {
     /// Whether a check says what the car's tree comes to behind `ahead`, as things are now: what landed since
     /// was ahead of it, in that order, and what else was ahead is so still.
+    ///
+    /// A check that came to nothing says so only until the next landing: one that was pushed while it was
+    /// handed out looks to its worker as if somebody else had moved the branch.
     fn holds(&self, check: &Check, ahead: &[Uuid]) -> bool {
         let since = match check.since {
             None if self.from_the_start => 0,
@@ -166,6 +169,9 @@ impl Train {
             },
         };
         let landed = &self.landed[since..];
+        if check.result == Some(CheckResult::Lost) && !landed.is_empty() {
+            return false;
+        }
         // The first landing of a branch follows nothing.
         let first = usize::from(since == 0);
         landed.iter().skip(first).all(|landed| landed.follows)

@@ -145,6 +145,34 @@ fn a_check_holds_while_what_was_ahead_lands_as_it_stood() {
 }
 
 #[test]
+fn a_check_that_came_to_nothing_says_so_until_the_next_landing() {
+    let told = |n: u128, ahead: &[u128], result| car(n, Stand::Waits, Some((ahead, result)));
+    let lost = Some(CheckResult::Lost);
+    let cars = vec![
+        told(2, &[1], PASSED),
+        told(3, &[1, 2], lost),
+        car(4, Stand::Waits, None),
+        told(5, &[1, 2, 3, 4], FAILED),
+    ];
+    let after = |landed: Vec<Landed>, cars: &[Car]| {
+        plan(&Train {
+            landed,
+            ..train(Landing::Batch, cars.to_vec())
+        })
+        .checks
+    };
+    let first = Landed {
+        id: id(1),
+        follows: false,
+    };
+    // The failure behind it is known still, so that the middle is next, and not the car that nothing is known of alone.
+    assert_eq!(after(vec![first], &cars), [(id(3), ids(&[2]))]);
+    let mut at_once = cars;
+    at_once.insert(0, told(1, &[], PASSED));
+    assert_eq!(after(Vec::new(), &at_once), [(id(5), ids(&[1, 2, 4]))]);
+}
+
+#[test]
 fn a_batch_is_bisected_when_it_fails() {
     let check = |cars: Vec<Car>, checked: Option<(u128, &[u128])>, cleared: &[u128]| {
         let plan = plan(&train(Landing::Batch, cars));
