@@ -22,8 +22,10 @@ use crate::page::session::trouble::Trouble;
 use crate::page::session::{signed_in::Visitor, visitor::BY_ITSELF};
 use crate::store::view::{self, DispatchView, LogEntry, Page, QuestionView, TaskDetail, TaskRef};
 
-/// Entries of a transcript that are shown at once.
+/// Entries of a transcript that are shown at first, and those that come at once as somebody scrolls up: so many that a browser puts them in
+/// between two frames.
 const ENTRIES: usize = 400;
+const EARLIER: usize = 100;
 /// Of a description and of a diff. Bytes.
 const TEXT_BYTES: usize = 64 * 1024;
 const DIFF_BYTES: usize = 512 * 1024;
@@ -357,7 +359,8 @@ async fn session(
         Some(dispatch) if !(follows && by_itself) => entries(&site.app, dispatch).await?,
         _ => Vec::new(),
     };
-    let part = transcript::part(&items, asked.before, ENTRIES);
+    let most = if asked.before.is_some() { EARLIER } else { ENTRIES };
+    let part = transcript::part(&items, asked.before, most);
     let address = format!("/tasks/{}/live", task.task.id);
     let follow = follows.then(|| match (dispatch, items.last()) {
         (Some(dispatch), Some(last)) => format!("{address}?after={}", Position::of(dispatch, last.seq)),

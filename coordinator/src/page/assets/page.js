@@ -117,7 +117,7 @@
   // A session that is followed. What comes is put in once a frame. What has scrolled far away is left out, as it is among the earlier; where
   // somebody reads further up it is set apart, so that browsers lay it out no more.
   const transcript = document.querySelector("#transcript[data-follow]");
-  const MOST = 1200, KEPT = 800;
+  const MOST = 1200, KEPT = 800, BUSY_MS = 10;
   function countErrors() {
     const button = document.getElementById("errors");
     const count = button ? document.querySelectorAll(".is-error").length : 0;
@@ -178,7 +178,11 @@
     const flush = () => {
       due = 0;
       const follows = scrollY > 0 && innerHeight + scrollY > document.body.scrollHeight - 160;
-      for (const html of waiting.splice(0)) put(html);
+      const until = performance.now() + BUSY_MS;
+      let taken = 0;
+      while (taken < waiting.length && performance.now() < until) put(waiting[taken++]);
+      waiting.splice(0, taken);
+      if (waiting.length) due = setTimeout(flush, 16);
       if (transcript.children.length > MOST) (follows ? leaveOut : setApart)();
       countErrors();
       if (follows) scrollTo(0, document.body.scrollHeight);
