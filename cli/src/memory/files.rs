@@ -188,9 +188,9 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&imported),
         Format::Table | Format::Wide => output::text(&format!(
-            "{} imported, {} there already, or in newer words of a person's\n",
+            "{} imported, {} left alone (imported before, or changed by a person since)\n",
             counted(imported.imported, "entry", "entries"),
-            counted(imported.known, "was", "were")
+            imported.known
         )),
     }
 }

@@ -103,3 +103,106 @@ async fn connection(mut stream: UnixStream, key: Uuid, tools: Arc<Toolbox>) {
         Err(error) => tracing::debug!(%error, "an agent's MCP client did not begin as the protocol asks"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ralph_shared::kind::SessionKind;
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+    use super::*;
+    use crate::mcp::tools::tests::toolbox;
+
+    /// Shows a key, says these messages, and gives what comes back until there is an answer to each, or nothing more.
+    async fn says(socket: &Socket, key: Uuid, messages: &[Value]) -> Vec<Value> {
+        let (read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
+        let mut lines = BufReader::new(read).lines();
+        let mut answers = Vec::new();
+        let mut text = format!("{key}\n");
+        for message in messages {
+            text.push_str(&format!("{message}\n"));
+            // The other side may have closed it.
+            let is_open = write.write_all(text.as_bytes()).await.is_ok();
+            text.clear();
+            if message["id"].is_null() {
+                continue;
+            }
+            match lines.next_line().await {
+                Ok(Some(line)) if is_open => answers.push(serde_json::from_str(&line).unwrap()),
+                _ => break,
+            }
+        }
+        answers
+    }
+
+    fn begin(version: &str) -> [Value; 2] {
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        [
+            json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        ]
+    }
+
+    fn call(id: u32, name: &str, arguments: Value) -> Value {
+        let params = json!({"name": name, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    }
+
+    async fn works(socket: &Socket, key: Uuid, version: &str) {
+        let [begin, begun] = begin(version);
+        let answers = says(socket, key, &[begin, begun, call(1, "task_context", json!({}))]).await;
+        assert!(
+            answers[0]["result"]["protocolVersion"].is_string(),
+            "{version}: {answers:?}"
+        );
+        assert!(
+            answers[1].to_string().contains("Do it."),
+            "{version}: {answers:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_client_of_any_version_is_served() {
+        let (folder, key) = (tempfile::tempdir().unwrap(), Uuid::new_v4());
+        let socket = Socket::open(folder.path(), key, Arc::new(toolbox(SessionKind::Work))).unwrap();
+        for version in ["2024-11-05", "2025-06-18", "1999-01-01", "2199-01-01"] {
+            works(&socket, key, version).await;
+        }
+    }
+
+    /// Says these messages, ends its side, and waits until the other one ends.
+    async fn says_and_ends(socket: &Socket, key: Uuid, messages: &[Value]) {
+        let (mut read, mut write) = UnixStream::connect(socket.path()).await.unwrap().into_split();
+        let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        // The other side may have closed it by then.
+        let _ = write.write_all(format!("{key}\n{text}").as_bytes()).await;
+        drop(write);
+        let _ = read.read_to_end(&mut Vec::new()).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_or_no_protocol_ends_its_own_connection_alone() {
+        let (folder, key) = (tempfile::tempdir().unwrap(), Uuid::new_v4());
+        let socket = Socket::open(folder.path(), key, Arc::new(toolbox(SessionKind::Work))).unwrap();
+        let [begin, begun] = begin("2025-06-18");
+        let text = "x".repeat(10 << 20);
+        let long = call(1, "memory_add", json!({"kind": "note", "text": text}));
+        for messages in [
+            vec![begin.clone(), begun.clone(), long],
+            vec![json!({"id": 1}), json!([1, 2])],
+            vec![call(1, "task_context", json!({}))],
+            vec![
+                begin.clone(),
+                begun,
+                json!({"jsonrpc": "2.0", "id": 1, "method": "nothing"}),
+            ],
+        ] {
+            says_and_ends(&socket, key, &messages).await;
+            works(&socket, key, "2025-06-18").await;
+        }
+        let stranger = says(&socket, Uuid::new_v4(), &[begin]).await;
+        assert_eq!(stranger, Vec::<Value>::new());
+        works(&socket, key, "2025-06-18").await;
+    }
+}

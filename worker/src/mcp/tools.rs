@@ -423,7 +423,7 @@ fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
 
     use futures::FutureExt as _;
@@ -445,7 +445,7 @@ mod tests {
 
     const ID: &str = "t-9f2c41aa07be";
 
-    fn toolbox(kind: SessionKind) -> Toolbox {
+    pub fn toolbox(kind: SessionKind) -> Toolbox {
         let (sender, _) = channel(Redactor::new([]));
         Toolbox::new(
             (kind, ID.to_owned()),

@@ -146,10 +146,9 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         if task.next_kind == Some(SessionKind::Integrate) {
             let open = open.iter().find(|open| open.task == one.task);
             let why = match open.filter(|_| one.worker_died) {
+                Some(open) if open.tries >= outcome::MAX_INTEGRATION_TRIES => Some(never_landed()),
                 // Its push may have arrived.
-                Some(open) if open.state == IntegrationState::Decided => {
-                    (open.tries >= outcome::MAX_INTEGRATION_TRIES).then(never_landed)
-                }
+                Some(open) if open.state == IntegrationState::Decided => None,
                 Some(_) => {
                     let failure = lost_by(one);
                     let is_last = after_loss(one, task) == Next::NeedsReview;
