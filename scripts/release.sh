@@ -22,7 +22,7 @@ if [ ! -x "$tool" ]; then
     cargo install --quiet --locked --version "$cyclonedx" --root "${tool%/bin/*}" cargo-cyclonedx ||
         fail "cargo-cyclonedx could not be installed: install version $cyclonedx and run this again"
 fi
-for program in cli/ralph coordinator/ralph worker/ralph-worker; do
+for program in cli/ralph coordinator/ralph-coordinator worker/ralph-worker; do
     "$tool" cyclonedx --quiet --format json --describe binaries --manifest-path "${program%/*}/Cargo.toml"
     mv "${program}_bin.cdx.json" "$out/${program#*/}-$version.cdx.json"
 done
