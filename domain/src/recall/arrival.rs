@@ -105,7 +105,7 @@ mod tests {
         Arrival::new(Uuid::from_u128(n), "r", "", body)
     }
 
-    fn told(arrivals: &[Arrival], older: &[Arrival]) -> Vec<(u128, u128, bool)> {
+    fn replacements(arrivals: &[Arrival], older: &[Arrival]) -> Vec<(u128, u128, bool)> {
         let old = || older.iter().map(|one| (one.id, one.said.clone())).collect();
         let older = arrivals.iter().map(|one| (one.id, old())).collect();
         replaced(arrivals, &older)
@@ -135,12 +135,12 @@ mod tests {
         );
         let all = [&first, &same, &contrary, &other, &late].map(Clone::clone);
         // It makes no difference whether they arrive together or one after the other.
-        assert_eq!(told(&all, &[]), [(2, 1, true), (1, 3, false), (5, 3, true)]);
+        assert_eq!(replacements(&all, &[]), [(2, 1, true), (1, 3, false), (5, 3, true)]);
         assert_eq!(
-            told(&all[1..], &all[..1]),
+            replacements(&all[1..], &all[..1]),
             [(2, 1, true), (1, 3, false), (5, 3, true)]
         );
-        assert_eq!(told(&all[4..], &[contrary, other]), [(5, 3, true)]);
+        assert_eq!(replacements(&all[4..], &[contrary, other]), [(5, 3, true)]);
     }
 
     #[test]
@@ -151,6 +151,6 @@ mod tests {
             repo_id: "other".to_owned(),
             ..one.clone()
         };
-        assert_eq!(told(&[one, elsewhere], &[]), []);
+        assert_eq!(replacements(&[one, elsewhere], &[]), []);
     }
 }

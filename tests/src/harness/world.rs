@@ -53,13 +53,22 @@ pub struct World {
 }
 
 /// A program of this workspace, built beside the running test.
+///
+/// # Panics
+/// When it isn't built.
 pub fn binary(name: &str) -> PathBuf {
     let mut dir = std::env::current_exe().unwrap_or_default();
     dir.pop();
     if dir.ends_with("deps") {
         dir.pop();
     }
-    dir.join(name)
+    let program = dir.join(name);
+    assert!(
+        program.exists(),
+        "{} is missing: `cargo build --workspace --bins` builds it",
+        program.display()
+    );
+    program
 }
 
 impl World {
