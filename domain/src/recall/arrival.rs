@@ -135,7 +135,10 @@ mod tests {
         );
         let all = [&first, &same, &contrary, &other, &late].map(Clone::clone);
         // It makes no difference whether they arrive together or one after the other.
-        assert_eq!(replacements(&all, &[]), [(2, 1, true), (1, 3, false), (5, 3, true)]);
+        assert_eq!(
+            replacements(&all, &[]),
+            [(2, 1, true), (1, 3, false), (5, 3, true)]
+        );
         assert_eq!(
             replacements(&all[1..], &all[..1]),
             [(2, 1, true), (1, 3, false), (5, 3, true)]
