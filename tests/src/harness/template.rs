@@ -11,7 +11,7 @@ use ralph_coordinator::embedded::{DataDir, Postgres, SearchPaths, Tuning};
 use ralph_coordinator::store;
 use sha2::{Digest as _, Sha256};
 
-use super::world::{binary, make_traversable};
+use super::world::{built, make_traversable};
 
 /// What of a data folder is the database's.
 const PARTS: [&str; 2] = ["postgres", "secrets/postgres"];
@@ -27,7 +27,7 @@ pub(super) async fn lay(data: &DataDir, places: &SearchPaths) -> anyhow::Result<
 
 /// The folder to copy from, made by the first test that asks for it, of whatever process.
 async fn template(places: &SearchPaths) -> anyhow::Result<PathBuf> {
-    let folder = binary(&format!("test-database-{}", key(places)?));
+    let folder = built().join(format!("test-database-{}", key(places)?));
     let lock = File::create(folder.with_extension("lock"))?;
     let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
     if !folder.exists() {

@@ -57,18 +57,23 @@ pub struct World {
 /// # Panics
 /// When it isn't built.
 pub fn binary(name: &str) -> PathBuf {
-    let mut dir = std::env::current_exe().unwrap_or_default();
-    dir.pop();
-    if dir.ends_with("deps") {
-        dir.pop();
-    }
-    let program = dir.join(name);
+    let program = built().join(name);
     assert!(
         program.exists(),
         "{} is missing: `cargo build --workspace --bins` builds it",
         program.display()
     );
     program
+}
+
+/// The folder of the workspace's programs.
+pub(super) fn built() -> PathBuf {
+    let mut dir = std::env::current_exe().unwrap_or_default();
+    dir.pop();
+    if dir.ends_with("deps") {
+        dir.pop();
+    }
+    dir
 }
 
 impl World {
