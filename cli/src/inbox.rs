@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ralph_api::view::{InboxItem, InboxView};
+use ralph_shared::agents::prices::usd_text;
 
 use super::client::Client;
 use crate::args::globals::Globals;
@@ -68,15 +69,14 @@ fn summary(inbox: &InboxView) -> String {
         true => String::new(),
         false => format!(": {}", parts.join(", ")),
     };
-    let about = if inbox.estimated { "~" } else { "" };
     format!(
-        "{}{}\n{}{}\n{}, {about}{:.2} USD so far\n",
+        "{}{}\n{}{}\n{}, {} USD so far\n",
         counted(features, "feature", "features"),
         list(by_word),
         counted(tasks.total, "task", "tasks"),
         list(by_state),
         counted(inbox.items.len(), "thing waits for you", "things wait for you"),
-        inbox.cost_usd,
+        usd_text(inbox.cost_usd, inbox.estimated),
     )
 }
 

@@ -55,8 +55,6 @@ pub struct CostRow {
     pub cost_usd: f64,
     /// How much of it is estimated.
     pub estimated_usd: f64,
-    /// Sessions whose cost is unknown.
-    pub unpriced_sessions: i64,
     /// Sessions that cost nothing by use.
     pub subscription_sessions: i64,
     pub input_tokens: i64,
@@ -71,7 +69,6 @@ impl CostRow {
         self.sessions += other.sessions;
         self.cost_usd += other.cost_usd;
         self.estimated_usd += other.estimated_usd;
-        self.unpriced_sessions += other.unpriced_sessions;
         self.subscription_sessions += other.subscription_sessions;
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;

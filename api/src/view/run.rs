@@ -33,15 +33,12 @@ pub struct RunView {
     pub output_tokens: i64,
     /// What its sessions cost that ended. US dollars.
     pub cost_usd: f64,
-    /// Whether its agents tell what they cost; where they don't, its cost is unknown, and no limit of cost holds it.
+    /// Whether any cost is known or estimated; not before a session reported or wrote something.
     #[serde(default = "yes")]
     pub cost_known: bool,
     /// Whether some of its cost is estimated.
     #[serde(default)]
     pub estimated: bool,
-    /// Sessions whose cost is unknown, since their agents tell none and their models have no price.
-    #[serde(default)]
-    pub unpriced_sessions: i32,
     /// Whether nothing is paid by what it uses.
     #[serde(default)]
     pub subscription: bool,
@@ -112,7 +109,6 @@ impl From<Run> for RunView {
             cost_usd: run.cost_usd,
             cost_known,
             estimated: run.estimated_usd > 0.0,
-            unpriced_sessions: run.unpriced,
             subscription,
             in_flight: run.in_flight,
             started_at: run.started_at,

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use ralph_api::body::SetBudget;
 use ralph_api::view::{BudgetView, BudgetsView, By, CostRow, CostsView};
 use ralph_domain::budget::levels::Level;
+use ralph_shared::agents::prices::usd_text;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
@@ -181,21 +182,17 @@ pub(crate) fn since(text: &str, now: OffsetDateTime) -> anyhow::Result<OffsetDat
 }
 
 fn words(row: &CostRow) -> String {
-    let known = row.sessions - row.unpriced_sessions - row.subscription_sessions;
-    if row.cost_usd <= 0.0 && known <= 0 && row.unpriced_sessions == 0 && row.sessions > 0 {
-        return "subscription".to_owned();
-    }
     if row.cost_usd <= 0.0 && row.sessions > 0 {
-        return "unknown".to_owned();
+        let subscribed = row.subscription_sessions >= row.sessions;
+        return if subscribed { "subscription" } else { "unknown" }.to_owned();
     }
-    let about = if row.estimated_usd > 0.0 { "~" } else { "" };
-    format!("{about}{:.2} USD", row.cost_usd)
+    format!("{} USD", usd_text(row.cost_usd, row.estimated_usd > 0.0))
 }
 
 fn costs(view: &CostsView, wide: bool) -> Table {
     let mut heads = vec!["SPENT ON", "COST", "SESSIONS", "TOKENS IN", "OUT"];
     if wide {
-        heads.extend(["CACHED", "CACHE WRITTEN", "OF UNKNOWN COST"]);
+        heads.extend(["CACHED", "CACHE WRITTEN"]);
     }
     let mut table = Table::new(heads, "nothing was spent");
     let mut add = |of: &str, row: &CostRow| {
@@ -207,9 +204,7 @@ fn costs(view: &CostsView, wide: bool) -> Table {
             row.output_tokens.to_string(),
         ];
         if wide {
-            cells.extend(
-                [row.cached_tokens, row.cache_write_tokens, row.unpriced_sessions].map(|n| n.to_string()),
-            );
+            cells.extend([row.cached_tokens, row.cache_write_tokens].map(|n| n.to_string()));
         }
         table.row(cells);
     };
@@ -230,19 +225,18 @@ fn csv(view: &CostsView) -> String {
         false => text.to_owned(),
     };
     let mut text = format!(
-        "{},name,sessions,cost_usd,estimated_usd,unpriced_sessions,subscription_sessions,input_tokens,output_tokens,cached_tokens,\
+        "{},name,sessions,cost_usd,estimated_usd,subscription_sessions,input_tokens,output_tokens,cached_tokens,\
          cache_write_tokens\r\n",
         view.by.as_str()
     );
     for row in &view.items {
         text.push_str(&format!(
-            "{},{},{},{:.6},{:.6},{},{},{},{},{},{}\r\n",
+            "{},{},{},{:.6},{:.6},{},{},{},{},{}\r\n",
             quoted(&row.key),
             quoted(row.name.as_deref().unwrap_or_default()),
             row.sessions,
             row.cost_usd,
             row.estimated_usd,
-            row.unpriced_sessions,
             row.subscription_sessions,
             row.input_tokens,
             row.output_tokens,
@@ -275,22 +269,21 @@ mod tests {
 
     #[test]
     fn what_a_row_cost_is_never_nothing_where_it_is_not_known() {
-        let check = |cost_usd, estimated_usd, unpriced_sessions, subscription_sessions, expected: &str| {
+        let check = |cost_usd, estimated_usd, subscription_sessions, expected: &str| {
             let row = CostRow {
                 sessions: 2,
                 cost_usd,
                 estimated_usd,
-                unpriced_sessions,
                 subscription_sessions,
                 ..CostRow::default()
             };
             assert_eq!(words(&row), expected);
         };
-        check(0.42, 0.0, 0, 0, "0.42 USD");
-        check(0.42, 0.1, 1, 0, "~0.42 USD");
-        check(0.0, 0.0, 2, 0, "unknown");
-        check(0.0, 0.0, 0, 0, "unknown");
-        check(0.0, 0.0, 0, 2, "subscription");
+        check(0.42, 0.0, 0, "0.42 USD");
+        check(0.42, 0.1, 1, "~0.42 USD");
+        check(0.0, 0.0, 1, "unknown");
+        check(0.0, 0.0, 0, "unknown");
+        check(0.0, 0.0, 2, "subscription");
     }
 
     #[test]
@@ -311,7 +304,7 @@ mod tests {
         let text = csv(&view);
         assert_eq!(
             text.lines().nth(1),
-            Some("a,\"say \"\"no\"\", twice\",1,0.500000,0.000000,0,0,0,0,0,0")
+            Some("a,\"say \"\"no\"\", twice\",1,0.500000,0.000000,0,0,0,0,0")
         );
     }
 }

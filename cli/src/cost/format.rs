@@ -1,5 +1,6 @@
 //! What runs cost, in words: what ended and what is in flight, beside the limit.
 
+use ralph_shared::agents::prices::usd_text;
 use ralph_shared::wire::Basis;
 
 use ralph_api::view::{DispatchView, FeatureView, RunView};
@@ -27,16 +28,10 @@ pub fn of_run(run: &RunView) -> String {
         return UNKNOWN.to_owned();
     }
     let (usd, in_flight_usd) = (run.cost_usd, run.in_flight.cost_usd);
-    let mut words = match run.limits.cost_usd.filter(|_| run.outcome.is_none()) {
+    match run.limits.cost_usd.filter(|_| run.outcome.is_none()) {
         Some(limit) => format!("{} of {limit:.2} USD", spent(usd, in_flight_usd, run.estimated)),
         None => spent_usd(usd, in_flight_usd, run.estimated),
-    };
-    match run.unpriced_sessions {
-        0 => {}
-        1 => words.push_str(" without 1 session of unknown cost"),
-        n => words.push_str(&format!(" without {n} sessions of unknown cost")),
     }
-    words
 }
 
 /// The same for a column that tells the limit itself.
@@ -54,36 +49,29 @@ pub fn spent_by(run: &RunView) -> String {
 pub fn of_session(session: &DispatchView) -> Option<String> {
     let basis = session.cost_basis.as_deref().and_then(Basis::of);
     match (session.cost_usd, basis) {
-        (Some(usd), Some(Basis::Estimated)) => Some(format!("~{usd:.4} USD")),
-        (Some(usd), _) => Some(format!("{usd:.4} USD")),
+        (Some(usd), basis) => Some(format!("{} USD", usd_text(usd, basis == Some(Basis::Estimated)))),
         (None, Some(Basis::Subscription)) => Some(SUBSCRIPTION.to_owned()),
-        (None, Some(Basis::Unknown)) => Some(UNKNOWN.to_owned()),
         (None, _) => None,
     }
 }
 
-/// What goes before a sum of which some is estimated.
-fn about(estimated: bool) -> &'static str {
-    if estimated { "~" } else { "" }
-}
-
 /// A cost and what is in flight beside it, without the unit: `0.42 + 0.10 in flight`.
 pub fn spent(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
-    let about = about(estimated);
+    let usd = usd_text(usd, estimated);
     if in_flight_usd > 0.0 {
-        format!("{about}{usd:.2} + {in_flight_usd:.2} in flight")
+        format!("{usd} + {} in flight", usd_text(in_flight_usd, false))
     } else {
-        format!("{about}{usd:.2}")
+        usd
     }
 }
 
 /// The same with the unit: `0.42 USD + 0.10 USD in flight`.
 pub fn spent_usd(usd: f64, in_flight_usd: f64, estimated: bool) -> String {
-    let about = about(estimated);
+    let usd = usd_text(usd, estimated);
     if in_flight_usd > 0.0 {
-        format!("{about}{usd:.2} USD + {in_flight_usd:.2} USD in flight")
+        format!("{usd} USD + {} USD in flight", usd_text(in_flight_usd, false))
     } else {
-        format!("{about}{usd:.2} USD")
+        format!("{usd} USD")
     }
 }
 

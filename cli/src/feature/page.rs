@@ -2,6 +2,7 @@
 
 use ralph_api::view::{FeatureView, NeedsPerson, Progress, SystemView, TrainView, cost_of};
 use ralph_domain::states::FeatureState;
+use ralph_shared::agents::prices::usd_text;
 
 use crate::cost::format;
 use crate::task::page::indented;
@@ -144,7 +145,10 @@ fn summary(needs: NeedsPerson, spent: &str, total_usd: Option<f64>) -> String {
     }
     parts.push(format!("{spent} so far"));
     if let Some(total_usd) = total_usd {
-        parts.push(format!("{total_usd:.2} USD with all other features"));
+        parts.push(format!(
+            "{} USD with all other features",
+            usd_text(total_usd, false)
+        ));
     }
     format!("\n{}\n", parts.join(", "))
 }

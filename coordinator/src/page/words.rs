@@ -2,6 +2,7 @@
 //! of text or can't be seen, and only so much of it: escaping alone would leave that.
 
 use maud::{Markup, html};
+use ralph_shared::agents::prices::usd_text;
 use ralph_shared::plain::{plain, visible};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -78,10 +79,7 @@ pub fn bytes(n: usize) -> String {
 /// US dollars; `~` where some of it is estimated.
 pub fn usd(amount: f64, estimated: bool) -> String {
     let about = if estimated { "~" } else { "" };
-    match amount {
-        small if small > 0.0 && small < 0.01 => format!("{about}${small:.4}"),
-        amount => format!("{about}${:.2}", amount + 0.0),
-    }
+    format!("{about}${}", usd_text(amount, false))
 }
 
 /// Tokens and the like.

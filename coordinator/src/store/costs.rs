@@ -14,14 +14,14 @@ pub async fn costs(
 ) -> sqlx::Result<Vec<CostRow>> {
     let rows = sqlx::query!(
         r#"with parts as (
-             select day, account, agent, model, kind::text as kind, null::uuid as feature_id, null::uuid as task_id, sessions, unpriced,
-                    subscribed, cost_usd, estimated_usd, input_tokens, output_tokens, cached_tokens, cache_write_tokens
+             select day, account, agent, model, kind::text as kind, null::uuid as feature_id, null::uuid as task_id, sessions, subscribed,
+                    cost_usd, estimated_usd, input_tokens, output_tokens, cached_tokens, cache_write_tokens
              from spending
              where $2::timestamptz is null and $1 not in ('feature', 'task')
              union all
              select (coalesce(settled_at, now()) at time zone 'utc')::date, coalesce(account, ''), coalesce(agent, 'default'),
                     coalesce(model_used, model, ''), kind::text, feature_id, task_id, 1,
-                    (cost_basis is not distinct from 'unknown')::int, (cost_basis is not distinct from 'subscription')::int,
+                    (cost_basis is not distinct from 'subscription')::int,
                     coalesce(cost_usd, 0), case when cost_basis = 'estimated' then cost_usd else 0 end,
                     greatest(coalesce(input_tokens, 0), coalesce(context_tokens, 0) - coalesce(output_tokens, 0)),
                     coalesce(output_tokens, 0), coalesce(cached_tokens, 0), coalesce(cache_write_tokens, 0)
@@ -33,15 +33,15 @@ pub async fn costs(
            ), added as (
              select case $1 when 'feature' then feature_id::text when 'task' then task_id::text when 'model' then model
                             when 'agent' then agent when 'account' then account when 'kind' then kind else day::text end as key,
-                    sum(sessions)::bigint as sessions, sum(unpriced)::bigint as unpriced, sum(subscribed)::bigint as subscribed,
+                    sum(sessions)::bigint as sessions, sum(subscribed)::bigint as subscribed,
                     sum(cost_usd) as cost_usd, sum(estimated_usd) as estimated_usd, sum(input_tokens)::bigint as input_tokens,
                     sum(output_tokens)::bigint as output_tokens, sum(cached_tokens)::bigint as cached_tokens,
                     sum(cache_write_tokens)::bigint as cache_write_tokens
              from parts
              group by 1
            )
-           select a.key as "key!", coalesce(f.name, x.title) as name, sessions as "sessions!", unpriced as "unpriced!",
-                  subscribed as "subscribed!", cost_usd as "cost_usd!", estimated_usd as "estimated_usd!",
+           select a.key as "key!", coalesce(f.name, x.title) as name, sessions as "sessions!", subscribed as "subscribed!",
+                  cost_usd as "cost_usd!", estimated_usd as "estimated_usd!",
                   input_tokens as "input_tokens!", output_tokens as "output_tokens!", cached_tokens as "cached_tokens!",
                   cache_write_tokens as "cache_write_tokens!"
            from added a
@@ -63,7 +63,6 @@ pub async fn costs(
         sessions: row.sessions,
         cost_usd: row.cost_usd,
         estimated_usd: row.estimated_usd,
-        unpriced_sessions: row.unpriced,
         subscription_sessions: row.subscribed,
         input_tokens: row.input_tokens,
         output_tokens: row.output_tokens,

@@ -64,8 +64,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
                   output_bytes, backoff_ms, model, model_strategy as "model_strategy: Strategy", agent, gate, limit_grows,
                   review, gate_may_fail, protect, landing, max_speculation, gate_retries, gate_steps as "gate_steps: Json<Vec<GateStep>>", cold, iterations, succeeded, r.input_tokens, r.output_tokens, r.cost_usd, started_at,
                   live.cost_usd as "live_usd!", live.tokens as "live_tokens!",
-                  estimated_usd + live.estimated as "estimated_usd!", unpriced + live.no_price as "unpriced!",
-                  subscribed + live.paid as "subscribed!",
+                  estimated_usd + live.estimated as "estimated_usd!", subscribed + live.paid as "subscribed!",
                   paused_ms + coalesce(extract(epoch from coalesce(ended_at, now()) - paused_at) * 1000, 0)::bigint as "paused_ms!",
                   ended_at, outcome as "outcome: RunOutcome", reason, f.not_before, f.deadline, f.stop_at_deadline,
                   now() as "now!"
@@ -74,7 +73,6 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
            cross join lateral (
              select coalesce(sum(d.cost_usd), 0) as cost_usd,
                     coalesce(sum(d.cost_usd) filter (where d.cost_basis = 'estimated'), 0) as estimated,
-                    (count(*) filter (where d.cost_basis = 'unknown'))::int as no_price,
                     (count(*) filter (where d.cost_basis = 'subscription'))::int as paid,
                     coalesce(sum(greatest(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0), d.context_tokens)), 0)::bigint
                       as tokens
@@ -122,7 +120,6 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
             output_tokens: row.output_tokens,
             cost_usd: row.cost_usd,
             estimated_usd: row.estimated_usd,
-            unpriced: row.unpriced,
             subscribed: row.subscribed,
             in_flight: InFlight {
                 cost_usd: row.live_usd,
@@ -287,9 +284,9 @@ pub async fn spend<'s>(
          set iterations = r.iterations + s.iterations, succeeded = greatest(0, r.succeeded + s.succeeded),
              input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
              cost_usd = r.cost_usd + s.cost_usd, estimated_usd = r.estimated_usd + s.estimated_usd,
-             unpriced = r.unpriced + s.unpriced, subscribed = r.subscribed + s.subscribed
-         from unnest($1::uuid[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::float8[], $7::float8[], $8::int[], $9::int[])
-                as s(id, iterations, succeeded, input_tokens, output_tokens, cost_usd, estimated_usd, unpriced, subscribed)
+             subscribed = r.subscribed + s.subscribed
+         from unnest($1::uuid[], $2::int[], $3::int[], $4::bigint[], $5::bigint[], $6::float8[], $7::float8[], $8::int[])
+                as s(id, iterations, succeeded, input_tokens, output_tokens, cost_usd, estimated_usd, subscribed)
          where r.id = s.id",
         &ids,
         &spent.clone().map(|(_, s)| s.iterations).collect::<Vec<_>>(),
@@ -298,7 +295,6 @@ pub async fn spend<'s>(
         &spent.clone().map(|(_, s)| s.output_tokens).collect::<Vec<_>>(),
         &spent.clone().map(|(_, s)| s.cost_usd).collect::<Vec<_>>(),
         &spent.clone().map(|(_, s)| s.estimated_usd).collect::<Vec<_>>(),
-        &spent.clone().map(|(_, s)| s.unpriced).collect::<Vec<_>>(),
         &spent.map(|(_, s)| s.subscribed).collect::<Vec<_>>(),
     )
     .execute(conn)

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ralph_shared::agents::prices::usd_text;
+
 use crate::budget::{SMALLEST_MICROUSD, SMALLEST_TOKENS};
 use crate::run::Run;
 use crate::run::end;
@@ -87,8 +89,7 @@ impl fmt::Display for Reached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cost { used, max, about } => {
-                let about = if *about { "~" } else { "" };
-                write!(f, "cost {about}{used:.2} of {max:.2}")
+                write!(f, "cost {} of {}", usd_text(*used, *about), usd_text(*max, false))
             }
             Self::Tokens { used, max } => write!(f, "{used} of {max} tokens"),
             Self::Time { used, max } => write!(f, "time {} of {}", seconds(*used), seconds(*max)),

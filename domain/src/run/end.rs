@@ -272,7 +272,6 @@ mod tests {
             output_tokens: 0,
             cost_usd: 0.0,
             estimated_usd: 0.0,
-            unpriced: 0,
             subscribed: 0,
             in_flight: InFlight::default(),
             started_at: OffsetDateTime::UNIX_EPOCH,

@@ -3,6 +3,7 @@
 pub mod defaults;
 pub mod end;
 
+use ralph_shared::agents::prices::usd_text;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::{Basis, GateStep, Usage};
 use serde::{Deserialize, Serialize};
@@ -177,8 +178,6 @@ pub struct Run {
     pub cost_usd: f64,
     /// Estimated part of the cost, also of live sessions. US dollars.
     pub estimated_usd: f64,
-    /// Sessions with an unknown cost, also live ones.
-    pub unpriced: i32,
     /// Sessions under a subscription, also live ones.
     pub subscribed: i32,
     /// What live sessions used so far.
@@ -237,13 +236,12 @@ impl Run {
 
     /// Whether no usage of it is paid.
     pub fn is_subscription(&self) -> bool {
-        self.subscribed > 0 && self.unpriced == 0 && self.used_usd() <= 0.0
+        self.subscribed > 0 && self.used_usd() <= 0.0
     }
 
     /// Total cost in words, without the unit.
     pub fn used_words(&self) -> String {
-        let about = if self.estimated_usd > 0.0 { "~" } else { "" };
-        format!("{about}{:.2}", self.used_usd())
+        usd_text(self.used_usd(), self.estimated_usd > 0.0)
     }
 
     /// The rest of its limits without live sessions.
@@ -295,7 +293,6 @@ pub struct Spent {
     pub output_tokens: i64,
     pub cost_usd: f64,
     pub estimated_usd: f64,
-    pub unpriced: i32,
     pub subscribed: i32,
 }
 
@@ -314,7 +311,6 @@ impl Spent {
         // An earlier estimate may have been too high.
         self.cost_usd += cost(used) - cost(before);
         self.estimated_usd += estimated(used) - estimated(before);
-        self.unpriced += count(used, Basis::Unknown) - count(before, Basis::Unknown);
         self.subscribed += count(used, Basis::Subscription) - count(before, Basis::Subscription);
     }
 }

@@ -12,6 +12,9 @@ pub const AS_OF: &str = "December 2025";
 /// The price of a model that no other key fits.
 const ANY: &str = "*";
 
+/// What a model without a price is taken to cost: as much as a strong one, so that a limit of cost holds for it, too.
+pub const GUESSED: Price = Price::claude(3.0, 15.0);
+
 /// What a million tokens cost. US dollars; where a cache has no price of its own, its tokens cost as much as others that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,6 +61,16 @@ impl Price {
             + part(used.output_tokens, self.output)
             + part(used.cached_tokens, self.cache_read.unwrap_or(self.input))
             + part(used.cache_write_tokens, self.cache_write.unwrap_or(self.input))
+    }
+}
+
+/// US dollars as people read them, without the unit: `0.42`, `~0.42` where some of it is estimated, `0.0042` below a cent.
+#[must_use]
+pub fn usd_text(usd: f64, estimated: bool) -> String {
+    let about = if estimated { "~" } else { "" };
+    match usd {
+        small if small > 0.0 && small < 0.01 => format!("{about}{small:.4}"),
+        _ => format!("{about}{:.2}", usd + 0.0),
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Nobody tells it, and its model has no price.
+    /// Its model has no price. Only earlier workers send this.
     Unknown,
     /// Estimated from lengths of texts.
     Estimated,

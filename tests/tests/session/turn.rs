@@ -1,6 +1,6 @@
 //! Agents that behave.
 
-use ralph_shared::wire::{Access, Basis, Ended, Usage};
+use ralph_shared::wire::{Access, Basis, Ended};
 
 use super::scene::{scene, turn};
 
@@ -47,13 +47,10 @@ async fn a_turn_leaves_its_text_tools_plan_and_usage() {
 }
 
 #[tokio::test]
-async fn usage_that_nobody_told_stays_unknown() {
-    let played = scene("@say hi").play().await;
-    let unknown = Usage {
-        basis: Some(Basis::Unknown),
-        ..Usage::default()
-    };
-    assert_eq!(played.end.usage, unknown);
+async fn a_cost_that_nobody_told_is_estimated() {
+    let usage = scene("@say hi").play().await.end.usage;
+    assert_eq!((usage.tokens(), usage.basis), (0, Some(Basis::Estimated)));
+    assert!(usage.cost_usd.is_some_and(|usd| usd > 0.0), "{usage:?}");
 }
 
 #[tokio::test]

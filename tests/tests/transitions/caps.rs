@@ -324,38 +324,25 @@ async fn an_estimate_counts_until_the_cost_is_told() {
     world.stop().await;
 }
 
-/// Neither a subscription nor a model without a price counts as a cost, and each is told as what it is.
+/// A subscription counts as no cost, and is told as what it is.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_cost_is_no_cost_of_nothing() {
     let world = World::calm().await.unwrap();
-    let without = |basis| Usage {
+    let subscription = Usage {
         input_tokens: Some(10),
-        basis: Some(basis),
+        basis: Some(Basis::Subscription),
         ..Usage::default()
     };
-    for basis in [Basis::Subscription, Basis::Unknown] {
-        let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
-        let of = scene.claim().await;
-        let told = || async {
-            let run = run(&scene).await;
-            (
-                run.is_subscription(),
-                run.unpriced,
-                run.tells_cost(),
-                run.used_usd(),
-            )
-        };
-        let expected = (
-            basis == Basis::Subscription,
-            i32::from(basis == Basis::Unknown),
-            false,
-            0.0,
-        );
-        scene.pool.tells(&[used(&of, without(basis), false)]).await;
-        assert_eq!(told().await, expected, "live");
-        reports(&scene, &of, turn(), without(basis)).await;
-        assert_eq!(told().await, expected, "ended");
-        scene.forget().await;
-    }
+    let scene = Scene::set(&world, &graph(1), &limits(Some(1.0), None)).await;
+    let of = scene.claim().await;
+    let told = || async {
+        let run = run(&scene).await;
+        (run.is_subscription(), run.tells_cost(), run.used_usd())
+    };
+    scene.pool.tells(&[used(&of, subscription, false)]).await;
+    assert_eq!(told().await, (true, false, 0.0), "live");
+    reports(&scene, &of, turn(), subscription).await;
+    assert_eq!(told().await, (true, false, 0.0), "ended");
+    scene.forget().await;
     world.stop().await;
 }

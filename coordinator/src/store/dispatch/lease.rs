@@ -249,12 +249,11 @@ pub async fn lose(
          update runs r
          set input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
              cost_usd = r.cost_usd + s.cost_usd, estimated_usd = r.estimated_usd + s.estimated_usd,
-             unpriced = r.unpriced + s.unpriced, subscribed = r.subscribed + s.subscribed
+             subscribed = r.subscribed + s.subscribed
          from (
            select run_id, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
                   coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd,
                   coalesce(sum(cost_usd) filter (where cost_basis = 'estimated'), 0) as estimated_usd,
-                  count(*) filter (where cost_basis = 'unknown') as unpriced,
                   count(*) filter (where cost_basis = 'subscription') as subscribed
            from lost
            group by run_id
@@ -291,12 +290,11 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
          update runs r
          set input_tokens = r.input_tokens + s.input_tokens, output_tokens = r.output_tokens + s.output_tokens,
              cost_usd = r.cost_usd + s.cost_usd, estimated_usd = r.estimated_usd + s.estimated_usd,
-             unpriced = r.unpriced + s.unpriced, subscribed = r.subscribed + s.subscribed
+             subscribed = r.subscribed + s.subscribed
          from (
            select run_id, coalesce(sum(input_tokens), 0)::bigint as input_tokens,
                   coalesce(sum(output_tokens), 0)::bigint as output_tokens, coalesce(sum(cost_usd), 0) as cost_usd,
                   coalesce(sum(cost_usd) filter (where cost_basis = 'estimated'), 0) as estimated_usd,
-                  count(*) filter (where cost_basis = 'unknown') as unpriced,
                   count(*) filter (where cost_basis = 'subscription') as subscribed
            from superseded
            where before = 'live'

@@ -19,7 +19,7 @@ async fn what_waits_for_a_person_and_what_it_cost_stands_below_the_features() {
         .api
         .submit("g", "- {key: a, title: A, pool: nowhere}\n")
         .await;
-    let paid = sqlx::query("update runs set cost_usd = 0.75")
+    let paid = sqlx::query("update runs set cost_usd = 0.75, estimated_usd = 0")
         .execute(&stage.world.db)
         .await;
     assert_eq!(paid.unwrap().rows_affected(), 2);

@@ -210,26 +210,28 @@ async fn the_cost_of_an_agent_that_tells_none_is_limited() {
     world.stop().await;
 }
 
+/// Also where the model is unknown, and nobody configured a price.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cost_of_an_agent_that_tells_nothing_at_all_is_estimated_and_limited() {
-    let mut world = World::calm().await.unwrap();
-    world.settings.prices = prices(0.0, 1e6);
-    world.coordinator().await.unwrap();
-    let _worker = world.worker(&WorkerOptions::named("w").pool("talks")).unwrap();
-    // 10 USD for these words.
     let said = "    @say forty characters that cost ten USD to write\n".repeat(20);
     let graph = format!("- key: only\n  title: Talk\n  description: |\n{said}    @silent\n");
-    let scene = Scene::scratch(&world, "talks", &graph, limits(Some(30.0), None)).await;
-    scene.ends(RunOutcome::LimitReached).await;
-    let (usd, estimated): (f64, f64) =
-        sqlx::query_as("select cost_usd, estimated_usd from runs where id = $1")
-            .bind(scene.run.0)
-            .fetch_one(&world.db)
-            .await
-            .unwrap();
-    assert!(
-        usd >= 27.0 && (estimated - usd).abs() < 1e-6,
-        "{estimated} of {usd}"
-    );
-    world.stop().await;
+    for (prices, limit_usd) in [(prices(0.0, 1e6), 30.0), (Prices::default(), 0.005)] {
+        let mut world = World::calm().await.unwrap();
+        world.settings.prices = prices;
+        world.coordinator().await.unwrap();
+        let _worker = world.worker(&WorkerOptions::named("w").pool("talks")).unwrap();
+        let scene = Scene::scratch(&world, "talks", &graph, limits(Some(limit_usd), None)).await;
+        scene.ends(RunOutcome::LimitReached).await;
+        let (usd, estimated): (f64, f64) =
+            sqlx::query_as("select cost_usd, estimated_usd from runs where id = $1")
+                .bind(scene.run.0)
+                .fetch_one(&world.db)
+                .await
+                .unwrap();
+        assert!(
+            usd >= 0.9 * limit_usd && (estimated - usd).abs() < 1e-6,
+            "{estimated} of {usd}"
+        );
+        world.stop().await;
+    }
 }

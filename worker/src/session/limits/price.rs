@@ -1,6 +1,6 @@
 //! What a session costs whose agent doesn't tell: by its tokens and its model's price, or estimated from the texts that it read and wrote.
 
-use ralph_shared::agents::prices::{Price, Prices};
+use ralph_shared::agents::prices::{GUESSED, Price, Prices};
 use ralph_shared::wire::{Basis, Usage};
 
 /// Bytes of a token, about.
@@ -55,16 +55,14 @@ impl Tariff {
         if told.tokens() == 0 && texts == Texts::default() {
             return with(None, None);
         }
-        let Some(price) = self.price(model) else {
-            return with(None, Some(Basis::Unknown));
-        };
+        let price = self.price(model);
         let written = texts.wrote / BYTES_OF_TOKEN;
         let read = match told.context_tokens {
             Some(tokens) => tokens.saturating_sub(told.output_tokens.unwrap_or(written)),
             None => texts.read / BYTES_OF_TOKEN,
         };
-        let basis = match (told.input_tokens, told.output_tokens) {
-            (Some(_), Some(_)) => Basis::Known,
+        let basis = match (price, told.input_tokens, told.output_tokens) {
+            (Some(_), Some(_), Some(_)) => Basis::Known,
             _ => Basis::Estimated,
         };
         let counted = Usage {
@@ -72,7 +70,7 @@ impl Tariff {
             output_tokens: told.output_tokens.or(Some(written)),
             ..told
         };
-        with(Some(price.of(&counted)), Some(basis))
+        with(Some(price.unwrap_or(GUESSED).of(&counted)), Some(basis))
     }
 }
 
@@ -143,14 +141,9 @@ mod tests {
         };
         check(context, texts, Some("big"), Some(4.0), estimated);
         // A model without a price.
-        check(none, texts, Some("other"), None, Some(Basis::Unknown));
-        check(
-            tokens(Some(1), Some(1)),
-            texts,
-            Some("other"),
-            None,
-            Some(Basis::Unknown),
-        );
+        check(none, texts, Some("other"), Some(4.5), estimated);
+        let counted = tokens(Some(1_000_000), Some(1_000_000));
+        check(counted, texts, Some("other"), Some(18.0), estimated);
         // Nothing was used yet.
         check(none, Texts::default(), Some("big"), None, None);
         let subscription = Tariff {

@@ -1,6 +1,7 @@
 //! What a session used, from wherever an agent puts it. What nobody says stays unknown, which is not zero.
 
-use ralph_shared::wire::{Basis, Usage};
+use ralph_shared::agents::prices::usd_text;
+use ralph_shared::wire::Usage;
 use serde_json::Value;
 
 use crate::session::limits::price::Texts;
@@ -214,12 +215,9 @@ pub fn words(usage: &Usage) -> String {
         tokens(usage.input_tokens, "in"),
         tokens(usage.output_tokens, "out"),
         tokens(usage.cached_tokens, "cached"),
-        match (usage.cost_usd, usage.basis) {
-            (Some(cost), Some(Basis::Estimated)) => Some(format!("~{cost:.4} USD")),
-            (Some(cost), _) => Some(format!("{cost:.4} USD")),
-            (None, Some(Basis::Unknown)) => Some("its model has no price: cost unknown".to_owned()),
-            (None, _) => None,
-        },
+        usage
+            .cost_usd
+            .map(|usd| format!("{} USD", usd_text(usd, usage.is_estimated()))),
     ]
     .into_iter()
     .flatten()
