@@ -272,7 +272,7 @@ async fn what_agents_write_stays_text_and_within_bounds() {
                        @run head -c 1000000 /dev/zero | tr '\\0' x > long.rs\n@done";
     let tasks = json!([{"key": "a", "title": HOSTILE, "description": description}]).to_string();
     stage
-        .submit(json!({"verify": true, "tasks": {"source": "t", "text": tasks}}))
+        .submit(json!({"verify": true, "tasks": {"source": "t", "text": tasks}, "run": {"cost_usd": 1000.0}}))
         .await;
     stage.ends("complete").await;
     let guest = Guest::logged_in(&stage.api, READ).await;

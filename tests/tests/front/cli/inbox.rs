@@ -95,7 +95,7 @@ async fn a_night_is_understood_and_decided_in_the_morning() {
         "limit  capped",
         "the port is taken",
         "limit: cost 2.20 of 2.24",
-        "8.80 USD so far",
+        "~8.81 USD so far",
     ] {
         assert!(shown.contains(words), "no `{words}`: {shown}");
     }

@@ -10,7 +10,10 @@ use crate::typed::{output, said, started, until_said, until_told};
 async fn stage(description: &str) -> Stage {
     let stage = Stage::with(&WorkerOptions::named("w"), &[("README.md", "begin\n")], "").await;
     stage
-        .submit(json!({"tasks": {"source": "t", "text": json!([{"key": "a", "title": "A", "description": description}]).to_string()}}))
+        .submit(json!({
+            "tasks": {"source": "t", "text": json!([{"key": "a", "title": "A", "description": description}]).to_string()},
+            "run": {"backoff_ms": 0, "cost_usd": 1000.0},
+        }))
         .await;
     stage
 }

@@ -179,6 +179,7 @@ async fn what_is_next_changes_something_in_each_state() {
         command,
     )
     .await;
+    said(&stage, "budget set day --max-cost 0").await;
     over(&stage).await;
 
     let given = json!({"draft": true, "plan": "One task.", "approve": ["plan"], "repo": null});

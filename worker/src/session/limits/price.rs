@@ -38,6 +38,12 @@ impl Tariff {
         }
     }
 
+    /// Whether it is known what a model costs.
+    #[must_use]
+    pub fn has_price(&self, model: Option<&str>) -> bool {
+        self.price(model).is_some()
+    }
+
     /// What was used with its cost. A cost of nothing for something counts as not told.
     #[must_use]
     pub fn with_cost(&self, told: Usage, texts: Texts, model: Option<&str>) -> Usage {

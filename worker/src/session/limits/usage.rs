@@ -58,7 +58,7 @@ impl Meter {
 
     /// Takes the tokens that an update says to be in the context. What was there before the prompt, another process used.
     pub fn context(&mut self, tokens: u64) {
-        if self.prompted {
+        if self.prompted && tokens <= MOST_TOKENS {
             self.context = self.context.max(Some(tokens));
         }
     }
@@ -199,6 +199,9 @@ fn merge(usage: &mut Usage, newer: Usage) {
     usage.cost_usd = newer.cost_usd.or(usage.cost_usd);
 }
 
+/// More tokens than a session reads or writes in days: an agent that tells more tells nonsense, which counts as not told.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
 /// More than a session can cost; bounded, so that an agent's nonsense can't overflow sums.
 const MOST_USD: f64 = 1e9;
 
@@ -226,7 +229,11 @@ pub fn words(usage: &Usage) -> String {
 }
 
 fn read(value: &Value) -> Usage {
-    let tokens = |names: &[&str]| find(value, names, DEPTH).and_then(Value::as_u64);
+    let tokens = |names: &[&str]| {
+        find(value, names, DEPTH)
+            .and_then(Value::as_u64)
+            .filter(|count| *count <= MOST_TOKENS)
+    };
     Usage {
         input_tokens: tokens(&["inputtokens", "prompttokens", "prompttokencount"]),
         output_tokens: tokens(&["outputtokens", "completiontokens", "candidatestokencount"]),

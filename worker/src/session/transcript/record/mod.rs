@@ -357,7 +357,11 @@ impl Record {
     /// Usage from the answer to the prompt.
     pub fn answered(&mut self, answer: &Value) {
         self.meter.answer(usage::of_answer(answer));
-        let text = usage::words(&self.used());
+        let used = self.used();
+        let mut text = usage::words(&used);
+        if used.is_estimated() && !self.tariff.has_price(self.agent.model.as_deref()) {
+            text.push_str(" (its model has no price of its own: `[prices]` can give it one)");
+        }
         if !text.is_empty() {
             self.transcript.push(TranscriptUpdate::Usage { text });
         }
