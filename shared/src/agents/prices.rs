@@ -83,6 +83,10 @@ const BUILT_IN: &[(&str, Price)] = &[
     ("claude-haiku", Price::claude(1.0, 5.0)),
     ("claude-3-7-sonnet", Price::claude(3.0, 15.0)),
     ("claude-3-5-haiku", Price::claude(0.8, 4.0)),
+    // As Claude Code names them.
+    ("opus", Price::claude(5.0, 25.0)),
+    ("sonnet", Price::claude(3.0, 15.0)),
+    ("haiku", Price::claude(1.0, 5.0)),
     ("gpt-5.2-pro", Price::new(21.0, 168.0, 21.0)),
     ("gpt-5.2", Price::new(1.75, 14.0, 0.175)),
     ("gpt-5.1-codex-mini", Price::new(0.25, 2.0, 0.025)),

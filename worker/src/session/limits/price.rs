@@ -93,7 +93,7 @@ mod tests {
         };
         Tariff {
             prices: Prices([("big".to_owned(), price)].into()),
-            models: vec!["opus".to_owned(), "big-2".to_owned()],
+            models: vec!["strong".to_owned(), "big-2".to_owned()],
             subscription: false,
         }
     }
