@@ -154,70 +154,39 @@ pub struct Plan {
 }
 
 impl Train {
-    /// What of a check's `ahead` has not landed yet; `None` when the check says nothing any more, since something
-    /// else landed.
+    /// Whether a check says what the car's tree comes to behind `ahead`, as things are now: what landed since
+    /// was ahead of it, in that order, and what else was ahead is so still.
     ///
     /// A check that came to nothing says so only until the next landing: one that was pushed while it was
     /// handed out looks to its worker as if somebody else had moved the branch.
-    fn still_ahead<'c>(&self, check: &'c Check) -> Option<&'c [Uuid]> {
+    fn holds(&self, check: &Check, ahead: &[Uuid]) -> bool {
         let since = match check.since {
-            None => self.from_the_start.then_some(0)?,
-            Some(since) => self.landed.iter().rposition(|landed| landed.id == since)? + 1,
+            None if self.from_the_start => 0,
+            None => return false,
+            Some(since) => match self.landed.iter().rposition(|landed| landed.id == since) {
+                Some(at) => at + 1,
+                None => return false,
+            },
         };
         let landed = &self.landed[since..];
         if check.result == Some(CheckResult::Lost) && !landed.is_empty() {
-            return None;
+            return false;
         }
         // The first landing of a branch follows nothing.
         let first = usize::from(since == 0);
-        let (gone, ahead) = check.ahead.split_at_checked(landed.len())?;
-        let as_it_stood = landed.iter().map(|landed| &landed.id).eq(gone);
-        (as_it_stood && landed.iter().skip(first).all(|landed| landed.follows)).then_some(ahead)
+        landed.iter().skip(first).all(|landed| landed.follows)
+            && check.ahead.len() == landed.len() + ahead.len()
+            && landed
+                .iter()
+                .map(|landed| &landed.id)
+                .eq(&check.ahead[..landed.len()])
+            && check.ahead[landed.len()..] == *ahead
     }
 
     /// What the check of the car at `at` says behind `ahead`: `None` when it has none that holds.
     fn known(&self, at: usize, ahead: &[Uuid]) -> Option<Option<CheckResult>> {
         let check = self.cars[at].check.as_ref()?;
-        (self.still_ahead(check)? == ahead).then_some(check.result)
-    }
-
-    fn ids(&self, chain: &[usize]) -> Vec<Uuid> {
-        chain.iter().map(|at| self.cars[*at].id).collect()
-    }
-
-    /// What is known of each car of a chain behind those before it.
-    fn results(&self, chain: &[usize]) -> Vec<Option<CheckResult>> {
-        let ids = self.ids(chain);
-        let known = |(n, at): (usize, &usize)| self.known(*at, &ids[..n]).flatten();
-        chain.iter().enumerate().map(known).collect()
-    }
-
-    /// The cars without those that the last passed check went around.
-    fn chain(&self) -> Vec<usize> {
-        let passed = self.cars.iter().enumerate().rev().find_map(|(at, car)| {
-            let check = car.check.as_ref()?;
-            let ahead = self
-                .still_ahead(check)
-                .filter(|_| check.result == Some(CheckResult::Passed))?;
-            let among = |car: &&Car| ahead.contains(&car.id);
-            let are_there = self.cars[..at].iter().filter(among).map(|car| &car.id).eq(ahead);
-            are_there.then_some((at, ahead))
-        });
-        let all = 0..self.cars.len();
-        match passed {
-            Some((last, ahead)) => all
-                .filter(|at| *at >= last || ahead.contains(&self.cars[*at].id))
-                .collect(),
-            None => all.collect(),
-        }
-    }
-
-    /// The last place of the batch that begins at `first`. One that failed before is alone, so that no other is
-    /// checked again for it.
-    fn end_of_batch(&self, chain: &[usize], first: usize) -> usize {
-        let likely = |at: &&usize| !self.cars[**at].failed_before;
-        let batch = chain[first..].iter().take_while(likely).take(MAX_BATCH);
-        first + batch.count().saturating_sub(1)
+        self.holds(check, ahead).then_some(check.result)
     }
 }
 
@@ -273,22 +242,16 @@ fn each(train: &Train) -> Plan {
     plan
 }
 
-/// The last of several is checked. When it fails there, the middle of those that may be to blame is next. Of the last
-/// two that may be, one stands aside: a pass of all others lands them, and says which of the two it was.
+/// The last of several is checked. When it fails there, the middle of those that may be to blame is next.
 fn batch(train: &Train) -> Plan {
     let mut plan = Plan::default();
     // The cars that may land, by their places in the train.
-    let mut chain = train.chain();
-    for at in (0..train.cars.len()).filter(|at| !chain.contains(at)) {
-        let before: Vec<usize> = chain.iter().copied().take_while(|other| *other < at).collect();
-        if matches!(train.known(at, &train.ids(&before)), Some(Some(_))) {
-            // It is to blame, and its turn says so.
-            plan.cleared.push(train.cars[at].id);
-        }
-    }
+    let mut chain: Vec<usize> = (0..train.cars.len()).collect();
     let target = loop {
-        let ids = train.ids(&chain);
-        let results = train.results(&chain);
+        let ids: Vec<Uuid> = chain.iter().map(|at| train.cars[*at].id).collect();
+        let results: Vec<Option<CheckResult>> = (0..chain.len())
+            .map(|n| train.known(chain[n], &ids[..n]).flatten())
+            .collect();
         let is = |n: &usize, wanted: &[CheckResult]| results[*n].is_some_and(|found| wanted.contains(&found));
         let fit = (0..chain.len())
             .rfind(|n| is(n, &[CheckResult::Passed]))
@@ -306,22 +269,19 @@ fn batch(train: &Train) -> Plan {
             continue;
         }
         plan.cleared.extend(&ids[..fit]);
-        if fit == chain.len() {
-            break None;
-        }
         let target = match unfit {
-            Some(unfit) if unfit == fit + 1 => match without_one(train, &chain, fit) {
-                Some(others) => {
-                    chain = others;
-                    train.end_of_batch(&chain, fit)
-                }
-                None => fit,
-            },
             Some(unfit) => fit + (unfit - fit - 1) / 2,
-            None => train.end_of_batch(&chain, fit),
+            None => {
+                let likely = |n: &usize| !train.cars[chain[*n]].failed_before;
+                let batch = (fit + 1..chain.len()).take_while(likely).take(MAX_BATCH - 1);
+                match chain.get(fit) {
+                    Some(first) if !train.cars[*first].failed_before => fit + batch.count(),
+                    // Alone, so that no other is checked again for it.
+                    _ => fit,
+                }
+            }
         };
-        let ids = train.ids(&chain[..=target]);
-        break ids.split_last().map(|(target, ahead)| (*target, ahead.to_vec()));
+        break (fit < chain.len()).then(|| (ids[target], ids[..target].to_vec()));
     };
     let mut waits = false;
     for (at, car) in train.cars.iter().enumerate() {
@@ -339,23 +299,6 @@ fn batch(train: &Train) -> Plan {
     }
     plan.checks = target.into_iter().filter(|_| !waits).collect();
     plan
-}
-
-/// All but one of the two at `fit`, of which the second failed behind the first; `None` when there is nothing behind
-/// them, or all but the first failed as well: then more than one is to blame.
-fn without_one(train: &Train, chain: &[usize], fit: usize) -> Option<Vec<usize>> {
-    let without = |n: usize| {
-        let mut others = chain.to_vec();
-        others.remove(n);
-        let is_known = train.results(&others)[fit + 1..].iter().any(Option::is_some);
-        (others, is_known)
-    };
-    let (second, is_first_suspected) = without(fit + 1);
-    let (first, are_both) = without(fit);
-    if are_both || train.end_of_batch(&second, fit) == fit {
-        return None;
-    }
-    Some(if is_first_suspected { first } else { second })
 }
 
 fn still_true(train: &Train, at: usize, chain: &[usize]) -> bool {

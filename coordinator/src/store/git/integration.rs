@@ -162,8 +162,8 @@ pub async fn next_turns(
              where i.feature_id = f.id and i.state in ('waiting', 'turn', 'decided')
                and not (checking.any and i.state <> 'decided')
                and not (colliding.any and i.state = 'waiting' and held_by_collision(i))
-             -- What conflicted twice goes before what could make it conflict again. What a batch went around waits.
-             order by i.state = 'waiting', not i.cleared, t.conflicts < 2, t.priority, i.queued_at, i.id
+             -- What conflicted twice goes before what could make it conflict again.
+             order by i.state = 'waiting', t.conflicts < 2, t.priority, i.queued_at, i.id
              limit 1
            ) next
            where next.dispatch_id is null

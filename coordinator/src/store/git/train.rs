@@ -52,8 +52,7 @@ pub async fn planned(
         .collect())
 }
 
-/// Reads a feature's train in its order: the same as of [`super::integration::next_turns`], which lets those go first that a batch
-/// cleared.
+/// Reads a feature's train in its order: the same as of [`super::integration::next_turns`].
 pub async fn read(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -68,54 +68,34 @@ async fn what_passed_within_a_batch_only_lands_with_a_run_of_its_own_where_each_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_fails_is_halved_until_two_are_left_and_one_of_them_stands_aside() {
+async fn a_batch_that_fails_is_halved_until_one_is_to_blame() {
     let world = World::calm().await.unwrap();
-    for is_second in [true, false] {
-        let scene = worked(&world, 4, &options(Landing::Batch)).await;
-        let [a, b, c, d] = scene.tasks[..] else { panic!() };
-        let one = async || given(&scene).await.1.pop().unwrap();
-        let tip = one().await;
-        fails(&scene, &tip, tree(4)).await;
-        let half = one().await;
-        assert_eq!((half.task, ahead(&half)), (b, vec![a]));
-        fails(&scene, &half, tree(2)).await;
-        let others = one().await;
-        assert_eq!((others.task, ahead(&others)), (d, vec![a, c]));
-        let mut lands_at_once = vec![c, d];
-        if is_second {
-            passes(&scene, &others, tree(5), vec![tree(1), tree(6)]).await;
-            let (turn, _) = given(&scene).await;
-            let turn = turn.unwrap();
-            assert_eq!(turn.task, a);
-            lands(&scene, &turn).await;
-            // The second one is to blame, and leaves with the output of its check.
-            let (turn, _) = given(&scene).await;
-            let turn = turn.unwrap();
-            assert_eq!((turn.task, order(&turn).failed.is_some()), (b, true));
-            fails(&scene, &turn, tree(2)).await;
-        } else {
-            fails(&scene, &others, tree(5)).await;
-            let others = one().await;
-            assert_eq!((others.task, ahead(&others)), (d, vec![b, c]));
-            passes(&scene, &others, tree(7), vec![tree(8), tree(9)]).await;
-            lands_at_once.insert(0, b);
-        }
-        for task in lands_at_once {
-            let turn = scene.claim().await;
-            assert_eq!((turn.task, turn.kind), (task, SessionKind::Integrate));
-            lands(&scene, &turn).await;
-        }
-        if !is_second {
-            // Nothing is known of the first one alone.
-            let alone = one().await;
-            assert_eq!((alone.task, ahead(&alone)), (a, vec![]));
-            fails(&scene, &alone, tree(10)).await;
-            let (turn, _) = given(&scene).await;
-            let turn = turn.unwrap();
-            assert_eq!((turn.task, order(&turn).failed.is_some()), (a, true));
-            fails(&scene, &turn, tree(10)).await;
-        }
-        scene.forget().await;
+    let scene = worked(&world, 4, &options(Landing::Batch)).await;
+    let [a, b, c, d] = scene.tasks[..] else { panic!() };
+    let one = async || given(&scene).await.1.pop().unwrap();
+    let tip = one().await;
+    fails(&scene, &tip, tree(4)).await;
+    let half = one().await;
+    assert_eq!((half.task, ahead(&half)), (b, vec![a]));
+    fails(&scene, &half, tree(2)).await;
+    let first = one().await;
+    assert_eq!((first.task, ahead(&first)), (a, vec![]));
+    passes(&scene, &first, tree(1), vec![]).await;
+    // The second one is to blame: the first lands, and the others are tried without it.
+    let (turn, checks) = given(&scene).await;
+    assert_eq!((checks[0].task, ahead(&checks[0])), (d, vec![a, c]));
+    let turn = turn.unwrap();
+    assert_eq!(turn.task, a);
+    lands(&scene, &turn).await;
+    let (turn, _) = given(&scene).await;
+    let turn = turn.unwrap();
+    assert_eq!((turn.task, order(&turn).failed.is_some()), (b, true));
+    fails(&scene, &turn, tree(2)).await;
+    passes(&scene, &checks[0], tree(5), vec![tree(6)]).await;
+    for task in [c, d] {
+        let turn = scene.claim().await;
+        assert_eq!((turn.task, turn.kind), (task, SessionKind::Integrate));
+        lands(&scene, &turn).await;
     }
     world.stop().await;
 }
