@@ -78,7 +78,7 @@ impl System {
     }
 
     /// What stands under this database's address already.
-    pub fn standing(database: &str, nats: &str, dir: &Path) -> Self {
+    pub fn existing(database: &str, nats: &str, dir: &Path) -> Self {
         let name = database.rsplit('/').next().unwrap_or_default();
         Self {
             database: database.to_owned(),

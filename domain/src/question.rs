@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A question of a task's session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct TaskQuestion {
     pub id: Uuid,
     pub dispatch: DispatchId,
     pub question: Question,
@@ -31,7 +31,11 @@ pub enum Given<'a> {
 
 /// The question that is meant: the named one, else the first that a session waits for, else the last. The error says who answered
 /// it already, or that there is none.
-pub fn meant(task: TaskId, questions: &[Asked], named: Option<Uuid>) -> Result<&Asked, String> {
+pub fn resolve(
+    task: TaskId,
+    questions: &[TaskQuestion],
+    named: Option<Uuid>,
+) -> Result<&TaskQuestion, String> {
     let open = || questions.iter().filter(|one| one.answer.is_none());
     let found = match named {
         Some(id) => questions.iter().find(|one| one.id == id),
@@ -83,9 +87,9 @@ mod tests {
 
     use super::*;
 
-    fn asked(n: u128, waits: bool, answered: bool) -> Asked {
+    fn asked(n: u128, waits: bool, answered: bool) -> TaskQuestion {
         let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(i64::try_from(n).unwrap());
-        Asked {
+        TaskQuestion {
             id: Uuid::from_u128(n),
             dispatch: DispatchId::new(),
             question: Question::new("Which?", ["A", "B"]).unwrap(),
@@ -99,8 +103,8 @@ mod tests {
     #[test]
     fn the_first_that_a_session_waits_for_is_meant_and_none_twice() {
         let task = TaskId::new();
-        let check = |questions: &[Asked], named: Option<u128>, expected: Result<u128, &str>| {
-            let found = meant(task, questions, named.map(Uuid::from_u128));
+        let check = |questions: &[TaskQuestion], named: Option<u128>, expected: Result<u128, &str>| {
+            let found = resolve(task, questions, named.map(Uuid::from_u128));
             match (found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found.id, Uuid::from_u128(expected)),
                 (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),

@@ -53,7 +53,7 @@ pub fn decide(facts: Facts) -> Fate {
 
 /// Retention of by-products of sessions, by kind. Days; `None` keeps rows for ever.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeptDays {
+pub struct RetentionDays {
     /// What sessions showed.
     pub transcripts: Option<f64>,
     /// What sessions were told.
@@ -64,7 +64,7 @@ pub struct KeptDays {
     pub bad_reports: Option<f64>,
 }
 
-impl Default for KeptDays {
+impl Default for RetentionDays {
     fn default() -> Self {
         Self {
             transcripts: Some(90.0),
@@ -75,7 +75,7 @@ impl Default for KeptDays {
     }
 }
 
-impl KeptDays {
+impl RetentionDays {
     /// Keeps uses at least as long as prompts: a purge finds the prompts to delete by them.
     #[must_use]
     pub fn with_uses_of_prompts(mut self) -> Self {

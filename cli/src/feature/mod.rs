@@ -398,7 +398,7 @@ pub async fn operation(
     wait: WaitFlags,
 ) -> anyhow::Result<ExitCode> {
     let mut waits = Interrupts::of(wait)?;
-    let operating = wait::answer(waits.as_mut(), request).await?;
+    let operating = wait::unless_interrupted(waits.as_mut(), request).await?;
     if let Some(interrupts) = waits {
         return wait::begun(client, &operating.feature, format, interrupts).await;
     }
@@ -439,7 +439,7 @@ async fn start(
         };
         let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
     }
-    if let Some(wish) = args.schedule.wish()? {
+    if let Some(wish) = args.schedule.to_request()? {
         if verb != "run" || args.wait.wait {
             let why = "--at and --every go with `feature run`, and without --wait";
             return Err(Usage(why.to_owned()).into());
@@ -448,7 +448,7 @@ async fn start(
     }
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/features/{name}/{verb}");
-    let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {
+    let started: Started = match wait::unless_interrupted(waits.as_mut(), client.post(&path, &wish)).await {
         Ok(started) => started,
         Err(error) if has_nothing_to_run(&feature, verb) && ApiError::is_conflict(&error) => {
             eprintln!("error: {error:#}");

@@ -16,7 +16,7 @@ pub struct ResumeFlag {
 
 impl ResumeFlag {
     /// As requests have it.
-    pub fn wish(self) -> Option<bool> {
+    pub fn to_request(self) -> Option<bool> {
         self.no_run.then_some(false)
     }
 

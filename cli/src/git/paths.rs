@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The first part of a relative path that is a link. A path from the root is the user's own word.
-pub fn linked(path: &Path) -> Option<PathBuf> {
+pub fn first_symlink(path: &Path) -> Option<PathBuf> {
     if path.is_absolute() {
         return None;
     }

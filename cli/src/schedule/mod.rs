@@ -72,7 +72,7 @@ impl ScheduleFlags {
     ///
     /// # Errors
     /// When a time, an expression or a zone is none.
-    pub fn wish(&self) -> Result<Option<SetSchedule>, Usage> {
+    pub fn to_request(&self) -> Result<Option<SetSchedule>, Usage> {
         if self.at.is_none() && self.every.is_none() {
             return match self.time_zone {
                 Some(_) => Err(Usage("--time-zone goes with --at or --every".to_owned())),

@@ -427,7 +427,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
     let path = format!("/tasks/{}/{verb}", escape(&named.task));
     let body = Steer {
         reason,
-        resume: resume.and_then(ResumeFlag::wish),
+        resume: resume.and_then(ResumeFlag::to_request),
     };
     let done: Done = client.post(&path, &body).await?;
     match format {
@@ -468,7 +468,7 @@ async fn answer(
         answer,
         choice,
         question,
-        resume: resume.wish(),
+        resume: resume.to_request(),
     };
     let path = format!("/tasks/{}/answer", escape(task));
     let done: Done = client.post(&path, &body).await?;
@@ -495,7 +495,7 @@ async fn retry_all(
         .await?;
     let body = Steer {
         reason,
-        resume: resume.wish(),
+        resume: resume.to_request(),
     };
     let mut all = Done::default();
     for task in page.items.iter().filter(|task| task.children == 0) {

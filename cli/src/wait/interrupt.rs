@@ -100,7 +100,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// When the coordinator refuses what the person wants.
-    pub(super) async fn ask(
+    pub(super) async fn prompt(
         &mut self,
         client: &Client,
         last: Option<&Progress>,
@@ -161,7 +161,7 @@ impl Interrupts {
 ///
 /// # Errors
 /// [`Quit`], or the request's.
-pub async fn answer<T>(
+pub async fn unless_interrupted<T>(
     interrupts: Option<&mut Interrupts>,
     request: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {

@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::body::Following;
-use super::transcript::{SessionQuery, kept, no_such_session, numbered};
+use super::transcript::{SessionQuery, no_such_session, numbered, stored_entries};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At};
+use crate::api::http::request::{At, QueryParams};
 use crate::bus::TranscriptReader;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
@@ -55,7 +55,7 @@ const WAITING_EVENTS: usize = 256;
 pub async fn events(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(query): Asked<SessionQuery>,
+    QueryParams(query): QueryParams<SessionQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
@@ -93,15 +93,15 @@ pub async fn events(
 }
 
 /// What happens, and of an entry the id to go on after it.
-type Told = (Option<String>, Following);
+type NumberedEvent = (Option<String>, Following);
 
 /// The sessions of a task from there on, until nothing more will come.
-pub fn follow(app: App, task: TaskId, start: Option<Position>) -> impl Stream<Item = Told> {
+pub fn follow(app: App, task: TaskId, start: Option<Position>) -> impl Stream<Item = NumberedEvent> {
     let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
     let follower = Follower { app, task, sender };
     tokio::spawn(follower.run(start));
     futures::stream::unfold(receiver, |mut receiver| async {
-        let told: Told = receiver.recv().await?;
+        let told: NumberedEvent = receiver.recv().await?;
         Some((told, receiver))
     })
 }
@@ -135,7 +135,7 @@ impl Position {
 struct Follower {
     app: App,
     task: TaskId,
-    sender: mpsc::Sender<Told>,
+    sender: mpsc::Sender<NumberedEvent>,
 }
 
 impl Follower {
@@ -220,7 +220,7 @@ impl Follower {
             self.tell_new(position, numbered(more, &holder)).await;
         }
         if !live {
-            self.tell_new(position, kept(&self.app, position.dispatch).await?)
+            self.tell_new(position, stored_entries(&self.app, position.dispatch).await?)
                 .await;
             if let Some(done) = reader.take() {
                 done.close().await;

@@ -9,7 +9,7 @@ use super::body::Done;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, PageQuery};
+use crate::api::http::request::{At, PageQuery, QueryParams};
 use crate::bus::Signals;
 use crate::config::Setting;
 use crate::domain::graph::nearest;
@@ -140,8 +140,8 @@ pub struct RunsQuery {
 )]
 pub async fn runs(
     State(app): State<App>,
-    Asked(query): Asked<RunsQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<RunsQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<RunView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;

@@ -10,7 +10,7 @@ use super::body::{CreateToken, CreatedToken, Done};
 use crate::api::http::access::hash_token;
 use crate::api::http::app::App;
 use crate::api::http::idempotency::NewId;
-use crate::api::http::locate::meant;
+use crate::api::http::locate::did_you_mean;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{At, Body};
 use crate::domain::graph::nearest;
@@ -122,6 +122,6 @@ pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json
     let near = nearest(&name, standing.map(|token| token.name.as_str()));
     Err(Problem::not_found(format!(
         "there is no token `{name}` that could be revoked; {}`ralph token list` shows which there are",
-        meant(near)
+        did_you_mean(near)
     )))
 }

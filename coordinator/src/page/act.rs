@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::confirmations::{GOES_ON, said};
+use super::confirmations::{GOES_ON, confirmation};
 use super::sheet::{encoded, own_path};
 use super::site::Site;
 use super::words::line;
@@ -53,7 +53,7 @@ impl Sent {
 }
 
 /// A request to the API, and what is said when it is done.
-type Asked = (Method, String, Value, &'static str);
+type ActionRequest = (Method, String, Value, &'static str);
 
 /// Does it, and leads back with a word on what was done.
 pub async fn act(
@@ -64,8 +64,8 @@ pub async fn act(
 ) -> Result<Redirect, Trouble> {
     form.check(&visitor)?;
     let (method, path, body, said) = request(&kind, &verb, &form)?;
-    let answer = match site.ask(&visitor, method, &path, &body).await {
-        Err(Trouble::Told(StatusCode::CONFLICT, problem)) if kind == "task" => {
+    let answer = match site.request(&visitor, method, &path, &body).await {
+        Err(Trouble::Problem(StatusCode::CONFLICT, problem)) if kind == "task" => {
             return Err(meanwhile(&site, &visitor, form.get("of"), problem).await);
         }
         answer => answer?,
@@ -103,11 +103,11 @@ async fn meanwhile(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<Pr
             "The last that was done to it: {what}, by {by}, {how_long}"
         ));
     }
-    Trouble::Told(StatusCode::CONFLICT, problem)
+    Trouble::Problem(StatusCode::CONFLICT, problem)
 }
 
 /// What a form means.
-fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
+fn request(kind: &str, verb: &str, form: &Sent) -> Result<ActionRequest, Trouble> {
     if (kind, verb) == ("feature", "submit") {
         return submitted(form);
     }
@@ -120,13 +120,13 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
             Method::POST,
             format!("/tasks/{of}/answer"),
             answered(form)?,
-            said(verb),
+            confirmation(verb),
         )),
         "task" => Ok((
             Method::POST,
             format!("/tasks/{of}/{}", encoded(verb)),
             with_reason(form),
-            said(verb),
+            confirmation(verb),
         )),
         "feature" => of_feature(verb, &of, form),
         "budget" => {
@@ -159,7 +159,7 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
 }
 
 /// A feature from what somebody wrote; without a name it is called as that begins.
-fn submitted(form: &Sent) -> Result<Asked, Trouble> {
+fn submitted(form: &Sent) -> Result<ActionRequest, Trouble> {
     let description = form.get("description").replace("\r\n", "\n");
     let Some(first) = description.lines().next() else {
         return Err(Trouble::incomplete("say in a sentence what should be there"));
@@ -178,7 +178,7 @@ fn submitted(form: &Sent) -> Result<Asked, Trouble> {
     Ok((Method::POST, "/features".to_owned(), body, "Submitted"))
 }
 
-fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
+fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<ActionRequest, Trouble> {
     let path = format!("/features/{of}");
     match verb {
         "limit" => Ok((
@@ -191,7 +191,7 @@ fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
             Method::POST,
             format!("{path}/merge"),
             json!({ "how": form.get("how") }),
-            said(verb),
+            confirmation(verb),
         )),
         "spec" | "plan" | "tasks" => {
             let mut body =
@@ -210,12 +210,12 @@ fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
             Method::POST,
             format!("{path}/{}", encoded(verb)),
             json!({}),
-            said(verb),
+            confirmation(verb),
         )),
     }
 }
 
-fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
+fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<ActionRequest, Trouble> {
     let ids = json!({ "ids": [form.get("of")] });
     match verb {
         "prune" => Ok((

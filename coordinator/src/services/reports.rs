@@ -27,7 +27,7 @@ const MAX_BATCH: usize = 128;
 /// Most text of one batch, since each report may have as much; further reports form another one. Bytes.
 const MAX_BATCH_BYTES: usize = MAX_TEXT_BYTES;
 /// Delay of a report that cannot be read or applied now.
-const HAND_BACK: Duration = Duration::from_secs(2);
+const REDELIVERY_DELAY: Duration = Duration::from_secs(2);
 /// Deliveries after which a report is applied without its missing text.
 const MAX_DELIVERIES: i64 = 20;
 /// How long one request for reports stays open.
@@ -132,7 +132,7 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
     let mut bytes = 0;
     for message in messages {
         if bytes > MAX_BATCH_BYTES {
-            hand_back(&message).await;
+            redeliver(&message).await;
             continue;
         }
         let last_try = message.info().is_ok_and(|info| info.delivered >= MAX_DELIVERIES);
@@ -144,9 +144,9 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
             }
             Ok(Read::Later { dispatch, reason }) => {
                 let sequence = message.info().map_or(0, |info| info.stream_sequence);
-                if dispatch.is_none_or(|dispatch| unread.keeps(dispatch, sequence)) {
+                if dispatch.is_none_or(|dispatch| unread.is_newest(dispatch, sequence)) {
                     tracing::warn!(reason, ?dispatch, "report handed back");
-                    hand_back(&message).await;
+                    redeliver(&message).await;
                 } else {
                     ack(&message).await;
                 }
@@ -158,7 +158,7 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
             }) => set_aside(deps, &message, dispatch, sender, &reason).await,
             Err(error) => {
                 tracing::warn!(%error, "report handed back");
-                hand_back(&message).await;
+                redeliver(&message).await;
             }
         }
     }
@@ -182,7 +182,7 @@ async fn apply(deps: &Deps, taken: Batch) -> Option<Applied> {
             let reports = taken.reports.len();
             tracing::warn!(%error, reports, "reports could not be applied now; handed back");
             for message in &taken.messages {
-                hand_back(message).await;
+                redeliver(message).await;
             }
             None
         }
@@ -195,7 +195,7 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
     if let Err(error) = store::flush(&deps.reserved.reports).await {
         tracing::warn!(%error, "it isn't known whether reports are kept; handed back");
         for message in applied.iter().flat_map(|one| &one.taken.messages) {
-            hand_back(message).await;
+            redeliver(message).await;
         }
         return;
     }
@@ -214,7 +214,7 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
                     let reason = "its sender does not hold its dispatch";
                     set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
                 }
-                Fate::Stuck => hand_back(message).await,
+                Fate::Stuck => redeliver(message).await,
                 Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
             }
         }
@@ -254,8 +254,8 @@ async fn ack(message: &Message) {
     }
 }
 
-async fn hand_back(message: &Message) {
-    let _ = message.ack_with(AckKind::Nak(Some(HAND_BACK))).await;
+async fn redeliver(message: &Message) {
+    let _ = message.ack_with(AckKind::Nak(Some(REDELIVERY_DELAY))).await;
 }
 
 /// Keeps an unusable message raw, ends the attempt that it names if the sender holds it, and deletes it from
@@ -272,7 +272,7 @@ async fn set_aside(
         Ok(()) => ack(message).await,
         Err(error) => {
             tracing::warn!(%error, "report handed back");
-            hand_back(message).await;
+            redeliver(message).await;
         }
     }
 }

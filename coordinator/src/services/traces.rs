@@ -23,7 +23,7 @@ const AT_THE_END: Duration = Duration::from_secs(2);
 /// From try to try.
 const PAUSE: Duration = Duration::from_secs(5);
 /// A batch is dropped after this: the collector may object to its content.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const MAX_BATCH_AGE: Duration = Duration::from_secs(10 * 60);
 /// Bytes that are read from a transcript's beginning, and from its end.
 const HALF_BYTES: usize = 4 * 1024 * 1024;
 /// Spans after which a batch is full: some megabytes, where collectors usually accept 20 MiB.
@@ -71,14 +71,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     tracing::warn!(error, "traces can't be told; trying again");
                     Instant::now()
                 });
-                if since.elapsed() > PATIENCE {
+                if since.elapsed() > MAX_BATCH_AGE {
                     let ended = match held.take() {
                         Some(batch) => batch.ended,
                         None => tracer.next().await,
                     };
                     let dispatches = ended.dispatches.len();
                     tracing::warn!(error, dispatches, "traces were not taken and are given up");
-                    tracer.told(&ended);
+                    tracer.forget(&ended);
                     failing = Some(Instant::now());
                 }
             }
@@ -115,7 +115,7 @@ async fn tell(
     if n > 0 {
         tracer.send(batch.spans.clone(), within).await?;
     }
-    tracer.told(&batch.ended);
+    tracer.forget(&batch.ended);
     *held = None;
     Ok(n)
 }

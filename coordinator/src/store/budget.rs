@@ -311,7 +311,10 @@ pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<St
 }
 
 /// Why features may start nothing because of their own limits.
-pub async fn held(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, String>> {
+pub async fn hold_reasons(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+) -> sqlx::Result<HashMap<FeatureId, String>> {
     let rows = sqlx::query!(
         r#"select f.id as "id!", h.reason
            from unnest($1::uuid[]) as f(id)

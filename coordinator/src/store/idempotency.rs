@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 /// How long answers are replayed. Hours.
-pub const KEPT_HOURS: i32 = 24;
+pub const RETENTION_HOURS: i32 = 24;
 
 /// A request with a key.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ pub async fn claim(
         request.request_sha256,
         holder,
         hold_s,
-        KEPT_HOURS,
+        RETENTION_HOURS,
     )
     .fetch_optional(&mut *conn)
     .await?;
@@ -121,7 +121,7 @@ pub async fn renew(
 }
 
 /// Stores the answer of a served request.
-pub async fn answer(
+pub async fn store_response(
     conn: &mut PgConnection,
     holder: Uuid,
     request: Keyed<'_>,
@@ -189,7 +189,7 @@ pub async fn prune(conn: &mut PgConnection) -> sqlx::Result<u64> {
            where created_at < now() - make_interval(hours => $1)
            limit 10000
          )",
-        KEPT_HOURS,
+        RETENTION_HOURS,
     )
     .execute(conn)
     .await?;

@@ -54,7 +54,7 @@ impl Tracer {
     }
 
     /// Lets go of what was told.
-    pub fn told(&self, ended: &Ended) {
+    pub fn forget(&self, ended: &Ended) {
         self.0.queue.forget(ended);
     }
 

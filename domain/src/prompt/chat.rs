@@ -6,7 +6,7 @@ use super::templates::Templates;
 
 /// A feature whose specification or plan is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Talked<'a> {
+pub struct ChatFeature<'a> {
     pub name: &'a str,
     pub description: &'a str,
     /// The specification, for a plan.
@@ -16,8 +16,8 @@ pub struct Talked<'a> {
 }
 
 /// The first prompt of the session; `which` is `spec` or `plan`.
-pub fn talk(templates: &Templates, which: &str, feature: Talked<'_>) -> String {
-    let Talked {
+pub fn first_prompt(templates: &Templates, which: &str, feature: ChatFeature<'_>) -> String {
+    let ChatFeature {
         name,
         description,
         spec,

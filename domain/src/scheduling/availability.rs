@@ -14,7 +14,7 @@ use crate::failure::Pauses;
 
 /// Longest pause that a provider may request: its word may be wrong, and an account over its quota may get a
 /// new one earlier.
-pub const LONGEST_ASKED: Duration = Duration::from_secs(6 * 60 * 60);
+pub const LONGEST_PROVIDER_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Most added jitter of a provider's pause: a tenth of it, up to this.
 pub const MOST_JITTER: Duration = Duration::from_secs(30);
 /// An account that answered so many sessions at once is open.
@@ -22,7 +22,7 @@ pub const WIDEST: i32 = 16;
 
 /// How long a session that tries an account keeps others waiting without an answer of its model: it may have
 /// died with a live lease, prepare a large repository, or run on a worker that does not report answers.
-pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// The agent of what needs none.
 pub const NO_AGENT: &str = "";
@@ -50,7 +50,7 @@ pub fn after_failure(
     }
     let failures = before.map_or(0, |pause| pause.failures);
     let doublings = u32::try_from(failures).unwrap_or(0).min(20);
-    let pause = match asked.map(|asked| asked.min(LONGEST_ASKED)) {
+    let pause = match asked.map(|asked| asked.min(LONGEST_PROVIDER_PAUSE)) {
         Some(asked) => asked + (asked / 10).min(MOST_JITTER).mul_f64(jitter.clamp(0.0, 1.0)),
         None => pauses.first.saturating_mul(1 << doublings).min(pauses.longest),
     };
@@ -75,20 +75,20 @@ pub enum BreakerState {
     /// Nobody may use it yet.
     Paused,
     /// As many sessions use it as may; the others wait for their models' answers.
-    Tried,
+    HalfOpen,
     /// So many further sessions may use it.
     Free(usize),
 }
 
 /// Decides the state. After a pause, all waiting sessions would meet the same limit at once. So one goes
 /// first, then as many as the account's `width`, of which `live` run.
-pub fn standing(
+pub fn breaker_state(
     until: OffsetDateTime,
     probe: Option<Probe>,
     (width, live): (i32, i64),
     now: OffsetDateTime,
 ) -> BreakerState {
-    let tries = |probe: Probe| probe.live && now < probe.since + PATIENCE;
+    let tries = |probe: Probe| probe.live && now < probe.since + PROBE_TIMEOUT;
     if now < until {
         return BreakerState::Paused;
     }
@@ -98,7 +98,7 @@ pub fn standing(
     };
     match usize::try_from(room) {
         Ok(room @ 1..) => BreakerState::Free(room),
-        _ => BreakerState::Tried,
+        _ => BreakerState::HalfOpen,
     }
 }
 
@@ -250,20 +250,20 @@ mod tests {
         let at = |seconds| NOON + time::Duration::seconds(seconds);
         let probe = |live| Some(Probe { since: NOON, live });
         let check = |until, probe, now, expected| {
-            assert_eq!(standing(until, probe, (1, 0), now), expected);
+            assert_eq!(breaker_state(until, probe, (1, 0), now), expected);
         };
         check(at(1), None, NOON, BreakerState::Paused);
         check(at(1), probe(true), NOON, BreakerState::Paused);
         check(NOON, None, NOON, BreakerState::Free(1));
-        check(NOON, probe(true), at(299), BreakerState::Tried);
+        check(NOON, probe(true), at(299), BreakerState::HalfOpen);
         check(NOON, probe(false), at(1), BreakerState::Free(1));
         check(NOON, probe(true), at(300), BreakerState::Free(1));
         for (width, live, expected) in [
             (2, 1, BreakerState::Free(1)),
-            (4, 4, BreakerState::Tried),
-            (8, 9, BreakerState::Tried),
+            (4, 4, BreakerState::HalfOpen),
+            (8, 9, BreakerState::HalfOpen),
         ] {
-            assert_eq!(standing(NOON, probe(true), (width, live), NOON), expected);
+            assert_eq!(breaker_state(NOON, probe(true), (width, live), NOON), expected);
         }
     }
 

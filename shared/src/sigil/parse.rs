@@ -80,7 +80,7 @@ impl Reader<'_> {
         let mut open: [Option<Tag>; SigilName::COUNT] = [None; SigilName::COUNT];
         let mut scanner = Scanner::new(text);
         for tag in &mut scanner {
-            if !tag.name.is_taken_from(self.context.kind) {
+            if !tag.name.is_allowed_for(self.context.kind) {
                 continue;
             }
             let waiting = &mut open[tag.name as usize];
@@ -178,7 +178,7 @@ impl Reader<'_> {
         let mut endings = std::mem::take(&mut self.endings);
         endings.sort_by_key(|(opening, _)| opening.start);
         for (opening, body_end) in endings {
-            if places.is_meant(opening.start)
+            if places.is_statement(opening.start)
                 && let Err(fault) = self.end(text, opening, &text[opening.end..body_end], &mut places)
             {
                 self.count(fault);

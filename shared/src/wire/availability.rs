@@ -113,7 +113,7 @@ pub struct ClosedAgent {
 
 impl ClosedAgent {
     /// Bytes of what a failed agent said that are kept.
-    pub const SAID_BYTES: usize = 500;
+    pub const REASON_BYTES: usize = 500;
 }
 
 #[cfg(test)]

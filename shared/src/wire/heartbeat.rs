@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::control::EndReason;
 use super::session_call::Words;
-use super::transcript::KeptTranscript;
+use super::transcript::RetainedTranscript;
 use super::usage::{Granted, Used};
 use crate::ids::{DispatchId, Incarnation};
 use crate::wire::availability::ClosedAgent;
@@ -38,7 +38,7 @@ pub struct Heartbeat {
     pub used: Vec<Used>,
     /// Transcripts of ended sessions that aren't known to be kept, some of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transcripts: Vec<KeptTranscript>,
+    pub transcripts: Vec<RetainedTranscript>,
     /// What people said to its sessions and was handed to them, by its ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<Uuid>,

@@ -21,10 +21,10 @@ pub struct Stray {
 }
 
 /// What the folder of refs beside an attempt's has more in its name than that one.
-pub const STRAYS: &str = "-strays/";
+pub const ORPHANS_SUFFIX: &str = "-strays/";
 
 /// The folder of refs in which an attempt's strays are, beside its own ref.
 #[must_use]
-pub fn stray_refs(attempt_ref: &str) -> String {
-    format!("{attempt_ref}{STRAYS}")
+pub fn orphan_refs(attempt_ref: &str) -> String {
+    format!("{attempt_ref}{ORPHANS_SUFFIX}")
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub const KNOWLEDGE_FOLDER: &str = ".ralph/knowledge";
 
 /// As [`SurveyOrder::knowledge`]: nobody looked at the branch yet. So its folder is told whatever it is, also that there is none.
-pub const NEVER_LOOKED: &str = "";
+pub const NEVER_SCANNED: &str = "";
 
 /// "Look this up, and tell what is not known yet."
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SurveyOrder {
+pub struct RepoScanOrder {
     /// The head of the feature's branch that was looked at last; before anybody did, that of another feature, which may be no part
     /// of the branch, or not be there. Hex object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,7 +26,7 @@ pub struct SurveyOrder {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Survey {
+pub struct RepoScan {
     /// The commit that was looked at. Hex object id.
     pub head: String,
     /// Asked paths that are there, and paths that were added since.
@@ -46,9 +46,9 @@ pub struct Survey {
     pub knowledge: Option<KnowledgeFolder>,
 }
 
-impl Survey {
+impl RepoScan {
     /// Whether whoever gave the order knows all of it.
-    pub fn is_known(&self, order: &SurveyOrder) -> bool {
+    pub fn is_known(&self, order: &RepoScanOrder) -> bool {
         order.since.as_ref() == Some(&self.head) && order.paths.is_empty() && self.knowledge.is_none()
     }
 }

@@ -28,7 +28,7 @@ pub struct TranscriptOrigin {
 
 /// A transcript that its worker keeps until a coordinator has all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptTranscript {
+pub struct RetainedTranscript {
     pub dispatch: DispatchId,
     /// How many entries it has.
     pub entries: u64,

@@ -337,7 +337,7 @@ async fn what_has_no_cost_is_no_cost_of_nothing() {
     let of = scene.claim().await;
     let told = || async {
         let run = run(&scene).await;
-        (run.is_subscription(), run.tells_cost(), run.used_usd())
+        (run.is_subscription(), run.reports_cost(), run.used_usd())
     };
     scene.pool.tells(&[used(&of, subscription, false)]).await;
     assert_eq!(told().await, (true, false, 0.0), "live");

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The people of a session; `None` for kinds that ask nobody.
 pub fn people(instance: &Arc<Instance>, assignment: &Assignment) -> Option<People> {
     let (kind, task, dispatch) = (assignment.kind, assignment.task, assignment.dispatch);
-    if !SigilName::Question.is_taken_from(kind) {
+    if !SigilName::Question.is_allowed_for(kind) {
         return None;
     }
     let said = instance.audience.begin(dispatch);
@@ -94,7 +94,7 @@ async fn ask(instance: Arc<Instance>, dispatch: DispatchId, question: Question) 
         },
     };
     let wait = loop {
-        match instance.link.session(&call).await {
+        match instance.broker.session(&call).await {
             Ok(CallAnswer::Wait { ms }) => break Duration::from_millis(ms),
             Ok(CallAnswer::Decide { prompt }) => return Reply::Decide(prompt),
             Ok(_) => return Reply::Decide(NOBODY.to_owned()),

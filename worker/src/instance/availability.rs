@@ -118,7 +118,7 @@ impl AgentBreakers {
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
         // What fails slowly would else take most of its slots' time.
         let pause = pause.max(knock.took);
-        let end = said.floor_char_boundary(ClosedAgent::SAID_BYTES);
+        let end = said.floor_char_boundary(ClosedAgent::REASON_BYTES);
         let closed = Closed {
             door: *door,
             reason: said[..end].to_owned(),
@@ -150,7 +150,7 @@ impl AgentBreakers {
     }
 
     /// When the first of the doors that are closed opens.
-    pub fn opens_in(&self, now: Instant) -> Option<Duration> {
+    pub fn next_retry_in(&self, now: Instant) -> Option<Duration> {
         let agents = self.agents.values().map(|closed| closed.until);
         let times = agents.chain(self.accounts.values().copied());
         times
@@ -199,13 +199,13 @@ mod tests {
             assert_eq!(doors.note(&failed, now), None, "together is once");
             assert!(!doors.is_open("a", "x", now));
             assert!(doors.is_open("b", "x", now), "another agent");
-            assert_eq!(doors.opens_in(now), Some(pause));
+            assert_eq!(doors.next_retry_in(now), Some(pause));
             let closed = doors.closed(now);
             assert_eq!((closed.len(), closed[0].failures), (1, n));
             pauses.push(pause.as_secs());
             now += pause;
             assert!(doors.is_open("a", "x", now));
-            assert_eq!((doors.opens_in(now), doors.closed(now).len()), (None, 0));
+            assert_eq!((doors.next_retry_in(now), doors.closed(now).len()), (None, 0));
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
         assert_eq!(doors.note(&knock("b", "x", None), now), None);
@@ -255,7 +255,7 @@ mod tests {
         );
         assert!(!doors.is_open("b", "x", now) && doors.is_open("b", "y", now));
         assert_eq!(doors.closed(now), [], "the coordinator tells of accounts");
-        assert_eq!(doors.opens_in(now), Some(FIRST));
+        assert_eq!(doors.next_retry_in(now), Some(FIRST));
         let now = now + FIRST;
         assert!(doors.is_open("a", "x", now));
         assert_eq!(

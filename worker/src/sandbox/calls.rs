@@ -25,7 +25,7 @@ enum When {
     /// The same; the first argument says what kind of id the second is, and this kind means all processes of a user.
     OtherProcesses(u64),
     /// When it sets one of the limits that say whose a process is.
-    Brand,
+    ProcessTag,
     /// The same by pid; and without a PID namespace, when it sets any limit of another process.
     LimitsOf,
     /// When it types into a terminal.
@@ -78,7 +78,7 @@ const CALLS: &[Call] = &[
     // Opens a file without a path.
     call(libc::SYS_open_by_handle_at, 342, 371, When::Always),
     call(libc::SYS_ioctl, 54, 54, When::Typing),
-    call(libc::SYS_setrlimit, 75, 75, When::Brand),
+    call(libc::SYS_setrlimit, 75, 75, When::ProcessTag),
     call(libc::SYS_prlimit64, 340, 369, When::LimitsOf),
     call(libc::SYS_sched_setparam, 154, 154, When::OtherProcess(0)),
     call(libc::SYS_sched_setscheduler, 156, 156, When::OtherProcess(0)),
@@ -141,7 +141,7 @@ pub(super) fn own(shared: Shared) -> Refusal<Rules> {
 }
 
 /// What is refused to programs of 32 bits.
-pub(super) fn narrow(shared: Shared) -> Refusal<Rules> {
+pub(super) fn rules_32_bit(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| {
         if cfg!(target_arch = "x86_64") {
             call.x86
@@ -176,7 +176,7 @@ fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
             vec![all([is(1, Ne, 0)]), all([is(0, Eq, of_user)])]
         }
         When::Ipc | When::OtherProcess(_) | When::OtherProcesses(_) => return Ok(None),
-        When::Brand => brands.map(|limit| all([is(0, Eq, limit)])).into(),
+        When::ProcessTag => brands.map(|limit| all([is(0, Eq, limit)])).into(),
         When::LimitsOf => {
             // Without new limits it only looks at the old ones.
             let mut cases: Vec<_> = brands.map(|limit| all([is(1, Eq, limit), is_given(2)])).into();

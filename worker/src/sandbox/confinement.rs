@@ -21,15 +21,15 @@ use super::start::{Beginning, Inside};
 use super::terminals::{self, TERMINALS};
 use super::{Sandbox, SandboxMode};
 use crate::sandbox::effective::Effective;
-use crate::sandbox::pre_exec::Restraint;
-use crate::sandbox::process_tag::Brand;
+use crate::sandbox::pre_exec::PreExecLimits;
+use crate::sandbox::process_tag::ProcessTag;
 
 /// What confines the processes of one session, and holds them together.
 pub struct Confinement {
     wall: Wall,
     cgroup: Arc<Cgroup>,
     /// By which its processes are found.
-    brand: Option<Brand>,
+    brand: Option<ProcessTag>,
     resources: Resources,
 }
 
@@ -39,7 +39,7 @@ enum Wall {
     Landlock {
         /// Where a session can have one.
         root: Option<Root>,
-        restraint: Restraint,
+        restraint: PreExecLimits,
     },
     Bubblewrap(Wrap),
 }
@@ -107,7 +107,7 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
     };
     // A policy for the network is enforced or refused before; without one, a kernel that filters nothing will do.
     let filters = sockets.is_some() || filter::works();
-    let restraint = Restraint {
+    let restraint = PreExecLimits {
         rules: Some(rules(&policy, network).map_err(io::Error::other)?),
         calls: filters.then(|| filter::program(sockets, shared)).transpose()?,
         capabilities: true,
@@ -151,7 +151,7 @@ impl Confinement {
         Ok(Self {
             wall,
             cgroup,
-            brand: Some(Brand::of(dispatch)),
+            brand: Some(ProcessTag::of(dispatch)),
             resources,
         })
     }
@@ -197,11 +197,11 @@ impl Confinement {
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
         let (root, restraint) = match &self.wall {
-            Wall::Open => (None, Restraint::default()),
+            Wall::Open => (None, PreExecLimits::default()),
             Wall::Landlock { root, restraint } => (root.clone(), restraint.again()?),
             Wall::Bubblewrap(wrap) => {
                 wrap.find(command)?;
-                (None, wrap.restraint()?)
+                (None, wrap.pre_exec_limits()?)
             }
         };
         // Where nothing keeps terminals apart, the worker opens a session's for it.
@@ -210,9 +210,9 @@ impl Confinement {
         let child = command.begin(Beginning {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
-            brand: self.brand,
+            tag: self.brand,
             root,
-            restraint,
+            give_up: restraint,
             terminals: handing,
         })?;
         if let Some(handed) = handed {
@@ -233,7 +233,7 @@ mod tests {
         let policy = Policy {
             read: system.into_iter().filter(|path| path.exists()).collect(),
             write: vec![work.path().to_owned(), "/dev/null".into()],
-            around: None,
+            session_folder: None,
         };
         let confinement = Confinement {
             wall: landlocked(&policy, &Network::Open, kind).unwrap(),

@@ -24,12 +24,12 @@ const DIGITS: usize = 15;
 
 /// The brand of one dispatch's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Brand {
+pub struct ProcessTag {
     realtime: u64,
     locks: u64,
 }
 
-impl Brand {
+impl ProcessTag {
     /// The one that a dispatch's processes have, in every instance of the worker.
     pub fn of(dispatch: &str) -> Self {
         let hash = sha256_hex(dispatch.as_bytes());
@@ -72,11 +72,11 @@ mod tests {
     use super::super::filter;
     use super::super::start::{Beginning, Inside};
     use super::*;
-    use crate::sandbox::pre_exec::Restraint;
+    use crate::sandbox::pre_exec::PreExecLimits;
     use crate::session::kill_leftovers;
 
     /// A shell in which this script runs as a session's program does, with what it prints.
-    async fn printed(brand: Brand, script: &str) -> String {
+    async fn printed(brand: ProcessTag, script: &str) -> String {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", script]).stderr(Stdio::null());
@@ -85,10 +85,10 @@ mod tests {
             ipc: true,
         };
         let beginning = Beginning {
-            brand: Some(brand),
-            restraint: Restraint {
+            tag: Some(brand),
+            give_up: PreExecLimits {
                 calls: Some(filter::program(None, shared).unwrap()),
-                ..Restraint::default()
+                ..PreExecLimits::default()
             },
             ..Beginning::default()
         };
@@ -102,8 +102,8 @@ mod tests {
         let dispatch = format!("shed-{}", std::process::id());
         let other = format!("{dispatch}-other");
         let shed = "setsid env -i PATH=\"$PATH\" sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $!'";
-        let pid: i32 = printed(Brand::of(&dispatch), shed).await.parse().unwrap();
-        assert!(Brand::of(&dispatch).is_on(pid));
+        let pid: i32 = printed(ProcessTag::of(&dispatch), shed).await.parse().unwrap();
+        assert!(ProcessTag::of(&dispatch).is_on(pid));
         assert_eq!(kill_leftovers(&other), 0);
         assert_ne!(kill_leftovers(&dispatch), 0);
         assert_eq!(kill_leftovers(&dispatch), 0);
@@ -111,7 +111,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_inside_takes_it_off() {
-        let brand = Brand::of("nobody");
+        let brand = ProcessTag::of("nobody");
         let tried =
             "ulimit -w 1 || ulimit -x 1 || echo held; ulimit -n 64 && echo lowered; cat /proc/self/limits";
         let printed = printed(brand, tried).await;
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn one_that_is_lowered_is_nobody_elses() {
-        let brands: Vec<Brand> = ["a", "b", "c"].map(Brand::of).to_vec();
+        let brands: Vec<ProcessTag> = ["a", "b", "c"].map(ProcessTag::of).to_vec();
         for (at, one) in brands.iter().enumerate() {
             for other in brands.iter().skip(at + 1) {
                 assert_ne!(one.realtime < other.realtime, one.locks < other.locks);

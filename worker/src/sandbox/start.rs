@@ -15,9 +15,9 @@ use nix::unistd::setsid;
 use tokio::process::{Child, Command};
 
 use super::root::Root;
-use super::terminals::Handing;
-use crate::sandbox::pre_exec::Restraint;
-use crate::sandbox::process_tag::Brand;
+use super::terminals::CallSender;
+use crate::sandbox::pre_exec::PreExecLimits;
+use crate::sandbox::process_tag::ProcessTag;
 
 /// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
 /// program of its own starts with none of it.
@@ -82,13 +82,13 @@ pub(super) struct Beginning {
     /// Soft and hard limits.
     pub limits: Vec<(Resource, u64, u64)>,
     /// By which it is found, and what it starts.
-    pub brand: Option<Brand>,
+    pub tag: Option<ProcessTag>,
     /// Where it lives.
     pub root: Option<Root>,
     /// What it gives up, after all that it needs it for itself.
-    pub restraint: Restraint,
+    pub give_up: PreExecLimits,
     /// How it hands over its calls for terminals.
-    pub terminals: Option<Handing>,
+    pub terminals: Option<CallSender>,
 }
 
 impl Beginning {
@@ -105,7 +105,7 @@ impl Beginning {
             for (resource, soft, hard) in &self.limits {
                 setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
             }
-            if let Some(brand) = self.brand {
+            if let Some(brand) = self.tag {
                 brand.put_on();
             }
             if let Some(file) = inherited {
@@ -119,8 +119,8 @@ impl Beginning {
                 // The one that it was started in lies in the root that it left.
                 rustix::process::chdir(folder)?;
             }
-            self.restraint.give_up(devices)?;
-            self.terminals.as_ref().map_or(Ok(()), Handing::begin)
+            self.give_up.give_up(devices)?;
+            self.terminals.as_ref().map_or(Ok(()), CallSender::begin)
         };
         // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
         unsafe {

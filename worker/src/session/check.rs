@@ -17,7 +17,7 @@ impl Check {
     }
 
     /// What the agent is to be told, if anything.
-    pub async fn look(&self, text: String) -> Option<String> {
+    pub async fn run(&self, text: String) -> Option<String> {
         (self.0)(text).await
     }
 }

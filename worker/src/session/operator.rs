@@ -37,9 +37,9 @@ pub struct Question {
 
 /// The session's side of a person.
 #[derive(Debug)]
-pub struct Person {
+pub struct Operator {
     /// What they say; the session ends with the last sender.
-    pub said: mpsc::Receiver<OperatorInput>,
+    pub input: mpsc::Receiver<OperatorInput>,
     /// Who hears that a turn is over.
     pub turns: mpsc::UnboundedSender<Turn>,
     /// Who answers permission requests; by policy alone when `None`.

@@ -202,7 +202,7 @@ impl Room<'_> {
         let wanted = PolicyRequest {
             cwd: self.tree,
             cwd_writable: true,
-            around: Some(&self.folders.agent),
+            session_folder: Some(&self.folders.agent),
             home: &home,
             tmp: &tmp,
             argv: &["sh".to_owned()],

@@ -9,7 +9,7 @@ use ralph_shared::wire::{GitOrder, LeftoverFiles, Snapshot, WorkspaceOrder};
 use super::commands::{self, CommandFailure, Room};
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::held::LockedWorkspace;
+use super::locked::LockedWorkspace;
 use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
@@ -18,10 +18,10 @@ use crate::workspace::cache::{self, Origin, Shelf};
 use crate::workspace::in_place::OpenDir;
 use crate::workspace::settings::Settings;
 use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
-use crate::workspace::snapshot::quarantine::seal;
+use crate::workspace::snapshot::quarantine::quarantine_tree;
 use crate::workspace::{
     clone::{gitdir, lfs, submodules},
-    in_place::kept,
+    in_place::leftovers,
     publish::push,
     snapshot::{bulk, change, orphan_commits},
 };
@@ -135,7 +135,7 @@ impl Workspace {
     }
 
     /// The folder that holds nothing but what is this session's.
-    pub fn around(&self) -> PathBuf {
+    pub fn session_folder(&self) -> PathBuf {
         self.held.folders().agent.clone()
     }
 
@@ -286,7 +286,7 @@ impl Workspace {
     async fn keep(&self, days: u32) -> Option<LeftoverFiles> {
         let data = self.held.folders().data().to_owned();
         let (dispatch, tree) = (self.dispatch.clone(), self.tree.clone());
-        let kept = tokio::task::spawn_blocking(move || kept::keep(&data, &dispatch, &tree, days));
+        let kept = tokio::task::spawn_blocking(move || leftovers::keep(&data, &dispatch, &tree, days));
         kept.await.ok().flatten()
     }
 
@@ -423,7 +423,7 @@ impl Workspace {
         let Some(Repository { git, start, .. }) = &self.repository else {
             return Ok(Vec::new());
         };
-        seal(self.held.folders())?;
+        quarantine_tree(self.held.folders())?;
         git.run("update-index")
             .args(["-q", "--refresh"])
             .accept(&[0, 1])

@@ -61,7 +61,7 @@ pub async fn edit(
         Ok(settings)
     };
     let asks_of_run = wish != RunWish::default();
-    let run: Option<edit::Wished<'_>> = if asks_of_run { Some(&changed) } else { None };
+    let run: Option<edit::SettingsChange<'_>> = if asks_of_run { Some(&changed) } else { None };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
     let edited = || edit::feature(db, feature, &change, before, run, by);

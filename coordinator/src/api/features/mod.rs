@@ -19,7 +19,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, Body, PageQuery, words};
+use crate::api::http::request::{At, Body, PageQuery, QueryParams, words};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::control::{self, By, CommandOutcome, FeatureCommand};
@@ -73,8 +73,8 @@ impl StatusQuery {
 )]
 pub async fn list(
     State(app): State<App>,
-    Asked(query): Asked<StatusQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<StatusQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<FeatureView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let states: Vec<FeatureState> = words("feature status", query.status.as_deref(), &STATES)?;
@@ -130,8 +130,8 @@ async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
 pub async fn tasks(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(query): Asked<StatusQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<StatusQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let states = query.task_states()?;
@@ -156,7 +156,7 @@ pub async fn tasks(
 pub async fn landings(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<Landing>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -202,7 +202,7 @@ pub async fn run(
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
 }
 
 /// Starts a run in which sessions write the tasks.
@@ -222,7 +222,7 @@ pub async fn build(
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
 }
 
 /// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
@@ -238,7 +238,7 @@ pub async fn build(
 pub async fn examined(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<Examined>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -265,7 +265,7 @@ pub async fn review(
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
 /// What a run goes by: what is wished for, else as in the last one.
@@ -315,7 +315,7 @@ pub async fn pause(
     new: NewId,
     At(id): At<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, caller.by(new), FeatureCommand::Pause).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Pause).await
 }
 
 /// Goes on after a pause.
@@ -332,7 +332,7 @@ pub async fn resume(
     new: NewId,
     At(id): At<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, caller.by(new), FeatureCommand::Resume).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Resume).await
 }
 
 /// Ends its run: what runs is ended in order, and a further run goes on with what is left.
@@ -370,7 +370,7 @@ pub async fn cancel(
     new: NewId,
     At(id): At<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, caller.by(new), FeatureCommand::Cancel).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Cancel).await
 }
 
 /// Deletes a feature that doesn't run.
@@ -391,7 +391,7 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     }
 }
 
-pub(super) async fn steer(
+pub(super) async fn run_command(
     app: &App,
     id: &str,
     by: By<'_>,

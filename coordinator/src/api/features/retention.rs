@@ -10,7 +10,7 @@ use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{At, Body};
-use crate::flow::maintenance::retention::{self, Wished};
+use crate::flow::maintenance::retention::{self, PruneRequestOutcome};
 use crate::store;
 
 /// Longest useful age: some 120 years. Milliseconds.
@@ -39,14 +39,17 @@ pub async fn prune(
     let (db, settings) = (&app.deps.db, &app.deps.settings);
     let age = wish.older_than_ms.map(Duration::from_millis);
     let wished =
-        store::retry_serialization(|| retention::wish(db, settings, feature, age, wish.dry_run)).await?;
+        store::retry_serialization(|| retention::request_prune(db, settings, feature, age, wish.dry_run))
+            .await?;
     let plan = match wished {
-        (Wished::Planned(plan), signals) => {
+        (PruneRequestOutcome::Planned(plan), signals) => {
             app.deps.bus.emit(signals).await;
             plan
         }
-        (Wished::NotFound, _) => return Err(Problem::not_found("the feature was deleted meanwhile")),
-        (Wished::Refused(why), _) => return Err(Problem::conflict(why)),
+        (PruneRequestOutcome::NotFound, _) => {
+            return Err(Problem::not_found("the feature was deleted meanwhile"));
+        }
+        (PruneRequestOutcome::Refused(why), _) => return Err(Problem::conflict(why)),
     };
     let branch = |name: String| match name.strip_prefix("refs/heads/") {
         Some(branch) => branch.to_owned(),

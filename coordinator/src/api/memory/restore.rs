@@ -13,7 +13,7 @@ use crate::domain::recall::Kind;
 use crate::domain::recall::lifecycle::Stays;
 use crate::flow::memory::library::{self, Restored};
 use crate::store;
-use crate::store::memory::library::WantedBack;
+use crate::store::memory::library::RestoreCandidate;
 use crate::store::view;
 
 /// Most entries that a refusal names.
@@ -53,7 +53,7 @@ pub async fn restore(
     }
 }
 
-fn refusal(entry: &WantedBack, stays: Stays) -> String {
+fn refusal(entry: &RestoreCandidate, stays: Stays) -> String {
     let id = view::memory_id(entry.kind, entry.id);
     match stays {
         Stays::Revoked => format!(

@@ -12,7 +12,7 @@ use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{At, Body};
-use crate::api::tasks::told;
+use crate::api::tasks::command_result;
 use crate::flow::control::By;
 use crate::flow::edit::dependencies::{self, Change};
 use crate::store;
@@ -79,5 +79,5 @@ async fn change(
     let (steered, signals) =
         store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }

@@ -18,7 +18,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, Body, PageQuery};
+use crate::api::http::request::{At, Body, PageQuery, QueryParams};
 use crate::api::submit::dirs::ELSEWHERE;
 use crate::domain::graph::{Located, TaskEntry};
 use crate::domain::question::Given;
@@ -48,8 +48,8 @@ const MAX_ROWS: i64 = 10_000;
 )]
 pub async fn list(
     State(app): State<App>,
-    Asked(query): Asked<StatusQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<StatusQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let filter = TaskFilter {
@@ -95,7 +95,7 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tas
 pub async fn tree(
     State(app): State<App>,
     At(id): At<String>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -167,7 +167,7 @@ pub async fn edit(
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
             .await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// An edited task obeys the rules of a graph's entry.
@@ -209,7 +209,7 @@ pub async fn remove(
     let db = &app.deps.db;
     let (steered, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// What can be done to a task.
@@ -280,20 +280,20 @@ pub async fn command(
         Verb::Retry => TaskCommand::Retry,
         Verb::Release => TaskCommand::Release,
         Verb::Reject => {
-            said(&body)?;
+            required_reason(&body)?;
             TaskCommand::Reject
         }
-        Verb::Feedback => return feedback(&app, &id, by, said(&body)?).await,
+        Verb::Feedback => return feedback(&app, &id, by, required_reason(&body)?).await,
         Verb::Approve => return approve(&app, &id, by, &body).await,
         Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
-        Verb::Say => return say(&app, &id, by, said(&body)?).await,
+        Verb::Say => return say(&app, &id, by, required_reason(&body)?).await,
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
     let (steered, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered, resumed)
+    command_result(steered, resumed)
 }
 
 async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
@@ -302,7 +302,7 @@ async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<D
     let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered, resumed)
+    command_result(steered, resumed)
 }
 
 /// Refuses a reason that is too long for prompts, rather than cut it.
@@ -318,7 +318,7 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
 }
 
 /// The reason of a command that needs one.
-fn said(body: &Steer) -> Result<&str, Problem> {
+fn required_reason(body: &Steer) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
     reason.ok_or_else(|| Problem::refused("the session has to be told something: give a `reason`"))
 }
@@ -327,7 +327,7 @@ async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<D
     let task = locate::task(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
     let steered = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
@@ -335,7 +335,7 @@ async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>,
     let db = &app.deps.db;
     let (steered, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// Answers a question of a task's sessions: the one of that id, else the first that a session waits for.
@@ -370,7 +370,7 @@ pub async fn answer(
         store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered, resumed)
+    command_result(steered, resumed)
 }
 
 async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
@@ -379,11 +379,11 @@ async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json
     let (steered, signals) =
         store::retry_serialization(|| control::interrupt(db, task, by, feedback)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// The result of a command, with the runs that continue.
-pub(super) fn told(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
+pub(super) fn command_result(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
     match steered {
         CommandOutcome::Done(count) => Ok(Json(Done {
             count,

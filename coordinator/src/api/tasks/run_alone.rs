@@ -37,7 +37,7 @@ pub async fn run(
     let feature = feature.ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))?;
     let feature = feature.to_string();
     let settings = features::settings(&app, &feature, wish).await?;
-    features::steer(
+    features::run_command(
         &app,
         &feature,
         caller.by(new),

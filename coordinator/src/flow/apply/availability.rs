@@ -18,7 +18,7 @@ use crate::store::availability::Failed;
 use crate::store::dispatch::Dispatch;
 
 /// Sessions in a row that fail to start in a pool before people are told.
-const TOLD_AT_DOOR: i32 = 3;
+const NOTICE_AFTER_FAILURES: i32 = 3;
 
 /// Findings of a batch of reports.
 #[derive(Debug, Default)]
@@ -49,14 +49,14 @@ impl AvailabilityChanges {
             self.empty.push((account.clone(), dispatch.task.0));
         }
         match judgement.failure.map(Failure::policy) {
-            Some(policy) if policy.told == Audience::Pool => {
+            Some(policy) if policy.audience == Audience::Pool => {
                 let reason = judgement.reason.clone().unwrap_or_default();
                 if policy.account.is_some() && !account.is_empty() {
                     let (door, message) = match &session.ended {
                         Ended::Unavailable { door, message } => (*door, message.as_str()),
                         _ => (Unavailable::Empty, reason.as_str()),
                     };
-                    let end = message.floor_char_boundary(ClosedAgent::SAID_BYTES);
+                    let end = message.floor_char_boundary(ClosedAgent::REASON_BYTES);
                     let failed = Failed {
                         account: account.clone(),
                         door,
@@ -71,7 +71,7 @@ impl AvailabilityChanges {
             }
             // An empty turn is no answer.
             _ if meaning.is_some() => {}
-            _ if tells_nothing(judgement.outcome) => {}
+            _ if is_inconclusive(judgement.outcome) => {}
             _ => {
                 self.past_door.push((dispatch.task.0, agent.clone()));
                 if !account.is_empty() {
@@ -87,7 +87,7 @@ impl AvailabilityChanges {
         }
         store::availability::was_empty(conn, &self.empty).await?;
         for (task, agent, reason) in &self.at_door {
-            store::notice::door_closed(conn, *task, agent, reason, TOLD_AT_DOOR).await?;
+            store::notice::record_failed_start(conn, *task, agent, reason, NOTICE_AFTER_FAILURES).await?;
         }
         for failed in self.failed.values() {
             if let Some(pause) = store::availability::failed(conn, failed).await? {
@@ -100,7 +100,7 @@ impl AvailabilityChanges {
 }
 
 /// Whether a session with this outcome may have ended before its agent started.
-fn tells_nothing(outcome: Outcome) -> bool {
+fn is_inconclusive(outcome: Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Unavailable

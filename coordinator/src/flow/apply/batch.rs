@@ -76,7 +76,7 @@ pub(super) struct Batch<'a> {
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
     /// What sessions reveal about the availability of their agents.
-    pub doors: AvailabilityChanges,
+    pub availability: AvailabilityChanges,
     /// Accounts with empty turns.
     pub silences: HashMap<String, Silence>,
     /// What sessions asked that ended since nobody answered, as far as nobody answered since.
@@ -89,7 +89,7 @@ pub(super) struct Batch<'a> {
     /// Dispatches whose work was pushed after their end: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
     /// Stray commits of dispatches that are over, and their refs.
-    pub strays_late: Vec<(DispatchId, Vec<Stray>)>,
+    pub late_orphans: Vec<(DispatchId, Vec<Stray>)>,
     /// Operations of tasks with the role `git`.
     pub operations: HashMap<TaskId, GitOperation>,
     /// Those of them that landed.
@@ -103,7 +103,7 @@ pub(super) struct Batch<'a> {
     /// Operations that go on another way.
     pub altered: Vec<(TaskId, GitOperation)>,
     /// Operations whose push is known to have arrived or not.
-    pub found_out: Vec<TaskId>,
+    pub resolved_pushes: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
     /// Past gate results of tasks that the gate refused.
     pub histories: HashMap<TaskId, History>,
@@ -155,19 +155,19 @@ impl<'a> Batch<'a> {
             written: Vec::new(),
             next_models: Vec::new(),
             if_refused: HashMap::new(),
-            doors: AvailabilityChanges::default(),
+            availability: AvailabilityChanges::default(),
             silences: HashMap::new(),
             unanswered: HashMap::new(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
-            strays_late: Vec::new(),
+            late_orphans: Vec::new(),
             operations,
             operated: Vec::new(),
             bases: HashMap::new(),
             delivered: HashMap::new(),
             noted: Vec::new(),
             altered: Vec::new(),
-            found_out: Vec::new(),
+            resolved_pushes: Vec::new(),
             turns: BTreeSet::new(),
             histories: HashMap::new(),
             checks: Vec::new(),
@@ -304,10 +304,11 @@ impl Batch<'_> {
             judgement.reason = Some(format!("{}: {error}", judgement.reason.unwrap_or_default()));
         }
         let begins = dispatch.kind.begins_attempt();
-        self.doors.note(dispatch, session, &judgement, meaning);
+        self.availability.note(dispatch, session, &judgement, meaning);
         let counted = kind == SessionKind::Work && !judgement.is_nobodys();
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
-        self.captured.asked(dispatch.id, task.id, &session.questions);
+        self.captured
+            .add_questions(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
         if begins {
             if dispatch.kind != SessionKind::Distill {

@@ -254,13 +254,13 @@ impl Batch<'_> {
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
-        self.again_or_person(task, next, || {
+        self.retry_or_needs_person(task, next, || {
             retry::without_tries(failure, judgement.reason.as_deref())
         });
     }
 
     /// What follows an attempt without a result; `why` is for the person who decides.
-    pub(super) fn again_or_person(&mut self, mut task: Task, next: Next, why: impl FnOnce() -> String) {
+    pub(super) fn retry_or_needs_person(&mut self, mut task: Task, next: Next, why: impl FnOnce() -> String) {
         match next {
             Next::Again(delay) => {
                 let waiting = task.waiting();

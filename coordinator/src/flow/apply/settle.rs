@@ -73,12 +73,12 @@ impl Incoming {
     pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
         match &self.known {
             Some(known) => Arc::clone(&known.sigils),
-            None => Arc::new(said(settings, DispatchOrigin::from(dispatch), &self.text)),
+            None => Arc::new(parse_sigils(settings, DispatchOrigin::from(dispatch), &self.text)),
         }
     }
 }
 
-fn said(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigils {
+fn parse_sigils(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigils {
     let context = sigil::Context {
         kind: place.kind,
         task_id: &place.task.short(),
@@ -107,7 +107,7 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
     for one in batch {
         if let Some(&place) = places.get(&one.report.dispatch) {
             one.known = Some(DispatchFacts {
-                sigils: Arc::new(said(settings, place, &one.text)),
+                sigils: Arc::new(parse_sigils(settings, place, &one.text)),
                 place,
             });
         }
@@ -142,7 +142,7 @@ pub async fn apply(
     settings: &Settings,
     batch: &[Incoming],
 ) -> sqlx::Result<(Vec<Fate>, Signals)> {
-    match at_once(db, settings, batch, Memory::Kept).await {
+    match apply_batch(db, settings, batch, Memory::Stored).await {
         Ok(applied) => Ok(applied),
         Err(error) if is_away(&error) => Err(error),
         Err(error) if batch.len() > 1 => {
@@ -178,7 +178,7 @@ pub async fn apply(
 }
 
 /// No failure of one report may stop the others.
-async fn at_once(
+async fn apply_batch(
     db: &PgPool,
     settings: &Settings,
     batch: &[Incoming],
@@ -194,10 +194,10 @@ async fn at_once(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     /// They are stored, and released with their task.
-    Kept,
+    Stored,
     /// They could not be stored or released. The work counts without them; upkeep releases the quarantined
     /// ones later.
-    Left,
+    Omitted,
 }
 
 /// Applies a report without its memory entries, when only these fail: landed work stays landed, whatever an
@@ -208,7 +208,7 @@ async fn without_memory(
     one: &Incoming,
     cause: &sqlx::Error,
 ) -> sqlx::Result<Option<(Vec<Fate>, Signals)>> {
-    let applied = match at_once(db, settings, std::slice::from_ref(one), Memory::Left).await {
+    let applied = match apply_batch(db, settings, std::slice::from_ref(one), Memory::Omitted).await {
         Ok(applied) => applied,
         Err(error) if is_away(&error) => return Err(error),
         Err(_) => return Ok(None),
@@ -269,7 +269,7 @@ pub async fn end_as_error(
     };
     let report = [broken(&known, message)];
     Ok(
-        store::retry_serialization(|| in_one_transaction(db, settings, &report, Memory::Kept))
+        store::retry_serialization(|| in_one_transaction(db, settings, &report, Memory::Stored))
             .await?
             .1,
     )

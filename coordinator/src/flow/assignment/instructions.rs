@@ -56,7 +56,7 @@ pub(in crate::flow) fn session_order(
         iteration: u32::try_from(run.iterations + 1).unwrap_or(1),
         total: u32::try_from(run.settings.max_iterations.unwrap_or(task.feature_tasks)).unwrap_or(0),
         survey: (dispatch.kind == SessionKind::Work && repo_scan::starts_at_head(task))
-            .then(|| facts.surveys.get(&task.feature.0).cloned())
+            .then(|| facts.repo_scans.get(&task.feature.0).cloned())
             .flatten(),
         traceparent: settings
             .tracer

@@ -48,7 +48,7 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let Answered { answers, sent, .. } = answer(db, settings, claims, ()).await?;
+    let Answered { answers, sent, .. } = serve(db, settings, claims, ()).await?;
     sent.keep(db).await?;
     Ok(answers)
 }
@@ -58,7 +58,7 @@ pub async fn claim(
 ///
 /// # Errors
 /// When the database fails. Then nothing was opened, or the repeated claim finds its dispatch.
-pub async fn answer<T: Send>(
+pub async fn serve<T: Send>(
     db: &PgPool,
     settings: &Settings,
     claims: &[ClaimRequest],

@@ -69,7 +69,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
     // The first slot that asks may try one whose pause ended.
     let waits = closed
         .into_iter()
-        .filter(|account| !matches!(account.standing, BreakerState::Free(_)));
+        .filter(|account| !matches!(account.state, BreakerState::Free(_)));
     let closed: BTreeSet<String> = waits.map(|account| account.account).collect();
     let workers = store::worker::list(conn, settings.lease_ms()).await?;
     Ok(workers

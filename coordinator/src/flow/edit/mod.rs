@@ -81,7 +81,7 @@ pub async fn task(
 }
 
 /// Makes a run's new limits and choices from its present ones, or says why that is impossible.
-pub type Wished<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
+pub type SettingsChange<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
 
 /// Changes a feature for later sessions. `before` is the description that the change started from, as in
 /// [`task`]. Returns the number of tasks that changed with it.
@@ -90,7 +90,7 @@ pub async fn feature(
     id: FeatureId,
     edit: &FeatureEdit,
     before: Option<&str>,
-    run: Option<Wished<'_>>,
+    run: Option<SettingsChange<'_>>,
     by: By<'_>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut tx = db.begin().await?;
@@ -156,7 +156,7 @@ pub async fn feature(
 async fn change_run(
     conn: &mut PgConnection,
     held: &Locked,
-    wished: Wished<'_>,
+    wished: SettingsChange<'_>,
 ) -> sqlx::Result<Result<(), String>> {
     let last = store::run::last(conn, held.id).await?;
     let may_go_on = held.state != FeatureState::Done;

@@ -64,7 +64,7 @@ pub async fn after_raise(
     let Some(run) = ended(conn, &features, feature).await? else {
         return Ok(());
     };
-    let is_held = store::budget::held(conn, &[feature.0])
+    let is_held = store::budget::hold_reasons(conn, &[feature.0])
         .await?
         .contains_key(&feature);
     if run.outcome != Some(RunOutcome::LimitReached) || limit::reached(&run).is_some() || is_held {

@@ -126,7 +126,7 @@ pub(in crate::flow) async fn follow(
 }
 
 /// Looks for a pass of another feature's check, for a running feature whose check has not started.
-pub(in crate::flow) async fn look(
+pub(in crate::flow) async fn reuse_pass(
     conn: &mut PgConnection,
     features: &mut Features,
     feature: FeatureId,

@@ -27,7 +27,7 @@ const ERROR_BYTES: usize = 4 * 1024;
 
 /// What came of a wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wished {
+pub enum PruneRequestOutcome {
     /// So it stands, or would.
     Planned(Plan),
     /// No such feature.
@@ -52,26 +52,26 @@ pub struct Plan {
 
 /// Asks for the refs of a feature's attempts that ended longer ago than `older_than` (default: the configured
 /// retention). With `dry_run` it only lists them.
-pub async fn wish(
+pub async fn request_prune(
     db: &PgPool,
     settings: &Settings,
     feature: FeatureId,
     older_than: Option<Duration>,
     dry_run: bool,
-) -> sqlx::Result<(Wished, Signals)> {
+) -> sqlx::Result<(PruneRequestOutcome, Signals)> {
     let mut signals = Signals::default();
     let Some(age) = older_than.or(settings.keep_attempts) else {
         let why = "attempts are kept for ever here (`[workspace] keep_attempts_days = 0`); say how old they must be: \
                    `--older-than 30d`";
-        return Ok((Wished::Refused(why.to_owned()), signals));
+        return Ok((PruneRequestOutcome::Refused(why.to_owned()), signals));
     };
     let mut tx = db.begin().await?;
     let Some(text) = store::feature::repository(&mut tx, feature).await? else {
-        return Ok((Wished::NotFound, signals));
+        return Ok((PruneRequestOutcome::NotFound, signals));
     };
     if text.is_none() {
         let why = "the feature has no repository, so there are no branches of attempts".to_owned();
-        return Ok((Wished::Refused(why), signals));
+        return Ok((PruneRequestOutcome::Refused(why), signals));
     }
     let before = OffsetDateTime::now_utc() - age;
     let known = store::git::retention::refs(&mut tx, feature, before).await?;
@@ -90,11 +90,11 @@ pub async fn wish(
         }
     }
     if !dry_run {
-        store::git::retention::ask(&mut tx, feature, before).await?;
+        store::git::retention::request_prune(&mut tx, feature, before).await?;
         tell_workers(&mut tx, settings, &mut signals).await?;
         tx.commit().await?;
     }
-    Ok((Wished::Planned(plan), signals))
+    Ok((PruneRequestOutcome::Planned(plan), signals))
 }
 
 fn fate(known: &KnownRef) -> Fate {
@@ -125,7 +125,7 @@ pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signa
     };
     let mut tx = db.begin().await?;
     let before = OffsetDateTime::now_utc() - age;
-    let asked = store::git::retention::ask_of_ended(&mut tx, before, FEATURES).await?;
+    let asked = store::git::retention::request_prune_of_ended(&mut tx, before, FEATURES).await?;
     if asked > 0 {
         tell_workers(&mut tx, settings, &mut signals).await?;
     }

@@ -11,7 +11,9 @@ use std::collections::{BTreeSet, HashMap};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{MOST_TAGS, TAG_CHARS, TITLE_CHARS};
-use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
+use ralph_shared::wire::{
+    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, RepoScan, RepoScanOrder, sha256_hex,
+};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -36,7 +38,7 @@ pub(in crate::flow) async fn orders(
     conn: &mut PgConnection,
     settings: &Settings,
     tasks: &[TaskFacts],
-) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
+) -> sqlx::Result<HashMap<Uuid, RepoScanOrder>> {
     let starting = tasks
         .iter()
         .filter(|task| settings.memory && starts_at_head(task));
@@ -62,11 +64,11 @@ pub struct Surveyed {
 }
 
 /// Takes a worker's findings at a feature's head. Retries when another transaction held the same rows.
-pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
-    store::retry_serialization(|| take_once(db, feature, survey)).await
+pub async fn take(db: &PgPool, feature: FeatureId, survey: &RepoScan) -> sqlx::Result<Surveyed> {
+    store::retry_serialization(|| try_take(db, feature, survey)).await
 }
 
-async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
+async fn try_take(db: &PgPool, feature: FeatureId, survey: &RepoScan) -> sqlx::Result<Surveyed> {
     let mut tx = db.begin().await?;
     let Some(known) = store::memory::repo_scan::known(&mut tx, feature).await? else {
         return Ok(Surveyed::default());
@@ -107,7 +109,7 @@ async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Re
     Ok(surveyed)
 }
 
-async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::Result<usize> {
+async fn rename(conn: &mut PgConnection, repo: &str, survey: &RepoScan) -> sqlx::Result<usize> {
     if survey.renamed.is_empty() {
         return Ok(0);
     }

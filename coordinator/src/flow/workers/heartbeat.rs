@@ -68,7 +68,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         [] => Vec::new(),
         _ => store::question::unheard(&mut tx, &running, WORDS).await?,
     };
-    let standings = store::dispatch::lease::standing(&mut tx, &all).await?;
+    let standings = store::dispatch::lease::status(&mut tx, &all).await?;
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
     faults::point("heartbeat.after_commit");
@@ -79,7 +79,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     };
     let late: Vec<&Used> = used.iter().filter(over).collect();
     if !late.is_empty() {
-        usage::told_late(db, &beat.worker, &late).await?;
+        usage::record_late(db, &beat.worker, &late).await?;
     }
     let asking: Vec<Uuid> = used
         .iter()
@@ -90,7 +90,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         [] => Vec::new(),
         _ => usage::enlarge(db, settings, &beat.worker, &asking).await?,
     };
-    let (settled, end) = answer(beat, &standings);
+    let (settled, end) = reply(beat, &standings);
     Ok(HeartbeatAnswer::Renewed {
         settled,
         end,
@@ -105,7 +105,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
 }
 
 /// The answer for the dispatches that a worker named.
-fn answer(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
+fn reply(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
     let known: HashMap<DispatchId, &LeaseStatus> = standings.iter().map(|s| (s.id, s)).collect();
     let settled = beat
         .spooled
@@ -183,9 +183,9 @@ mod tests {
             })
             .into_iter()
             .collect();
-        let told = answer(&beat(vec![], vec![id]), &standings).0;
+        let told = reply(&beat(vec![], vec![id]), &standings).0;
         assert_eq!(told.first().map(|s| s.settlement), settled, "spooled {state:?}");
-        let told = answer(&beat(vec![id], vec![]), &standings).1;
+        let told = reply(&beat(vec![id], vec![]), &standings).1;
         assert_eq!(told.first().map(|e| e.reason), end, "running {state:?}");
     }
 

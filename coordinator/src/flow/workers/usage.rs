@@ -14,7 +14,7 @@ use crate::store;
 use crate::store::budget::Tasks;
 
 /// Adds the usage of dispatches that are no longer live, as far as their runs do not count it yet.
-pub(in crate::flow) async fn told_late(db: &PgPool, worker: &str, late: &[&Used]) -> sqlx::Result<()> {
+pub(in crate::flow) async fn record_late(db: &PgPool, worker: &str, late: &[&Used]) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
     let ids: Vec<Uuid> = late.iter().map(|one| one.dispatch.0).collect();
     let over = store::dispatch::usage::lock_over(&mut tx, worker, &ids).await?;

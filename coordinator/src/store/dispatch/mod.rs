@@ -280,7 +280,7 @@ pub async fn pushed_late(
 }
 
 /// Records the later fate of an agent's stray commits.
-pub async fn strays_late(
+pub async fn record_late_orphans(
     conn: &mut PgConnection,
     dispatch: DispatchId,
     strays: &[Stray],

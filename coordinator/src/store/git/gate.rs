@@ -13,7 +13,7 @@ use crate::domain::gate::History;
 /// How long a worker counts as present after a heartbeat.
 const HEARD_SECONDS: f64 = 60.0;
 /// How long results are kept.
-const KEPT_DAYS: i32 = 90;
+const RETENTION_DAYS: i32 = 90;
 
 /// The base of a feature with a repository.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub async fn keep(conn: &mut PgConnection, checked: &Checked) -> sqlx::Result<()
         output,
         checked.worker,
         checked.duration_ms,
-        KEPT_DAYS,
+        RETENTION_DAYS,
     )
     .execute(conn)
     .await?;

@@ -79,7 +79,7 @@ pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushe
 }
 
 /// Records that the results of all pushes of a task are known.
-pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
+pub async fn resolve_pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches set decided_at = null where task_id = $1 and decided_at is not null",
         task.0,

@@ -10,7 +10,7 @@ use crate::domain::states::{TaskState, Verification};
 use crate::domain::status::choices::{self, Choices};
 
 /// Of tasks that failed or need a person, the newest are looked at.
-const LOOKED_AT: i64 = 10_000;
+const NEWEST_TASKS: i64 = 10_000;
 /// Features of more tasks have theirs named by id: a key is looked up among all of them.
 const MOST_NAMED: i32 = 2_000;
 
@@ -119,7 +119,7 @@ pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::
         feature,
         cancelled,
         MOST_NAMED,
-        LOOKED_AT,
+        NEWEST_TASKS,
         limit,
     )
     .fetch_all(conn)

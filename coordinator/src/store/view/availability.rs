@@ -33,7 +33,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
     for (agent, account) in &worker.accounts {
         let mut waits = accounts
             .iter()
-            .filter(|one| !matches!(one.standing, BreakerState::Free(_)));
+            .filter(|one| !matches!(one.state, BreakerState::Free(_)));
         if let Some(account) = waits.find(|one| one.account == *account) {
             let why = Closed {
                 account: Some(account.account.clone()),
@@ -41,7 +41,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
                 reason: account.reason.clone(),
                 failures: account.failures.unsigned_abs(),
                 until: account.until,
-                tried: account.standing == BreakerState::Tried,
+                tried: account.state == BreakerState::HalfOpen,
                 width: account.width.unsigned_abs(),
             };
             closed.insert(agent.clone(), why);
@@ -75,7 +75,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
 }
 
 /// The agents that a worker doesn't start now.
-pub fn doors(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
+pub fn unavailable_agents(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
     let site = site(worker, accounts);
     let doors = site
         .closed

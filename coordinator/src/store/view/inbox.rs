@@ -232,7 +232,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
             title: Some(row.title),
             reason: line(&question.words()),
             since: Some(row.asked_at),
-            commands: answers(&task, question.choices.len())
+            commands: answer_commands(&task, question.choices.len())
                 .chain([format!("ralph logs {task}")])
                 .collect(),
             question: Some(question),
@@ -243,7 +243,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
 }
 
 /// A command for each choice; one that says what it needs where any words are an answer.
-fn answers(task: &str, choices: usize) -> impl Iterator<Item = String> {
+fn answer_commands(task: &str, choices: usize) -> impl Iterator<Item = String> {
     let answer = format!("ralph task answer {task}");
     let of_choice = |number: usize| match choices {
         0 => answer.clone(),

@@ -25,7 +25,7 @@ const FEATURES_COUNTED: i64 = 10_000;
 /// Features that don't run any more, shown so that a screen is not empty after the work.
 const RECENT: i64 = 5;
 /// Of tasks that failed or need a person, the newest are looked at.
-const LOOKED_AT: i64 = 10_000;
+const NEWEST_TASKS: i64 = 10_000;
 /// Ready tasks are counted no further than this in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
 /// What these cost is told, the newest.
@@ -235,7 +235,7 @@ async fn in_review(conn: &mut PgConnection) -> sqlx::Result<i64> {
            ) x
            cross join lateral (select state, children from tasks where id = x.task_id limit 1) t
            where t.state = 'needs_review' and t.children = 0"#,
-        LOOKED_AT,
+        NEWEST_TASKS,
     )
     .fetch_one(conn)
     .await

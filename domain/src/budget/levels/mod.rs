@@ -14,7 +14,7 @@ use crate::budget::{Pot, Purse};
 use crate::run::microusd;
 
 /// Parts of a limit, in hundredths, that people are told of, once each.
-pub const TOLD_AT: [i32; 4] = [50, 80, 95, 100];
+pub const NOTICE_AT: [i32; 4] = [50, 80, 95, 100];
 
 const HELD_BY: &str = "the limit of ";
 const USED_UP: &str = " is used up: ";
@@ -392,7 +392,7 @@ impl Levels {
                 )
             });
             for (unit, most, used) in cost.into_iter().chain(tokens) {
-                let reached = TOLD_AT
+                let reached = NOTICE_AT
                     .into_iter()
                     .rev()
                     .find(|part| used * 100.0 >= most * f64::from(*part));

@@ -11,7 +11,7 @@ impl Room {
         Self(chars)
     }
 
-    pub(super) fn left(self) -> usize {
+    pub(super) fn remaining(self) -> usize {
         self.0
     }
 

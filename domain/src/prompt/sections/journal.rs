@@ -57,7 +57,7 @@ fn piece(templates: &Templates, entry: &JournalEntry) -> String {
             files => line(&entry.files.join(", "), FILES_CHARS),
             notes => Some(item(&entry.notes, NOTES_CHARS)).filter(|notes| !notes.is_empty()),
             is_doubted => entry.is_doubted,
-            said => entry.said.as_deref().map(|said| item(said, NOTES_CHARS)),
+            said => entry.feedback.as_deref().map(|said| item(said, NOTES_CHARS)),
             tried => entry.failure.as_ref().map(|(tried, _)| item(tried, FAILURE_CHARS)),
             failed => entry.failure.as_ref().map(|(_, why)| item(why, FAILURE_CHARS)),
         },

@@ -3,7 +3,7 @@
 use minijinja::context;
 
 use crate::prompt::sections::budget::{Room, Written};
-use crate::prompt::sections::standing::standing;
+use crate::prompt::sections::provenance::provenance;
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::Learning;
@@ -26,7 +26,7 @@ pub(in crate::prompt) fn learnings(
             "learnings/learning",
             context! {
                 category => line(&learning.category, 40),
-                standing => standing(templates, &learning.standing),
+                standing => provenance(templates, &learning.provenance),
                 text => item(&learning.text, usize::MAX),
             },
         );

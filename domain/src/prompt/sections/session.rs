@@ -48,7 +48,7 @@ pub(in crate::prompt) fn session(
         }
         let text = cut_piece(
             &templates.part("session/line", context! { label, items }),
-            room.left().saturating_sub(1),
+            room.remaining().saturating_sub(1),
         );
         if room.take(&text, 1) && !text.is_empty() {
             said = true;

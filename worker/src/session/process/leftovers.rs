@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::Child;
 
-use crate::sandbox::{Brand, Cgroup};
+use crate::sandbox::{Cgroup, ProcessTag};
 
 /// The variable that marks the processes of a session with its dispatch's id.
 pub const MARK: &str = "RALPH_DISPATCH";
@@ -97,7 +97,7 @@ pub fn kill_leftovers(dispatch_mark: &str) -> usize {
 pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
     let spared = own_line();
-    let (brand, cgroup) = (Brand::of(dispatch_mark), Cgroup::of(dispatch_mark));
+    let (brand, cgroup) = (ProcessTag::of(dispatch_mark), Cgroup::of(dispatch_mark));
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
     loop {

@@ -94,7 +94,7 @@ struct Queue {
 
 impl TranscriptSender {
     /// So much of a text at most, without secrets. These go first: half of one can't be told any more.
-    pub fn kept(&self, text: &str, bytes: usize) -> String {
+    pub fn redacted(&self, text: &str, bytes: usize) -> String {
         bounded(&self.redactor().words(text), bytes)
     }
 
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn of_a_secret_at_the_end_nothing_is_kept() {
         let (sender, _receiver) = channel(Redactor::new(["hunter2-hunter2".to_owned()]));
-        let kept = sender.kept(&format!("{} hunter2-hunter2 and more", "x".repeat(90)), 100);
+        let kept = sender.redacted(&format!("{} hunter2-hunter2 and more", "x".repeat(90)), 100);
         assert!(kept.starts_with('x') && !kept.contains("hunter"), "{kept}");
     }
 

@@ -64,7 +64,7 @@ const SETTINGS: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// When git can't be started or has no answer.
-pub(super) async fn ask(
+pub(super) async fn query(
     arguments: &[&str],
     variables: &[(OsString, OsString)],
     time: Duration,

@@ -6,7 +6,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::branch::{self, MERGES_TRAILER};
-use super::integrate::{Decision, told};
+use super::integrate::{Decision, end_requested};
 use super::rebase::{self, Rebased};
 use crate::faults;
 use crate::session::RedactedTail;
@@ -50,7 +50,7 @@ impl Operation<'_> {
             return Ok(nothing_to_do(self.site.git_order.base.clone()));
         };
         if how == MergeHow::Command {
-            return Ok(Planned::HandOver {
+            return Ok(Planned::Deliver {
                 branch: branch.to_owned(),
                 head,
             });
@@ -135,7 +135,7 @@ impl Operation<'_> {
     }
 
     /// Runs the user's own command on a checkout of the feature's head, with the worker's environment and rights.
-    pub(in crate::workspace) async fn hand_over<F, D>(
+    pub(in crate::workspace) async fn run_delivery<F, D>(
         &self,
         branch: &str,
         head: String,
@@ -167,7 +167,7 @@ impl Operation<'_> {
         };
         let gated = tokio::select! {
             biased;
-            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            reason = end_requested(end) => return Ok(IntegrationEnd::Told { reason }),
             gated = prepared => gated?,
         };
         if let Some(ended) = gated {

@@ -16,7 +16,7 @@ const REFS: usize = 2_000;
 /// Folders inside folders of refs.
 const DEPTH: usize = 16;
 /// What git's journal says of a `HEAD` that left something, before the name of what it left.
-const LEFT: &str = "checkout: moving from ";
+const CHECKOUT_PREFIX: &str = "checkout: moving from ";
 
 /// Where a commit is named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +139,9 @@ fn detached(dir: &Path) -> Vec<String> {
         let Some((ids, said)) = line.split_once('\t') else {
             continue;
         };
-        let from = said.strip_prefix(LEFT).and_then(|rest| rest.split(' ').next());
+        let from = said
+            .strip_prefix(CHECKOUT_PREFIX)
+            .and_then(|rest| rest.split(' ').next());
         let id = ids.split(' ').next().filter(|id| address::is_object_id(id));
         if let (true, Some(id)) = (from.is_some_and(address::is_object_id), id) {
             found.push(id.to_owned());

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ralph_shared::at_length::by_length;
-use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
+use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, RepoScan, RepoScanOrder};
 
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::folder::Workspace;
@@ -17,7 +17,7 @@ const FILES: usize = 200;
 const FILE_BYTES: usize = 64 << 10;
 const ALL_BYTES: usize = 200 << 10;
 /// Paths of each sort that are told. With the files they stay far below what a message may have.
-const TOLD_PATHS: usize = 300;
+const MAX_REPORTED_PATHS: usize = 300;
 /// Commits whose renames are followed one by one.
 const COMMITS: usize = 1_000;
 /// Longest path that is told. Bytes.
@@ -28,13 +28,13 @@ impl Workspace {
     ///
     /// # Errors
     /// When git fails.
-    pub async fn survey(&self, order: &SurveyOrder) -> Result<Option<Survey>, WorkspaceError> {
+    pub async fn scan_repository(&self, order: &RepoScanOrder) -> Result<Option<RepoScan>, WorkspaceError> {
         let (Some(git), Some(head)) = (self.git_of(), self.start()) else {
             return Ok(None);
         };
-        let mut survey = Survey {
+        let mut survey = RepoScan {
             head: head.to_owned(),
-            ..Survey::default()
+            ..RepoScan::default()
         };
         if let Some(since) = &order.since
             && since != head
@@ -43,7 +43,7 @@ impl Workspace {
             changed(git, since, &mut survey).await?;
         }
         if !order.paths.is_empty() {
-            look(git, &order.paths, &mut survey).await?;
+            list_paths(git, &order.paths, &mut survey).await?;
         }
         let tree = knowledge_tree(git, head).await?;
         if tree != order.knowledge {
@@ -58,7 +58,7 @@ impl Workspace {
 
 /// What was added, deleted and renamed since a commit that may not be here, or be another branch's. What only that branch has was deleted
 /// nowhere.
-async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitError> {
+async fn changed(git: &Git, since: &str, survey: &mut RepoScan) -> Result<(), GitError> {
     let known = git
         .run("cat-file")
         .args(["-e", &format!("{since}^{{commit}}")])
@@ -157,9 +157,9 @@ fn followed(steps: &[u8]) -> HashMap<&[u8], &[u8]> {
     origins.into_iter().map(|(now, origin)| (origin, now)).collect()
 }
 
-fn renamed(survey: &mut Survey, from: &[u8], to: &[u8]) {
+fn renamed(survey: &mut RepoScan, from: &[u8], to: &[u8]) {
     let short = from.len().max(to.len()) <= PATH_BYTES;
-    if short && survey.renamed.len() < TOLD_PATHS {
+    if short && survey.renamed.len() < MAX_REPORTED_PATHS {
         survey.renamed.push(Rename {
             from: lossy(from),
             to: lossy(to),
@@ -168,7 +168,7 @@ fn renamed(survey: &mut Survey, from: &[u8], to: &[u8]) {
 }
 
 fn tell(paths: &mut Vec<String>, path: &[u8]) {
-    if paths.len() < TOLD_PATHS && path.len() <= PATH_BYTES {
+    if paths.len() < MAX_REPORTED_PATHS && path.len() <= PATH_BYTES {
         paths.push(lossy(path));
     }
 }
@@ -178,7 +178,7 @@ fn lossy(path: &[u8]) -> String {
 }
 
 /// A path is there as a file or a folder, or as the end of one: entries often name a file without its folders.
-async fn look(git: &Git, paths: &[String], survey: &mut Survey) -> Result<(), GitError> {
+async fn list_paths(git: &Git, paths: &[String], survey: &mut RepoScan) -> Result<(), GitError> {
     let listed = git
         .run("ls-tree")
         .args(["-r", "-z", "--name-only", &survey.head])
@@ -223,7 +223,7 @@ async fn knowledge_tree(git: &Git, head: &str) -> Result<Option<String>, GitErro
 }
 
 /// Ids of what the folder holds in a commit, by name. Nothing where it holds none, or where the commit isn't here.
-async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
+async fn knowledge_ids(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
     let listed = git
         .run("ls-tree")
         .args(["-r", "-z", &format!("{commit}:{KNOWLEDGE_FOLDER}")])
@@ -245,7 +245,7 @@ async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitErr
 /// The folder's Markdown files and those of its sub-folders; no links, nothing hidden. A path of this name that is no folder holds none. Of each it
 /// is told whether `base` has the same.
 async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolder, GitError> {
-    let at_base = held(git, base).await?;
+    let at_base = knowledge_ids(git, base).await?;
     let listed = git
         .run("ls-tree")
         .args(["-r", "-z", "-l", &tree])

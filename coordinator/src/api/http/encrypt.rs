@@ -7,7 +7,7 @@ use sha2::Sha256;
 use uuid::Uuid;
 
 /// Encrypts the answer of `holder`. `None` only when the cipher fails.
-pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
+pub fn encrypt(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = body.to_vec();
     key(token, holder)?
         .seal_in_place_append_tag(nonce(), Aad::empty(), &mut sealed)
@@ -16,7 +16,7 @@ pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Decrypts it; `None` when it was encrypted under another token or for another holder.
-pub fn open(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
+pub fn decrypt(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
     let length = key(token, holder)?
         .open_in_place(nonce(), Aad::empty(), &mut sealed)
         .ok()?
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn only_the_senders_token_opens_an_answer() {
         let holder = Uuid::now_v7();
-        let sealed = close("token", holder, b"answer").unwrap();
+        let sealed = encrypt("token", holder, b"answer").unwrap();
         assert!(!sealed.windows(6).any(|part| part == b"answer"));
-        assert_eq!(open("token", holder, sealed.clone()).unwrap(), b"answer");
-        assert_eq!(open("other", holder, sealed.clone()), None);
-        assert_eq!(open("token", Uuid::now_v7(), sealed), None);
+        assert_eq!(decrypt("token", holder, sealed.clone()).unwrap(), b"answer");
+        assert_eq!(decrypt("other", holder, sealed.clone()), None);
+        assert_eq!(decrypt("token", Uuid::now_v7(), sealed), None);
     }
 }
