@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use ralph_coordinator::domain::failure::Failure;
-use ralph_coordinator::domain::failure::retry::{self, Next, Trouble};
+use ralph_coordinator::domain::failure::retry::{self, NextStep, Trouble};
 use ralph_coordinator::domain::routing::adaptive::{self, HOUR_USD, MOST_FAILURES, Outcomes, TAKEOVER_PRICE};
 use ralph_coordinator::domain::routing::strategy::{Facts, Strategy, Tiers, choose};
 use ralph_shared::ids::TaskId;
@@ -287,7 +287,7 @@ fn play(
             };
             let next;
             (next, trouble) = retry::decide(Failure::Reported, facts, trouble);
-            if next == Next::NeedsReview {
+            if next == NextStep::NeedsReview {
                 worth += TAKEOVER_PRICE * dearest;
                 break;
             }

@@ -24,7 +24,7 @@ pub struct TaskQuestion {
 
 /// What a person answers: words, or the number of a choice from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given<'a> {
+pub enum AnswerInput<'a> {
     Text(&'a str),
     Choice(usize),
 }
@@ -66,11 +66,11 @@ pub fn resolve(
 }
 
 /// What is answered, in words. A question with choices can also be answered in other words.
-pub fn answer<'a>(question: &'a Question, given: Given<'a>) -> Result<&'a str, String> {
+pub fn answer<'a>(question: &'a Question, given: AnswerInput<'a>) -> Result<&'a str, String> {
     match given {
-        Given::Text(text) if text.trim().is_empty() => Err("an answer says something".to_owned()),
-        Given::Text(text) => Ok(question.choice(text).unwrap_or(text)),
-        Given::Choice(number) => {
+        AnswerInput::Text(text) if text.trim().is_empty() => Err("an answer says something".to_owned()),
+        AnswerInput::Text(text) => Ok(question.choice(text).unwrap_or(text)),
+        AnswerInput::Choice(number) => {
             let at = number.checked_sub(1);
             let choice = at.and_then(|at| question.choices.get(at)).map(String::as_str);
             choice.ok_or_else(|| match question.choices.len() {
@@ -135,13 +135,13 @@ mod tests {
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
             (found, expected) => panic!("{found:?} {expected:?}"),
         };
-        check(Given::Choice(2), Ok("B"));
-        check(Given::Choice(0), Err("1 to 2, not 0"));
-        check(Given::Choice(3), Err("1 to 2, not 3"));
-        check(Given::Text("b"), Ok("B"));
-        check(Given::Text("neither: C"), Ok("neither: C"));
-        check(Given::Text(" \n"), Err("says something"));
+        check(AnswerInput::Choice(2), Ok("B"));
+        check(AnswerInput::Choice(0), Err("1 to 2, not 0"));
+        check(AnswerInput::Choice(3), Err("1 to 2, not 3"));
+        check(AnswerInput::Text("b"), Ok("B"));
+        check(AnswerInput::Text("neither: C"), Ok("neither: C"));
+        check(AnswerInput::Text(" \n"), Err("says something"));
         let free = Question::new("Which?", [""; 0]).unwrap();
-        assert!(answer(&free, Given::Choice(1)).is_err());
+        assert!(answer(&free, AnswerInput::Choice(1)).is_err());
     }
 }

@@ -100,14 +100,14 @@ impl ApiError {
 
 /// Why a request has no answer, where sending it again may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lost {
+enum RequestFailure {
     /// It may have been served, or is being served.
     Answer,
     /// Nothing listens.
     Coordinator,
 }
 
-impl Lost {
+impl RequestFailure {
     fn of(error: &anyhow::Error) -> Option<Self> {
         if let Some(ApiError(problem)) = error.downcast_ref::<ApiError>() {
             return (problem.kind == IN_FLIGHT).then_some(Self::Answer);
@@ -247,10 +247,10 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let waited = match Lost::of(&error) {
-                Some(Lost::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
+            let waited = match RequestFailure::of(&error) {
+                Some(RequestFailure::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
                 // Where nothing ever answered, nothing runs; where an answer broke off, it may come back.
-                Some(Lost::Coordinator) => match broken_since {
+                Some(RequestFailure::Coordinator) => match broken_since {
                     Some(since) => since.elapsed(),
                     None => return Err(error),
                 },
@@ -389,7 +389,7 @@ pub fn is_passing(error: &anyhow::Error) -> bool {
     let failed = error
         .downcast_ref::<ApiError>()
         .is_some_and(|error| error.0.status >= 500);
-    failed || Lost::of(error).is_some()
+    failed || RequestFailure::of(error).is_some()
 }
 
 /// How long a request that came too soon is to wait.

@@ -12,7 +12,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body, QueryParams};
+use crate::api::http::request::{Body, PathParams, QueryParams};
 use crate::domain::budget::estimate::{self, Estimate};
 use crate::domain::budget::levels::{Key, Level};
 use crate::store::budget::Tasks;
@@ -86,7 +86,7 @@ pub async fn budgets(State(app): State<App>) -> Result<Json<BudgetsView>, Proble
 )]
 pub async fn set_budget(
     State(app): State<App>,
-    At(level): At<String>,
+    PathParams(level): PathParams<String>,
     Body(wish): Body<SetBudget>,
 ) -> Result<Json<BudgetsView>, Problem> {
     let known = Level::ALL.map(Level::as_str).join(", ");

@@ -12,7 +12,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::flow::Signals;
 use crate::flow::control::{self, CommandOutcome, FeatureCommand};
 use crate::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
@@ -31,7 +31,7 @@ pub async fn update(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> OperationResult {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
@@ -59,7 +59,7 @@ pub async fn merge(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<Merging>,
 ) -> OperationResult {
     let asked = MergeRequest {
@@ -95,7 +95,7 @@ pub async fn revert(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<Reverting>,
 ) -> OperationResult {
     super::tasks::check_reason(wish.reason.as_deref())?;

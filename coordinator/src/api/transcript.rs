@@ -15,7 +15,7 @@ use super::body::{PromptSent, SectionTokens, SectionView, Transcript};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, QueryParams};
+use crate::api::http::request::{PathParams, QueryParams};
 use crate::flow::maintenance::transcripts;
 use crate::store;
 use crate::store::dispatch::transcript::Holder;
@@ -56,7 +56,7 @@ pub struct SessionQuery {
 )]
 pub async fn show(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<SessionQuery>,
 ) -> Result<Json<Transcript>, Problem> {
     let (of, dispatch) = find(&app, &id, &query).await?;
@@ -75,7 +75,7 @@ pub async fn show(
 )]
 pub async fn prompt(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<SessionQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
     // Without a kind, the session that began the attempt: a verifier's is asked for by its kind.

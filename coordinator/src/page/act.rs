@@ -26,9 +26,9 @@ use crate::store::view::{LogEntry, Page};
 /// A form's fields.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub struct Sent(HashMap<String, String>);
+pub struct FormFields(HashMap<String, String>);
 
-impl Sent {
+impl FormFields {
     /// Whether it is a form of this session.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ pub async fn act(
     State(site): State<Site>,
     visitor: Visitor,
     Path((kind, verb)): Path<(String, String)>,
-    Form(form): Form<Sent>,
+    Form(form): Form<FormFields>,
 ) -> Result<Redirect, Trouble> {
     form.check(&visitor)?;
     let (method, path, body, said) = request(&kind, &verb, &form)?;
@@ -107,7 +107,7 @@ async fn meanwhile(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<Pr
 }
 
 /// What a form means.
-fn request(kind: &str, verb: &str, form: &Sent) -> Result<ActionRequest, Trouble> {
+fn request(kind: &str, verb: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     if (kind, verb) == ("feature", "submit") {
         return submitted(form);
     }
@@ -159,7 +159,7 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<ActionRequest, Trouble
 }
 
 /// A feature from what somebody wrote; without a name it is called as that begins.
-fn submitted(form: &Sent) -> Result<ActionRequest, Trouble> {
+fn submitted(form: &FormFields) -> Result<ActionRequest, Trouble> {
     let description = form.get("description").replace("\r\n", "\n");
     let Some(first) = description.lines().next() else {
         return Err(Trouble::incomplete("say in a sentence what should be there"));
@@ -178,7 +178,7 @@ fn submitted(form: &Sent) -> Result<ActionRequest, Trouble> {
     Ok((Method::POST, "/features".to_owned(), body, "Submitted"))
 }
 
-fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<ActionRequest, Trouble> {
+fn of_feature(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     let path = format!("/features/{of}");
     match verb {
         "limit" => Ok((
@@ -215,7 +215,7 @@ fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<ActionRequest, Troubl
     }
 }
 
-fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<ActionRequest, Trouble> {
+fn of_memory(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     let ids = json!({ "ids": [form.get("of")] });
     match verb {
         "prune" => Ok((
@@ -249,7 +249,7 @@ fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<ActionRequest, Trouble
     }
 }
 
-fn with_reason(form: &Sent) -> Value {
+fn with_reason(form: &FormFields) -> Value {
     match form.get("reason") {
         "" => json!({}),
         reason => json!({ "reason": reason.replace("\r\n", "\n") }),
@@ -257,7 +257,7 @@ fn with_reason(form: &Sent) -> Value {
 }
 
 /// The answer to a question: a choice, or words.
-fn answered(form: &Sent) -> Result<Value, Trouble> {
+fn answered(form: &FormFields) -> Result<Value, Trouble> {
     let mut body = Map::new();
     if !form.get("question").is_empty() {
         body.insert("question".to_owned(), form.get("question").into());
@@ -277,7 +277,7 @@ fn answered(form: &Sent) -> Result<Value, Trouble> {
 }
 
 /// A limit as the API takes it.
-fn raised(cost: &str, form: &Sent) -> Result<Map<String, Value>, Trouble> {
+fn raised(cost: &str, form: &FormFields) -> Result<Map<String, Value>, Trouble> {
     let value = form.get("value");
     let wrong = || Trouble::incomplete("the limit is no number; write it as 5, 5.50 or, for a time, as 24h");
     let (field, value) = match form.get("flag") {
@@ -296,8 +296,8 @@ mod tests {
 
     use super::*;
 
-    fn sent(fields: &[(&str, &str)]) -> Sent {
-        Sent(
+    fn sent(fields: &[(&str, &str)]) -> FormFields {
+        FormFields(
             fields
                 .iter()
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))

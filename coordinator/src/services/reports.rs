@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
-use super::incoming::{self, Read};
+use super::incoming::{self, IncomingMessage};
 use crate::faults;
 use crate::flow::Signals;
-use crate::flow::apply::{self, Fate, Incoming, Sender};
+use crate::flow::apply::{self, Incoming, ReportFate, Sender};
 use crate::services::dead_letters::Unread;
 use crate::store;
 
@@ -47,7 +47,7 @@ struct Batch {
 #[derive(Debug)]
 struct Applied {
     taken: Batch,
-    fates: Vec<Fate>,
+    fates: Vec<ReportFate>,
 }
 
 /// Applies reports until `shutdown`. While one batch is applied, the next one is read, and earlier ones are
@@ -137,12 +137,12 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
         }
         let last_try = message.info().is_ok_and(|info| info.delivered >= MAX_DELIVERIES);
         match incoming::read(&deps.db, &message.payload, last_try).await {
-            Ok(Read::Report(report)) => {
+            Ok(IncomingMessage::Report(report)) => {
                 bytes += report.text.len();
                 taken.reports.push(*report);
                 taken.messages.push(message);
             }
-            Ok(Read::Later { dispatch, reason }) => {
+            Ok(IncomingMessage::Later { dispatch, reason }) => {
                 let sequence = message.info().map_or(0, |info| info.stream_sequence);
                 if dispatch.is_none_or(|dispatch| unread.is_newest(dispatch, sequence)) {
                     tracing::warn!(reason, ?dispatch, "report handed back");
@@ -151,7 +151,7 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
                     ack(&message).await;
                 }
             }
-            Ok(Read::Never {
+            Ok(IncomingMessage::Never {
                 dispatch,
                 sender,
                 reason,
@@ -206,16 +206,16 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
         for ((message, report), fate) in taken.messages.iter().zip(&taken.reports).zip(fates) {
             faults::point("report.before_ack");
             match fate {
-                Fate::Unknown => {
+                ReportFate::Unknown => {
                     let reason = "its dispatch is not known here";
                     set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
                 }
-                Fate::Foreign => {
+                ReportFate::Foreign => {
                     let reason = "its sender does not hold its dispatch";
                     set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
                 }
-                Fate::Stuck => redeliver(message).await,
-                Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
+                ReportFate::Stuck => redeliver(message).await,
+                ReportFate::Applied | ReportFate::Superseded | ReportFate::Poisoned => ack(message).await,
             }
         }
     }
@@ -223,16 +223,16 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
 
 /// Tells workers about settlements before their heartbeats ask: every heartbeat looks up all dispatches that
 /// its worker still names.
-fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[Fate]) {
+fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[ReportFate]) {
     let mut by_worker: BTreeMap<&str, Vec<Settled>> = BTreeMap::new();
     for (incoming, fate) in reports.iter().zip(fates) {
         // Heartbeats answer this too, but never ask about a push that is reported late.
         let settlement = match fate {
-            Fate::Applied | Fate::Poisoned => Settlement::Applied,
-            Fate::Superseded => Settlement::Superseded,
-            Fate::Unknown => Settlement::UnknownDispatch,
+            ReportFate::Applied | ReportFate::Poisoned => Settlement::Applied,
+            ReportFate::Superseded => Settlement::Superseded,
+            ReportFate::Unknown => Settlement::UnknownDispatch,
             // The holder of the dispatch must not hear the fate of another worker's report.
-            Fate::Stuck | Fate::Foreign => continue,
+            ReportFate::Stuck | ReportFate::Foreign => continue,
         };
         let report = &incoming.report;
         if is_label(&report.worker) {

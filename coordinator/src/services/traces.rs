@@ -12,7 +12,7 @@ use super::Deps;
 use crate::domain::trace::{self, Span};
 use crate::flow::maintenance::transcripts;
 use crate::store;
-use crate::tracer::{Ended, Tracer};
+use crate::tracer::{EndedWork, Tracer};
 
 /// Attempts that end within this time are sent together.
 const LINGER: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const ENOUGH: usize = 10_000;
 /// A batch of spans, held until the collector takes it: reading transcripts again for each try would cost too
 /// much.
 struct Batch {
-    ended: Ended,
+    ended: EndedWork,
     spans: Vec<Span>,
 }
 
@@ -121,7 +121,7 @@ async fn tell(
 }
 
 /// Builds the spans of ended attempts and runs, up to a full batch.
-async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
+async fn read(deps: &Deps, mut ended: EndedWork) -> anyhow::Result<Batch> {
     let ids: Vec<Uuid> = ended.dispatches.iter().map(|id| id.0).collect();
     let runs: Vec<Uuid> = ended.runs.iter().map(|id| id.0).collect();
     let mut conn = deps.db.acquire().await?;

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::failure::Failure;
-use crate::domain::failure::worker_health::Ended;
+use crate::domain::failure::worker_health::EndedSession;
 
 /// A worker that said hello.
 #[derive(Debug, Clone)]
@@ -277,7 +277,7 @@ pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<
 #[derive(Debug, Default)]
 pub struct Sessions {
     /// The newest first.
-    pub sessions: Vec<Ended>,
+    pub sessions: Vec<EndedSession>,
     /// What the newest failure said.
     pub last: String,
 }
@@ -310,7 +310,7 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
                 .last
                 .truncate(worker.last.floor_char_boundary(ClosedAgent::REASON_BYTES));
         }
-        worker.sessions.push(Ended {
+        worker.sessions.push(EndedSession {
             task: TaskId(row.task_id),
             failure: row.failure,
             before_work: row.before_work,

@@ -16,7 +16,7 @@ use ralph_shared::ids::{DispatchId, RunId};
 use crate::domain::trace::Span;
 pub use otlp::ENDPOINT_VARIABLES;
 use otlp::Exporter;
-pub use queue::Ended;
+pub use queue::EndedWork;
 use queue::Queue;
 
 /// Where spans go.
@@ -49,12 +49,12 @@ impl Tracer {
     }
 
     /// The oldest ended attempts and runs, as soon as there are any; they stay until [`Self::told`].
-    pub async fn next(&self) -> Ended {
+    pub async fn next(&self) -> EndedWork {
         self.0.queue.next().await
     }
 
     /// Lets go of what was told.
-    pub fn forget(&self, ended: &Ended) {
+    pub fn forget(&self, ended: &EndedWork) {
         self.0.queue.forget(ended);
     }
 

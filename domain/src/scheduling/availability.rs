@@ -104,7 +104,7 @@ pub fn breaker_state(
 
 /// A worker that takes work, with its agents.
 #[derive(Debug, Clone, Default)]
-pub struct Site {
+pub struct ActiveWorker {
     /// Its name.
     pub worker: String,
     /// The pools that it serves.
@@ -114,12 +114,12 @@ pub struct Site {
     /// Its rules for tasks without an agent.
     pub rules: Vec<AgentRule>,
     /// Agents that it cannot start now, or whose account is unavailable.
-    pub closed: BTreeMap<String, Closed>,
+    pub closed: BTreeMap<String, Unavailability>,
 }
 
 /// Why something waits at a door.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct Unavailability {
     /// The account, if that is unavailable.
     pub account: Option<String>,
     /// What failed.
@@ -148,14 +148,14 @@ pub enum Lack {
         worker: String,
         agent: String,
         /// Why, and until when.
-        closed: Closed,
+        closed: Unavailability,
     },
 }
 
 /// What a session of this kind lacks when its task asks for this agent; [`DEFAULT_AGENT`] when it asks for
 /// none.
-pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<Lack> {
-    let here: Vec<&Site> = sites
+pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[ActiveWorker]) -> Option<Lack> {
+    let here: Vec<&ActiveWorker> = sites
         .iter()
         .filter(|site| site.pools.iter().any(|one| one == pool))
         .collect();
@@ -165,7 +165,7 @@ pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Optio
     if agent == NO_AGENT {
         return None;
     }
-    let mut first: Option<(&str, &str, &Closed)> = None;
+    let mut first: Option<(&str, &str, &Unavailability)> = None;
     let mut is_there = false;
     for site in &here {
         let wanted = match agent {
@@ -267,8 +267,8 @@ mod tests {
         }
     }
 
-    fn closed(seconds: i64) -> Closed {
-        Closed {
+    fn closed(seconds: i64) -> Unavailability {
+        Unavailability {
             account: None,
             door: Unavailable::NotFound,
             reason: "no".to_owned(),
@@ -279,8 +279,8 @@ mod tests {
         }
     }
 
-    fn site(worker: &str, pool: &str, agents: &[&str], closed_for: &[(&str, i64)]) -> Site {
-        Site {
+    fn site(worker: &str, pool: &str, agents: &[&str], closed_for: &[(&str, i64)]) -> ActiveWorker {
+        ActiveWorker {
             worker: worker.to_owned(),
             pools: names(&[pool]),
             agents: agents.iter().map(|&a| (a.to_owned(), a.to_owned())).collect(),
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_a_task_lacks() {
-        let check = |pool: &str, agent: &str, sites: &[Site], expected: Option<Lack>| {
+        let check = |pool: &str, agent: &str, sites: &[ActiveWorker], expected: Option<Lack>| {
             let lack = lack(pool, agent, SessionKind::Verify, sites);
             assert_eq!(lack, expected, "{agent} in {pool}");
         };

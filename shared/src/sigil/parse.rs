@@ -10,7 +10,7 @@ use super::memory::{Knowledge, Learning, Note};
 use super::name::SigilName;
 use super::question::Question;
 use super::scan::{Scanner, Shape, Tag};
-use super::signals::{Difficulty, Promise, Sigils, Used};
+use super::signals::{Difficulty, Promise, Sigils, UsedEntries};
 use super::value::{Fault, required, required_attribute, required_list};
 use crate::kind::SessionKind;
 use crate::plain::visible;
@@ -276,7 +276,7 @@ impl Reader<'_> {
 }
 
 /// Of both lists at least one has to name something; of each so many ids are kept that a prompt may show.
-fn take_used(used: &mut Used, attributes: Attributes<'_>) -> Result<(), Fault> {
+fn take_used(used: &mut UsedEntries, attributes: Attributes<'_>) -> Result<(), Fault> {
     let mut fault = Some(Fault::Malformed);
     for (named, kept) in [
         (attributes.helped, &mut used.helped),

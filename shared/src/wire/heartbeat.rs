@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::control::EndReason;
 use super::session_call::Words;
 use super::transcript::RetainedTranscript;
-use super::usage::{Granted, Used};
+use super::usage::{DispatchUsage, Granted};
 use crate::ids::{DispatchId, Incarnation};
 use crate::wire::availability::ClosedAgent;
 
@@ -35,7 +35,7 @@ pub struct Heartbeat {
     pub answered: Vec<DispatchId>,
     /// What the dispatches of `running` used so far, as far as it is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub used: Vec<Used>,
+    pub used: Vec<DispatchUsage>,
     /// Transcripts of ended sessions that aren't known to be kept, some of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transcripts: Vec<RetainedTranscript>,

@@ -60,5 +60,5 @@ pub use ticket::Ticket;
 pub use transcript::{
     RetainedTranscript, TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate,
 };
-pub use usage::{Basis, Granted, Share, Usage, Used};
+pub use usage::{Basis, DispatchUsage, Granted, Share, Usage};
 pub use version::{READS, WRITES, common_version};

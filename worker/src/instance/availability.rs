@@ -80,12 +80,12 @@ impl FirstAnswer {
 /// Which of this worker's agents get past their doors.
 #[derive(Debug, Clone, Default)]
 pub struct AgentBreakers {
-    agents: BTreeMap<String, Closed>,
+    agents: BTreeMap<String, AgentPause>,
     accounts: BTreeMap<String, Instant>,
 }
 
 #[derive(Debug, Clone)]
-struct Closed {
+struct AgentPause {
     door: Unavailable,
     reason: String,
     failures: u32,
@@ -119,7 +119,7 @@ impl AgentBreakers {
         // What fails slowly would else take most of its slots' time.
         let pause = pause.max(knock.took);
         let end = said.floor_char_boundary(ClosedAgent::REASON_BYTES);
-        let closed = Closed {
+        let closed = AgentPause {
             door: *door,
             reason: said[..end].to_owned(),
             failures: failures + 1,
@@ -145,7 +145,7 @@ impl AgentBreakers {
     /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has waited for as long as its pause took
     /// while others went first.
     pub fn has_trials(&self, now: Instant, overdue: bool) -> bool {
-        let due = |closed: &Closed| closed.until + if overdue { closed.pause } else { Duration::ZERO };
+        let due = |closed: &AgentPause| closed.until + if overdue { closed.pause } else { Duration::ZERO };
         self.agents.values().any(|closed| due(closed) <= now)
     }
 

@@ -20,7 +20,7 @@ use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
-use super::start::{Beginning, Inside, path};
+use super::start::{ChildSetup, Inside, path};
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::session::MARK;
 
@@ -85,9 +85,9 @@ fn works(program: &Path, namespaces: &[&str], restraint: PreExecLimits) -> bool 
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = Beginning {
+    let beginning = ChildSetup {
         give_up: restraint,
-        ..Beginning::default()
+        ..ChildSetup::default()
     };
     beginning.give(&mut command, None);
     command.status().is_ok_and(|status| status.success())

@@ -17,7 +17,7 @@ use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
 use super::root::{self, Kind, Root};
-use super::start::{Beginning, Inside};
+use super::start::{ChildSetup, Inside};
 use super::terminals::{self, TERMINALS};
 use super::{Sandbox, SandboxMode};
 use crate::sandbox::effective::Effective;
@@ -207,7 +207,7 @@ impl Confinement {
         // Where nothing keeps terminals apart, the worker opens a session's for it.
         let handed_over = matches!(self.wall, Wall::Landlock { root: None, .. }) && filter::works();
         let (handing, handed) = handed_over.then(terminals::pair).transpose()?.unzip();
-        let child = command.begin(Beginning {
+        let child = command.begin(ChildSetup {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
             tag: self.brand,

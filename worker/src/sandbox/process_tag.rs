@@ -70,7 +70,7 @@ mod tests {
 
     use super::super::calls::Shared;
     use super::super::filter;
-    use super::super::start::{Beginning, Inside};
+    use super::super::start::{ChildSetup, Inside};
     use super::*;
     use crate::sandbox::pre_exec::PreExecLimits;
     use crate::session::kill_leftovers;
@@ -84,13 +84,13 @@ mod tests {
             processes: true,
             ipc: true,
         };
-        let beginning = Beginning {
+        let beginning = ChildSetup {
             tag: Some(brand),
             give_up: PreExecLimits {
                 calls: Some(filter::program(None, shared).unwrap()),
                 ..PreExecLimits::default()
             },
-            ..Beginning::default()
+            ..ChildSetup::default()
         };
         beginning.give(command.as_std_mut(), None);
         let output = command.output().await.unwrap();

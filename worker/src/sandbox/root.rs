@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use rustix::process::{getegid, geteuid};
 
 use super::policy::Policy;
-use super::start::Beginning;
+use super::start::ChildSetup;
 
 /// Where the machine's own root is while a session's is made.
 const HOST: &str = "/.host";
@@ -80,9 +80,9 @@ pub(super) fn works(kind: Kind) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = Beginning {
+    let beginning = ChildSetup {
         root: Some(root),
-        ..Beginning::default()
+        ..ChildSetup::default()
     };
     beginning.give(&mut command, None);
     command.status().is_ok_and(|status| status.success())
@@ -490,9 +490,9 @@ mod tests {
         };
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).current_dir(work.path());
-        let beginning = Beginning {
+        let beginning = ChildSetup {
             root: Some(Root::new(kind, &policy).unwrap()),
-            ..Beginning::default()
+            ..ChildSetup::default()
         };
         beginning.give(&mut command, None);
         let output = command.output().unwrap();

@@ -48,7 +48,7 @@ impl Inside {
     ///
     /// # Errors
     /// When it can't be started.
-    pub(super) fn begin(&mut self, beginning: Beginning) -> io::Result<Child> {
+    pub(super) fn begin(&mut self, beginning: ChildSetup) -> io::Result<Child> {
         let inherited = self.arguments.as_ref().map(|file| file.as_raw_fd());
         beginning.give(self.command.as_std_mut(), inherited);
         self.command.spawn()
@@ -76,7 +76,7 @@ pub(super) fn path(environment: &BTreeMap<OsString, OsString>) -> OsString {
 
 /// What a child does before its first instruction.
 #[derive(Default)]
-pub(super) struct Beginning {
+pub(super) struct ChildSetup {
     /// Ways into control groups, each of which takes in the process that writes `0` there.
     pub entrances: Vec<File>,
     /// Soft and hard limits.
@@ -91,7 +91,7 @@ pub(super) struct Beginning {
     pub terminals: Option<CallSender>,
 }
 
-impl Beginning {
+impl ChildSetup {
     /// Has a command begin like this, in a session of its own: it leads a process group, and no terminal of the worker's
     /// user is its own to read from, to write to or to type into. It inherits the file that is named.
     pub fn give(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {

@@ -15,7 +15,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
-use super::protocol_log::Way;
+use super::protocol_log::Direction;
 use crate::session::client::elicitation;
 use crate::session::client::requests::Desk;
 use crate::session::people::{People, now};
@@ -449,7 +449,7 @@ impl<'a> Conversation<'a> {
         match line {
             Line::Text(line) => {
                 if let Some(log) = &self.record.protocol {
-                    log.line(Way::FromAgent, &line);
+                    log.line(Direction::FromAgent, &line);
                 }
                 return self.message(&line, awaited);
             }

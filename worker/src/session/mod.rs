@@ -45,7 +45,7 @@ pub use crate::session::limits::allowance::Allowance;
 pub(crate) use crate::session::limits::disk;
 pub use crate::session::limits::price::Tariff;
 pub use crate::session::operator::{Operator, OperatorInput, Question, Turn};
-pub use crate::session::people::{People, Reach, Reply, Turn as TurnRead};
+pub use crate::session::people::{People, Reach, Reply, TurnOutcome};
 pub use crate::session::process::agent::start_no_more;
 pub use crate::session::process::leftovers::{MARK, kill_leftovers};
 pub use crate::session::process::logins::{LOGIN_BYTES, LoginFile, login_secrets};

@@ -14,7 +14,7 @@ use super::spec::SessionSpec;
 use super::transcript::bounded;
 use crate::session::interactive;
 use crate::session::operator::Operator;
-use crate::session::people::{Reply, Turn, now};
+use crate::session::people::{Reply, TurnOutcome, now};
 use crate::session::process::agent::exit_words;
 use crate::session::protocol::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use crate::session::unavailable;
@@ -185,8 +185,8 @@ async fn ask_people(
     };
     let record = conversation.record();
     let asked = match people.read(record.text.get(from..).unwrap_or(&record.text)) {
-        Turn::Over => return Ok(None),
-        Turn::Open(asked) => asked,
+        TurnOutcome::Over => return Ok(None),
+        TurnOutcome::Open(asked) => asked,
     };
     record.transcript.flush();
     let reply = match (asked, people.open_question()) {

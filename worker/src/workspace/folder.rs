@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, LeftoverFiles, Snapshot, WorkspaceOrder};
 
-use super::commands::{self, CommandFailure, Room};
+use super::commands::{self, CommandContext, CommandFailure};
 use super::error::WorkspaceError;
 use super::git::Git;
 use super::locked::LockedWorkspace;
@@ -202,8 +202,13 @@ impl Workspace {
         commands::run(gate, self.room(&objects, commands::GATE, settings)).await
     }
 
-    fn room<'a>(&'a self, objects: &'a [PathBuf], purpose: &'static str, settings: &'a Settings) -> Room<'a> {
-        Room {
+    fn room<'a>(
+        &'a self,
+        objects: &'a [PathBuf],
+        purpose: &'static str,
+        settings: &'a Settings,
+    ) -> CommandContext<'a> {
+        CommandContext {
             tree: &self.tree,
             objects,
             folders: self.held.folders(),

@@ -9,7 +9,7 @@ use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::api::submit::{checked_retries, checked_rounds, unfit};
 use crate::domain::run::RunSettings;
 use crate::flow::control::{By, CommandOutcome};
@@ -29,7 +29,7 @@ use crate::store::edit::FeatureEdit;
 pub async fn edit(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<EditFeature>,
 ) -> Result<Json<Done>, Problem> {
     if body == EditFeature::default() {

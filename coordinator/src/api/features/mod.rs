@@ -19,7 +19,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body, PageQuery, QueryParams, words};
+use crate::api::http::request::{Body, PageQuery, PathParams, QueryParams, words};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::control::{self, By, CommandOutcome, FeatureCommand};
@@ -91,7 +91,10 @@ pub async fn list(
     tag = "features",
     responses((status = 200, body = FeatureView))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<FeatureView>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<FeatureView>, Problem> {
     Ok(Json(read(&app, &id).await?.feature))
 }
 
@@ -103,7 +106,10 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Fea
     tag = "features",
     responses((status = 200, body = Progress))
 )]
-pub async fn progress(State(app): State<App>, At(id): At<String>) -> Result<Json<Progress>, Problem> {
+pub async fn progress(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Progress>, Problem> {
     Ok(Json(read(&app, &id).await?))
 }
 
@@ -129,7 +135,7 @@ async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
 )]
 pub async fn tasks(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<StatusQuery>,
     QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
@@ -155,7 +161,7 @@ pub async fn tasks(
 )]
 pub async fn landings(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<Landing>>, Problem> {
     let (cursor, limit) = page.bounds()?;
@@ -177,7 +183,10 @@ pub async fn landings(
         description = "Server-sent events named `progress`, each with the whole state; the last one when the run is over"
     ))
 )]
-pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl IntoResponse, Problem> {
+pub async fn events(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<impl IntoResponse, Problem> {
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     Ok(
         Sse::new(feed::events(&app.feeds, &app.deps, app.shutdown.clone(), id))
@@ -198,7 +207,7 @@ pub async fn run(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
@@ -218,7 +227,7 @@ pub async fn build(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
@@ -237,7 +246,7 @@ pub async fn build(
 )]
 pub async fn examined(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<Examined>>, Problem> {
     let (cursor, limit) = page.bounds()?;
@@ -261,7 +270,7 @@ pub async fn review(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
@@ -313,7 +322,7 @@ pub async fn pause(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
     run_command(&app, &id, caller.by(new), FeatureCommand::Pause).await
 }
@@ -330,7 +339,7 @@ pub async fn resume(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
     run_command(&app, &id, caller.by(new), FeatureCommand::Resume).await
 }
@@ -347,7 +356,7 @@ pub async fn stop(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
     let by = caller.by(new);
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
@@ -368,7 +377,7 @@ pub async fn cancel(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
     run_command(&app, &id, caller.by(new), FeatureCommand::Cancel).await
 }
@@ -381,7 +390,10 @@ pub async fn cancel(
     tag = "features",
     responses((status = 200, body = Done))
 )]
-pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn remove(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| features::delete_feature(db, feature)).await? {

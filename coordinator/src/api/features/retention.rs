@@ -9,7 +9,7 @@ use crate::api::body::{PruneAttempts, Pruning, StayingBranch};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::flow::maintenance::retention::{self, PruneRequestOutcome};
 use crate::store;
 
@@ -27,7 +27,7 @@ const MAX_AGE_MS: u64 = 4_000_000_000_000;
 )]
 pub async fn prune(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<PruneAttempts>,
 ) -> Result<Json<Pruning>, Problem> {
     if wish.older_than_ms.is_some_and(|age| age > MAX_AGE_MS) {
@@ -55,7 +55,7 @@ pub async fn prune(
         Some(branch) => branch.to_owned(),
         None => name,
     };
-    let staying = |(name, why): (String, crate::domain::retention::Why)| StayingBranch {
+    let staying = |(name, why): (String, crate::domain::retention::RetentionReason)| StayingBranch {
         branch: branch(name),
         why: why.as_str().to_owned(),
     };

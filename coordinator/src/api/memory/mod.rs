@@ -22,7 +22,7 @@ use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body, PageQuery, QueryParams, Question};
+use crate::api::http::request::{Body, PageQuery, PathParams, QueryParams, Question};
 use crate::api::memory::entries::{EntryText, check, locate, locate_all};
 
 use super::transcript::{AttemptQuery, find_beginning};
@@ -101,7 +101,10 @@ pub async fn list(
     tag = "memory",
     responses((status = 200, body = MemoryView))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<MemoryView>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<MemoryView>, Problem> {
     let id = locate(&app, &id).await?;
     let Json(mut entry) = read(&app, id).await?;
     entry.family = view::relatives(&mut *app.db().await?, id).await?;
@@ -282,7 +285,7 @@ pub async fn add(
 )]
 pub async fn edit(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(mut edit): Body<EditMemory>,
 ) -> Result<Json<MemoryView>, Problem> {
     edit.tags = edit.tags.as_deref().map(tidy);
@@ -393,7 +396,7 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
 )]
 pub async fn revoke(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<AttemptQuery>,
 ) -> Result<Json<RevokedMemory>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
@@ -435,7 +438,7 @@ async fn names(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<String
 )]
 pub async fn explain(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<AttemptQuery>,
 ) -> Result<Json<Explained>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
@@ -539,7 +542,10 @@ pub async fn resume(State(app): State<App>, Body(resume): Body<ResumeMemory>) ->
     tag = "memory",
     responses((status = 200, body = PromptNext))
 )]
-pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<PromptNext>, Problem> {
+pub async fn preview(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<PromptNext>, Problem> {
     let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
     let preview =

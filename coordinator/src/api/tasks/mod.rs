@@ -18,10 +18,10 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body, PageQuery, QueryParams};
+use crate::api::http::request::{Body, PageQuery, PathParams, QueryParams};
 use crate::api::submit::dirs::ELSEWHERE;
 use crate::domain::graph::{Located, TaskEntry};
-use crate::domain::question::Given;
+use crate::domain::question::AnswerInput;
 use crate::domain::states::TaskState;
 use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::edit::remove;
@@ -76,7 +76,10 @@ pub async fn list(
     tag = "tasks",
     responses((status = 200, body = TaskDetail))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TaskDetail>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<TaskDetail>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     let detail = view::detail(&mut conn, id, app.deps.settings.lease_ms()).await?;
@@ -94,7 +97,7 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tas
 )]
 pub async fn tree(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
@@ -112,7 +115,10 @@ pub async fn tree(
     tag = "tasks",
     responses((status = 200, body = Page<LogEntry>))
 )]
-pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
+pub async fn log(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Page<LogEntry>>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     Ok(Json(Page::whole(
@@ -132,7 +138,7 @@ pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page
 pub async fn edit(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<EditTask>,
 ) -> Result<Json<Done>, Problem> {
     if body == EditTask::default() {
@@ -203,7 +209,7 @@ fn check(body: &EditTask) -> Result<(), Problem> {
 pub async fn remove(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
@@ -264,7 +270,7 @@ pub async fn command(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At((id, verb)): At<(String, String)>,
+    PathParams((id, verb)): PathParams<(String, String)>,
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
     check_reason(body.reason.as_deref())?;
@@ -351,12 +357,12 @@ pub async fn answer(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<Answering>,
 ) -> Result<Json<Done>, Problem> {
     let given = match (&body.answer, body.choice) {
-        (Some(text), None) => Given::Text(text),
-        (None, Some(choice)) => Given::Choice(choice),
+        (Some(text), None) => AnswerInput::Text(text),
+        (None, Some(choice)) => AnswerInput::Choice(choice),
         _ => return Err(Problem::refused("give an `answer` or the number of a `choice`")),
     };
     check_reason(body.answer.as_deref())?;

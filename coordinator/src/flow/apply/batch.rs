@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::super::Settings;
 use super::super::cascade::Features;
 use super::record::{end, used};
-use super::settle::{Fate, Incoming, broken};
+use super::settle::{Incoming, ReportFate, broken};
 use crate::domain::failure::Failure;
 use crate::domain::failure::silence::{self, Silence};
 use crate::domain::gate::History;
@@ -30,7 +30,7 @@ use crate::flow::{memory::distill, submit::agent_graph};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
 use crate::store::git::gate::Checked;
-use crate::store::git::integration::{Closed, Collision, Integration, IntegrationState};
+use crate::store::git::integration::{ClosedIntegration, Collision, Integration, IntegrationState};
 use crate::store::git::operation;
 use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::memory::Source;
@@ -56,7 +56,7 @@ pub(super) struct Batch<'a> {
     pub withdraw: Vec<Uuid>,
     pub landed: Vec<TaskId>,
     pub queued: Vec<(TaskId, i32, String, String)>,
-    pub closed: Vec<Closed>,
+    pub closed: Vec<ClosedIntegration>,
     pub requeued: Vec<TaskId>,
     /// Attempts to verify again within their turn: the commit and its ref.
     pub judged_again: Vec<(TaskId, String, String)>,
@@ -99,7 +99,7 @@ pub(super) struct Batch<'a> {
     /// The last landing of a feature that a merge delivered.
     pub delivered: HashMap<TaskId, String>,
     /// Ends of operations that took no turn.
-    pub noted: Vec<operation::Ended>,
+    pub noted: Vec<operation::OperationEnd>,
     /// Operations that go on another way.
     pub altered: Vec<(TaskId, GitOperation)>,
     /// Operations whose push is known to have arrived or not.
@@ -180,11 +180,11 @@ impl<'a> Batch<'a> {
 
 impl Batch<'_> {
     /// Judges one report and collects its changes.
-    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> Fate {
+    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> ReportFate {
         match dispatch.state {
             DispatchState::Settled => {
                 self.pushed_late(dispatch, one);
-                return Fate::Applied;
+                return ReportFate::Applied;
             }
             DispatchState::Superseded => {
                 // What it spent counts once.
@@ -193,18 +193,18 @@ impl Batch<'_> {
                 } else {
                     self.supersede(dispatch, one);
                 }
-                return Fate::Superseded;
+                return ReportFate::Superseded;
             }
             DispatchState::Live | DispatchState::Lost => {}
         }
         let Some(task) = self.tasks.get(&dispatch.task).cloned() else {
-            return Fate::Unknown;
+            return ReportFate::Unknown;
         };
         // Nothing moves a task that is over, whatever its fence.
         let over = task.state.is_resolved() || task.state == TaskState::Failed;
         if over || task.dispatch != Some(dispatch.id) {
             self.supersede(dispatch, one);
-            return Fate::Superseded;
+            return ReportFate::Superseded;
         }
         if dispatch.state == DispatchState::Lost {
             self.withdraw.push(task.id.0);
@@ -246,7 +246,7 @@ impl Batch<'_> {
                 return self.take(dispatch, &report);
             }
         }
-        Fate::Applied
+        ReportFate::Applied
     }
 
     pub(super) fn session(
@@ -464,10 +464,10 @@ impl Batch<'_> {
         match judgement.step {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {
-                    self.closed.push(Closed {
+                    self.closed.push(ClosedIntegration {
                         landed: Some(commit.clone()),
                         empty: *empty,
-                        ..Closed::without_landing(task.id, IntegrationState::Merged)
+                        ..ClosedIntegration::without_landing(task.id, IntegrationState::Merged)
                     });
                 }
                 self.land(task);
@@ -497,10 +497,10 @@ impl Batch<'_> {
                     Outcome::Void => IntegrationState::Withdrawn,
                     _ => IntegrationState::Failed,
                 };
-                self.closed.push(Closed {
+                self.closed.push(ClosedIntegration {
                     collision: collision(&integration.end),
                     gate_signature,
-                    ..Closed::without_landing(task.id, state)
+                    ..ClosedIntegration::without_landing(task.id, state)
                 });
                 if judgement.step == Step::Ask {
                     self.protects(task, &judgement);

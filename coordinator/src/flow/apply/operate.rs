@@ -17,8 +17,8 @@ use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::flow::{integrate::base_gate, memory::library};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
-use crate::store::git::integration::{Closed, Collision, IntegrationState};
-use crate::store::git::operation::Ended;
+use crate::store::git::integration::{ClosedIntegration, Collision, IntegrationState};
+use crate::store::git::operation::OperationEnd;
 use crate::store::task::Task;
 
 /// The actor in a task's log.
@@ -86,7 +86,7 @@ impl Batch<'_> {
                 else {
                     return;
                 };
-                self.noted.push(Ended {
+                self.noted.push(OperationEnd {
                     feature: task.feature,
                     task: task.id,
                     attempt: task.attempt,
@@ -160,10 +160,10 @@ impl Batch<'_> {
             return;
         };
         if self.integrations.contains_key(&task.id) {
-            self.closed.push(Closed {
+            self.closed.push(ClosedIntegration {
                 landed: Some(commit.clone()),
                 empty: *empty,
-                ..Closed::without_landing(task.id, IntegrationState::Merged)
+                ..ClosedIntegration::without_landing(task.id, IntegrationState::Merged)
             });
         } else {
             self.note_landing(&task, commit);
@@ -173,7 +173,7 @@ impl Batch<'_> {
 
     /// Records a landing that took no turn.
     pub(super) fn note_landing(&mut self, task: &Task, commit: &str) {
-        self.noted.push(Ended {
+        self.noted.push(OperationEnd {
             feature: task.feature,
             task: task.id,
             attempt: task.attempt,
@@ -211,7 +211,7 @@ impl Batch<'_> {
                             conn,
                             &mut self.features,
                             feature,
-                            base_gate::Why::Changed,
+                            base_gate::GateCause::Changed,
                             signals,
                         )
                         .await?;

@@ -117,7 +117,7 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
 
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ReportFate {
     /// It changed its task, now or earlier.
     Applied,
     /// The fence had moved: the report is stored and changes nothing.
@@ -141,7 +141,7 @@ pub async fn apply(
     db: &PgPool,
     settings: &Settings,
     batch: &[Incoming],
-) -> sqlx::Result<(Vec<Fate>, Signals)> {
+) -> sqlx::Result<(Vec<ReportFate>, Signals)> {
     match apply_batch(db, settings, batch, Memory::Stored).await {
         Ok(applied) => Ok(applied),
         Err(error) if is_away(&error) => Err(error),
@@ -158,7 +158,7 @@ pub async fn apply(
                     Err(error) if is_away(&error) => return Err(error),
                     Err(error) => {
                         tracing::error!(%error, dispatch = %one.report.dispatch, "report is stuck; the others go on");
-                        fates.push(Fate::Stuck);
+                        fates.push(ReportFate::Stuck);
                     }
                 }
             }
@@ -172,7 +172,7 @@ pub async fn apply(
                 return Ok(applied);
             }
             let signals = set_aside(db, settings, poisoned, &error).await?;
-            Ok((vec![Fate::Poisoned], signals))
+            Ok((vec![ReportFate::Poisoned], signals))
         }
     }
 }
@@ -183,7 +183,7 @@ async fn apply_batch(
     settings: &Settings,
     batch: &[Incoming],
     memory: Memory,
-) -> sqlx::Result<(Vec<Fate>, Signals)> {
+) -> sqlx::Result<(Vec<ReportFate>, Signals)> {
     guarded(store::retry_serialization(|| {
         in_one_transaction(db, settings, batch, memory)
     }))
@@ -207,7 +207,7 @@ async fn without_memory(
     settings: &Settings,
     one: &Incoming,
     cause: &sqlx::Error,
-) -> sqlx::Result<Option<(Vec<Fate>, Signals)>> {
+) -> sqlx::Result<Option<(Vec<ReportFate>, Signals)>> {
     let applied = match apply_batch(db, settings, std::slice::from_ref(one), Memory::Omitted).await {
         Ok(applied) => applied,
         Err(error) if is_away(&error) => return Err(error),
@@ -304,7 +304,7 @@ async fn in_one_transaction(
     settings: &Settings,
     incoming: &[Incoming],
     memory: Memory,
-) -> sqlx::Result<(Vec<Fate>, Signals)> {
+) -> sqlx::Result<(Vec<ReportFate>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
     let fates = within(&mut tx, settings, incoming, memory, &mut signals).await?;
@@ -321,7 +321,7 @@ async fn within(
     incoming: &[Incoming],
     memory: Memory,
     signals: &mut Signals,
-) -> sqlx::Result<Vec<Fate>> {
+) -> sqlx::Result<Vec<ReportFate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
     let known: Option<Vec<DispatchOrigin>> = incoming
         .iter()
@@ -398,14 +398,14 @@ async fn within(
     let mut fates = Vec::with_capacity(incoming.len());
     for (at, one) in incoming.iter().enumerate() {
         let fate = match dispatches.get_mut(&one.report.dispatch) {
-            None => Fate::Unknown,
-            Some(_) if strangers.contains(&at) => Fate::Foreign,
+            None => ReportFate::Unknown,
+            Some(_) if strangers.contains(&at) => ReportFate::Foreign,
             Some(dispatch) => {
                 let fate = batch.take(dispatch, one);
                 // When one batch has the same report twice, the second one finds the dispatch over.
                 match fate {
-                    Fate::Applied => dispatch.state = DispatchState::Settled,
-                    Fate::Superseded => dispatch.state = DispatchState::Superseded,
+                    ReportFate::Applied => dispatch.state = DispatchState::Settled,
+                    ReportFate::Superseded => dispatch.state = DispatchState::Superseded,
                     _ => {}
                 }
                 dispatch.reported = true;

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::domain::run::{Run, RunSettings};
 use crate::domain::states::Outcome;
 use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
-use crate::flow::assignment::prompt_log::Sent;
+use crate::flow::assignment::prompt_log::SentPrompts;
 use crate::flow::claim::opened::Opened;
 use crate::flow::memory::context::Remembered;
 use crate::flow::memory::layout::PromptMemory;
@@ -31,7 +31,7 @@ use crate::store;
 use crate::store::dispatch::context::{ConflictFacts, Neighbour, Prerequisite, TaskFacts};
 use crate::store::dispatch::earlier::Earlier;
 use crate::store::git::integration::Integration;
-use crate::store::git::train::Known;
+use crate::store::git::train::CarFacts;
 
 /// Longer texts travel in parts (DESIGN 3), so that a prompt and its references fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
@@ -62,7 +62,7 @@ pub(in crate::flow) struct Facts {
     pub(in crate::flow) repo_scans: HashMap<Uuid, RepoScanOrder>,
     pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
     /// What is known of trees that may land, by the task that lands.
-    pub(in crate::flow) known: HashMap<TaskId, Known>,
+    pub(in crate::flow) known: HashMap<TaskId, CarFacts>,
     pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
     gate_fails: HashSet<FeatureId>,
@@ -80,8 +80,8 @@ pub async fn build(
     db: &PgPool,
     settings: &Settings,
     opened: &[Opened],
-) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
-    let mut sent = Sent::default();
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, SentPrompts)> {
+    let mut sent = SentPrompts::default();
     if opened.is_empty() {
         return Ok((HashMap::new(), sent));
     }
@@ -138,7 +138,7 @@ pub async fn build(
                 }
             };
             if let Some(row) = dispatch.prompts {
-                let body = store::dispatch::prompt::Sent {
+                let body = store::dispatch::prompt::StoredPrompt {
                     frame: frame.clone(),
                     body: prompt.body.clone(),
                     sections: sections(&rendered.account),
@@ -288,7 +288,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
             task.conflicted |= above.contains(&task.task);
         }
     }
-    let mut known: HashMap<TaskId, Known> = HashMap::new();
+    let mut known: HashMap<TaskId, CarFacts> = HashMap::new();
     for integration in &integrations {
         let task = tasks.iter().find(|task| task.task == integration.task);
         let run = opened.iter().find(|d| d.task == integration.task).map(|d| d.run);

@@ -17,7 +17,7 @@ use crate::flow::{Settings, memory::repo_scan};
 use crate::prompt;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::git::integration::{Integration, RefNames};
-use crate::store::git::train::Known;
+use crate::store::git::train::CarFacts;
 
 pub(in crate::flow) fn session_order(
     facts: &Facts,
@@ -88,7 +88,7 @@ pub(in crate::flow) fn integrate_order(
     dispatch: &Opened,
     integration: &Integration,
     operation: Option<&GitOperation>,
-    known: Known,
+    known: CarFacts,
 ) -> IntegrateOrder {
     let is_ahead = dispatch.kind == SessionKind::Check;
     let resume = match (&integration.old, &integration.new, &integration.new_ref) {

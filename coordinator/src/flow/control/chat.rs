@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::super::{Signals, cascade, finish};
 use super::command::{By, CommandOutcome, TaskCommand};
-use crate::domain::question::{self, Given};
+use crate::domain::question::{self, AnswerInput};
 use crate::domain::states::TaskState;
 use crate::flow::control::{subtasks, task_in};
 use crate::flow::finish::resume;
@@ -136,7 +136,7 @@ pub async fn answer(
     id: TaskId,
     by: impl Into<By<'_>>,
     named: Option<Uuid>,
-    given: Given<'_>,
+    given: AnswerInput<'_>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let by = by.into();
     let mut tx = db.begin().await?;
@@ -156,7 +156,7 @@ async fn answer_in(
     id: TaskId,
     by: By<'_>,
     named: Option<Uuid>,
-    given: Given<'_>,
+    given: AnswerInput<'_>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let refused = |why| Ok((CommandOutcome::Refused(why), Signals::default()));

@@ -131,7 +131,14 @@ pub async fn feature(
         ..Signals::default()
     };
     if run.is_some() && matches!(held.state, FeatureState::Running | FeatureState::Paused) {
-        base_gate::follow(&mut tx, &mut features, id, base_gate::Why::Changed, &mut signals).await?;
+        base_gate::follow(
+            &mut tx,
+            &mut features,
+            id,
+            base_gate::GateCause::Changed,
+            &mut signals,
+        )
+        .await?;
         cascade::save_features(&mut tx, &features, &mut signals).await?;
         integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
     }

@@ -114,7 +114,7 @@ fn is_over(feature: &store::feature::Locked) -> bool {
 }
 
 /// Why no attempt of a feature can land, when only a person can help.
-fn why_nothing_lands(check: &store::git::gate::Open) -> String {
+fn why_nothing_lands(check: &store::git::gate::OpenCheck) -> String {
     let commit = match &check.operation {
         GitOperation::Check { commit, .. } => gate::short(commit),
         _ => "",

@@ -103,7 +103,7 @@ async fn go_on(
     if let Some(held) = features.get_mut(&feature) {
         held.begin(run.id);
         tracing::info!(feature = held.name, run = %run.id, "a run goes on that had ended");
-        base_gate::ensure(conn, held, &run.settings, base_gate::Why::Again, signals).await?;
+        base_gate::ensure(conn, held, &run.settings, base_gate::GateCause::Again, signals).await?;
     }
     cascade::save_features(conn, features, signals).await?;
     signals.got_work(store::queue::ready::enqueue_feature(conn, feature, Some(run.id)).await?);

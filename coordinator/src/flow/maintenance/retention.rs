@@ -11,7 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::retention::{Facts, Fate, Why, decide};
+use crate::domain::retention::{Facts, RefFate, RetentionReason, decide};
 use crate::flow::{Settings, Signals};
 use crate::store;
 use crate::store::git::retention::KnownRef;
@@ -41,7 +41,7 @@ pub enum PruneRequestOutcome {
 pub struct Plan {
     /// Full names of refs to remove, as far as their push is known.
     pub going: Vec<String>,
-    pub staying: Vec<(String, Why)>,
+    pub staying: Vec<(String, RetentionReason)>,
     /// Number of further refs whose attempts ended too recently.
     pub recent: usize,
     /// Minimum age of removed refs since the end of their attempt.
@@ -85,8 +85,8 @@ pub async fn request_prune(
     };
     for known in known.into_iter().filter(|known| known.pushed) {
         match fate(&known) {
-            Fate::Goes => plan.going.push(known.name),
-            Fate::Stays(why) => plan.staying.push((known.name, why)),
+            RefFate::Goes => plan.going.push(known.name),
+            RefFate::Stays(why) => plan.staying.push((known.name, why)),
         }
     }
     if !dry_run {
@@ -97,7 +97,7 @@ pub async fn request_prune(
     Ok((PruneRequestOutcome::Planned(plan), signals))
 }
 
-fn fate(known: &KnownRef) -> Fate {
+fn fate(known: &KnownRef) -> RefFate {
     decide(Facts {
         task: known.task,
         landed: known.landed,
@@ -151,7 +151,7 @@ pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> s
         let known = store::git::retention::refs(&mut tx, next.feature, next.before).await?;
         let refs: Vec<AttemptRef> = known
             .into_iter()
-            .filter(|known| fate(known) == Fate::Goes)
+            .filter(|known| fate(known) == RefFate::Goes)
             .take(REFS)
             .map(|known| AttemptRef {
                 dispatch: known.dispatch,

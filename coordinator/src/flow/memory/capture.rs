@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::sigil::{
-    ErrorCategory, FailureFacts, Learning, NOTHING_CAPTURED, Sigils, Used, extract_failure,
+    ErrorCategory, FailureFacts, Learning, NOTHING_CAPTURED, Sigils, UsedEntries, extract_failure,
 };
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
@@ -40,7 +40,7 @@ pub struct Captured {
     /// Most entries of a task in quarantine, whichever attempts they come from.
     kept_of_task: i64,
     questions: Vec<(DispatchId, TaskId, Vec<String>)>,
-    used: Vec<(DispatchId, Used)>,
+    used: Vec<(DispatchId, UsedEntries)>,
 }
 
 impl Captured {
@@ -105,7 +105,7 @@ impl Captured {
             body: bounded(&learning.body),
         }));
         self.knowledge.extend(knowledge);
-        if sigils.used != Used::default() {
+        if sigils.used != UsedEntries::default() {
             self.used.push((DispatchId(source.dispatch), sigils.used.clone()));
         }
         self.notes.extend(sigils.notes.iter().map(|note| NewNote {

@@ -10,7 +10,7 @@ use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::capture;
 use super::recall::{Question, calibrate};
-use crate::domain::recall::lifecycle::{Stays, comes_back};
+use crate::domain::recall::lifecycle::{NotRestorable, comes_back};
 use crate::domain::recall::{Kind, Query, is_same_content, replaces};
 use crate::flow::cascade;
 use crate::flow::memory::copies::{self, Reach};
@@ -218,7 +218,7 @@ pub enum Restored {
     /// Number of hidden entries that are live again.
     Entries(usize),
     /// None is restored, since these cannot come back.
-    Refused(Vec<(RestoreCandidate, Stays)>),
+    Refused(Vec<(RestoreCandidate, NotRestorable)>),
 }
 
 /// Restores hidden entries, all or none. Released entries whose files exist can be found again at once.
@@ -250,7 +250,7 @@ pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
 async fn repeated(
     conn: &mut PgConnection,
     back: Vec<RestoreCandidate>,
-) -> sqlx::Result<Vec<(RestoreCandidate, Stays)>> {
+) -> sqlx::Result<Vec<(RestoreCandidate, NotRestorable)>> {
     let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
     let mut similar = store::memory::library::similar_knowledge(conn, &ids).await?;
     let mut stay = Vec::new();
@@ -266,7 +266,7 @@ async fn repeated(
                 superseded_by: Some(by.id),
                 ..entry
             };
-            stay.push((replaced, Stays::Replaced));
+            stay.push((replaced, NotRestorable::Replaced));
         }
     }
     Ok(stay)

@@ -159,7 +159,7 @@ pub(super) async fn within(
     }
     if let Some(settings) = begun {
         let before = held.counts;
-        base_gate::ensure(tx, &mut held, settings, base_gate::Why::Changed, signals).await?;
+        base_gate::ensure(tx, &mut held, settings, base_gate::GateCause::Changed, signals).await?;
         if held.counts != before {
             store::feature::save(tx, std::iter::once(&held)).await?;
         }
@@ -312,7 +312,7 @@ pub(super) async fn begin(
 ) -> sqlx::Result<RunId> {
     store::run::insert(conn, run, held.id, settings, only).await?;
     held.begin(run);
-    base_gate::ensure(conn, held, settings, base_gate::Why::Again, signals).await?;
+    base_gate::ensure(conn, held, settings, base_gate::GateCause::Again, signals).await?;
     signals.got_work(store::queue::ready::enqueue_feature(conn, held.id, Some(run)).await?);
     Ok(run)
 }

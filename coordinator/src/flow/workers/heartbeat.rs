@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement, Used};
+use ralph_shared::wire::{DispatchUsage, End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -26,10 +26,10 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
     let mut all = running.clone();
     all.extend(beat.spooled.iter().map(|d| d.0));
-    let used: Vec<Used> = beat
+    let used: Vec<DispatchUsage> = beat
         .used
         .iter()
-        .map(|one| Used {
+        .map(|one| DispatchUsage {
             usage: bounded(one.usage),
             ..one.clone()
         })
@@ -72,12 +72,12 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
     faults::point("heartbeat.after_commit");
-    let over = |one: &&Used| {
+    let over = |one: &&DispatchUsage| {
         standings
             .iter()
             .any(|s| s.id == one.dispatch && s.state != DispatchState::Live)
     };
-    let late: Vec<&Used> = used.iter().filter(over).collect();
+    let late: Vec<&DispatchUsage> = used.iter().filter(over).collect();
     if !late.is_empty() {
         usage::record_late(db, &beat.worker, &late).await?;
     }

@@ -91,7 +91,7 @@ pub async fn resolve_pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Resu
 
 /// The end of a branch operation without a turn.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct OperationEnd {
     pub feature: FeatureId,
     pub task: TaskId,
     pub attempt: i32,
@@ -105,7 +105,7 @@ pub struct Ended {
 }
 
 /// Notes it among the integrations.
-pub async fn note(conn: &mut PgConnection, ended: &Ended) -> sqlx::Result<()> {
+pub async fn note(conn: &mut PgConnection, ended: &OperationEnd) -> sqlx::Result<()> {
     let landed = (ended.state == IntegrationState::Merged).then_some(&ended.commit);
     sqlx::query!(
         "insert into integrations

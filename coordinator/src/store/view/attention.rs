@@ -47,7 +47,7 @@ impl From<Asking> for TaskRef {
 
 /// Which tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum AttentionScope {
     /// Those that wait for a person or failed, of one feature.
     Of(FeatureId),
     /// Those of all features that aren't over.
@@ -57,11 +57,11 @@ pub enum Which {
 }
 
 /// Reads them, the oldest first, at most `limit`.
-pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::Result<Vec<Asking>> {
+pub async fn asking(conn: &mut PgConnection, which: AttentionScope, limit: i64) -> sqlx::Result<Vec<Asking>> {
     let (feature, cancelled) = match which {
-        Which::Of(feature) => (Some(feature.0), false),
-        Which::All => (None, false),
-        Which::Cancelled(feature) => (Some(feature.0), true),
+        AttentionScope::Of(feature) => (Some(feature.0), false),
+        AttentionScope::All => (None, false),
+        AttentionScope::Cancelled(feature) => (Some(feature.0), true),
     };
     let rows = sqlx::query!(
         r#"select t.id, t.feature_id, f.name as feature, x.key, x.title, t.state as "state: TaskState", x.reason,

@@ -5,7 +5,7 @@ use ralph_shared::wire::Concerns;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::attention::{Asking, Which, asking};
+use super::attention::{Asking, AttentionScope, asking};
 use super::dispatch::QuestionView;
 use super::feature::{FeatureView, TaskCounts, features};
 use super::progress::next_of;
@@ -30,7 +30,7 @@ const COUNTED: i64 = 10_000;
 /// Reads it. A worker that was not heard within `lease_ms` starts nothing.
 pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<InboxView> {
     let mut items = Vec::new();
-    let tasks = asking(conn, Which::All, NAMED).await?;
+    let tasks = asking(conn, AttentionScope::All, NAMED).await?;
     let failed_in: Vec<String> = tasks.iter().map(|task| task.feature.clone()).collect();
     let asked = questions(conn).await?;
     // What waits for nothing but an answer is told once.

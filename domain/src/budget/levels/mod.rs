@@ -148,7 +148,7 @@ impl Limit {
 
 /// What was used at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Used {
+pub struct LevelUsage {
     /// By sessions that ended. US dollars.
     pub usd: f64,
     /// By these. Tokens read and written.
@@ -163,7 +163,7 @@ pub struct Used {
     pub held_tokens: i64,
 }
 
-impl Used {
+impl LevelUsage {
     /// Adds another one.
     pub fn add(&mut self, other: &Self) {
         self.usd += other.usd;
@@ -195,7 +195,7 @@ pub struct Levels {
     /// Limits that people set; an empty name stands for all of the level without their own.
     pub set: BTreeMap<Key, Limit>,
     /// Usage under existing limits.
-    pub used: HashMap<Key, Used>,
+    pub used: HashMap<Key, LevelUsage>,
     /// The features of the tasks in `used`, by their ids.
     pub features: HashMap<String, String>,
 }
@@ -325,7 +325,7 @@ impl Levels {
         holds
     }
 
-    fn hold(&self, key: &Key, used: &Used) -> Option<String> {
+    fn hold(&self, key: &Key, used: &LevelUsage) -> Option<String> {
         let (level, name) = key;
         let limit = self.limit(*level, name);
         let (usd, tokens) = (used.usd + used.in_flight_usd, used.tokens + used.in_flight_tokens);

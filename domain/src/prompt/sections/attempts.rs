@@ -4,7 +4,7 @@ use minijinja::context;
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcOffset};
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{cut_piece, fenced, item, line, quote};
 use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
@@ -34,7 +34,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     };
     let (told, untold) = (memory.attempts.len(), memory.older_attempts);
     let head = templates.part("attempts/head", context! { before => told + untold });
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     if !room.take(&head, 0) {
         return None;
     }
@@ -135,7 +135,7 @@ fn values(report: &Report) -> minijinja::Value {
 }
 
 /// As many failures of siblings as fit, the newest first, shown in order of time.
-fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room) -> Option<String> {
+fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut CharBudget) -> Option<String> {
     let head = templates.part("attempts/siblings", context! {});
     let mut after = *room;
     if !after.take(&head, GAP) {

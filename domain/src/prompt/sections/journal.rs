@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::{JournalEntry, SharedEntry};
@@ -20,7 +20,7 @@ pub(in crate::prompt) fn journal(
     entries: &[Arc<SharedEntry>],
     allowed: usize,
 ) -> Option<Written> {
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     let head = templates.part("journal/head", context! {});
     if !room.take(&head, 0) {
         return None;

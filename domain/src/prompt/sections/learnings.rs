@@ -2,7 +2,7 @@
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::sections::provenance::provenance;
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
@@ -14,7 +14,7 @@ pub(in crate::prompt) fn learnings(
     learnings: &[Learning],
     allowed: usize,
 ) -> Option<Written> {
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     let head = templates.part("learnings/head", context! {});
     if !room.take(&head, 1) {
         return None;

@@ -32,7 +32,7 @@ use crate::sandbox::Confinement;
 use crate::session::operator::Question as OperatorQuestion;
 use crate::session::people::{People, Reply};
 use crate::session::process::leftovers::Group;
-use crate::session::protocol::peer::{LargeSlot, Open, Outbox};
+use crate::session::protocol::peer::{LargeSlot, OpenRequest, Outbox};
 use crate::session::transcript::record::Record;
 use crate::session::transcript::{TranscriptSender, bounded};
 
@@ -64,7 +64,7 @@ struct Ticket {
     outbox: Outbox,
     transcript: TranscriptSender,
     /// Counts it among the open ones until its answer is written.
-    open: Option<Open>,
+    open: Option<OpenRequest>,
 }
 
 impl Desk {

@@ -12,7 +12,7 @@ use crate::faults;
 use crate::session::RedactedTail;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::process;
-use crate::workspace::publish::operations::{Change, Operation, Planned, failed, nothing_to_do, refused};
+use crate::workspace::publish::operations::{Operation, Planned, RefUpdate, failed, nothing_to_do, refused};
 use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, Signature};
 
@@ -75,7 +75,7 @@ impl Operation<'_> {
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
         }
         let change = |new: String, empty: bool| {
-            Planned::Change(Change {
+            Planned::Change(RefUpdate {
                 target: format!("refs/heads/{branch}"),
                 old: Some(onto.clone()),
                 new,

@@ -74,7 +74,7 @@ pub(in crate::workspace) struct Operation<'a> {
 }
 
 /// A branch's next head.
-pub(in crate::workspace) struct Change {
+pub(in crate::workspace) struct RefUpdate {
     /// The branch's whole name.
     pub target: String,
     pub old: Option<String>,
@@ -86,7 +86,7 @@ pub(in crate::workspace) struct Change {
 
 /// What comes of an operation as branches stand now.
 pub(in crate::workspace) enum Planned {
-    Change(Change),
+    Change(RefUpdate),
     /// The commit is handed to the user's own command.
     Deliver {
         branch: String,
@@ -326,7 +326,7 @@ impl Operation<'_> {
             }
         };
         let new = self.commit(&tree, &[&head, &base], &[]).await?;
-        Ok(Planned::Change(Change {
+        Ok(Planned::Change(RefUpdate {
             target: self.site.feature_ref.clone(),
             old: Some(head),
             new,
@@ -406,7 +406,7 @@ impl Operation<'_> {
         let new = self
             .commit(&tree, &[&head], &[(REVERT_TRAILER, reverted)])
             .await?;
-        Ok(Planned::Change(Change {
+        Ok(Planned::Change(RefUpdate {
             target: site.feature_ref.clone(),
             old: Some(head),
             new,

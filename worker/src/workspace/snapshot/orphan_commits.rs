@@ -22,7 +22,7 @@ use crate::workspace::paths::inside;
 use crate::workspace::publish::push;
 use crate::workspace::publish::rebase;
 use crate::workspace::record::Folders;
-use crate::workspace::snapshot::orphan_refs::{Named, RefSource, named};
+use crate::workspace::snapshot::orphan_refs::{NamedCommits, RefSource, named};
 use crate::workspace::snapshot::worktrees::{self, MovedWorktree};
 
 /// Strays of one attempt that are pushed.
@@ -117,7 +117,11 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
 }
 
 /// The work trees beside the tree, and the commits that they stand on, as far as those are known.
-fn worktree_parents(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(MovedWorktree, String)> {
+fn worktree_parents(
+    attempt: &Attempt<'_>,
+    folders: &Folders,
+    named: &NamedCommits,
+) -> Vec<(MovedWorktree, String)> {
     let parent = |linked: &MovedWorktree| {
         let is_branch = |place: &RefSource| matches!(place, RefSource::Branch(name) if Some(name.as_str()) == linked.branch());
         let branch = named.all.iter().find(|(place, _)| is_branch(place));
@@ -165,7 +169,7 @@ async fn push_orphans(
     git: &Git,
     attempt: &Attempt<'_>,
     folders: &Folders,
-    named: &Named,
+    named: &NamedCommits,
     looked_at: &[&(RefSource, String)],
     linked: &[(MovedWorktree, String)],
 ) -> Result<Vec<Stray>, WorkspaceError> {

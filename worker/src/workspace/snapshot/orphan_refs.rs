@@ -34,16 +34,16 @@ pub(in crate::workspace) enum RefSource {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::workspace) struct Named {
+pub(in crate::workspace) struct NamedCommits {
     /// The commit that the files stand on. Hex object id, as all.
     pub head: Option<String>,
     pub all: Vec<(RefSource, String)>,
 }
 
 /// Reads the git directory in `tree`; nothing of what isn't there, or isn't as git makes it.
-pub(in crate::workspace) fn named(tree: &Path) -> Named {
+pub(in crate::workspace) fn named(tree: &Path) -> NamedCommits {
     let Some(dir) = inside(tree, Path::new(".git")) else {
-        return Named::default();
+        return NamedCommits::default();
     };
     let mut refs = packed(&dir);
     for folder in ["refs/heads", "refs/tags"] {
@@ -65,7 +65,7 @@ pub(in crate::workspace) fn named(tree: &Path) -> Named {
     let detached = detached(&dir).into_iter().enumerate();
     all.extend(detached.map(|(number, commit)| (RefSource::Detached(number), commit)));
     all.truncate(REFS);
-    Named {
+    NamedCommits {
         head: head_in(tree, ""),
         all,
     }
@@ -232,6 +232,6 @@ mod tests {
         // A git directory elsewhere is nobody's.
         fs::rename(&git, dir.path().join("git")).unwrap();
         symlink(dir.path().join("git"), &git).unwrap();
-        assert_eq!(named(&tree), Named::default());
+        assert_eq!(named(&tree), NamedCommits::default());
     }
 }
