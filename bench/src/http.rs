@@ -16,7 +16,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Sends a request and reads its whole answer; gives the body.
+    /// Sends a request and returns the body of the response.
     ///
     /// # Errors
     /// When the coordinator refuses, or the connection breaks.

@@ -16,7 +16,7 @@ use crate::domain::scheduling::fairness::Unserved;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Most waiting claims; further ones are answered.
 const MAX_WAITING: usize = 4096;
-/// A claim before its answer.
+/// A claim that waits for its response.
 #[derive(Debug)]
 pub struct PendingClaim {
     pub claim: ClaimRequest,

@@ -29,7 +29,7 @@ pub enum AnswerInput<'a> {
     Choice(usize),
 }
 
-/// The question that is meant: the named one, else the first that a session waits for, else the last. The error says who answered
+/// Finds the question: the named one, else the first that a session waits for, else the last. The error says who answered
 /// it already, or that there is none.
 pub fn resolve(
     task: TaskId,

@@ -5,7 +5,7 @@ use std::io;
 use clap::Command;
 use clap_complete::env::Shells;
 
-/// The variable under which a shell asks a program what could come next.
+/// The variable by which a shell requests completions from a program.
 const COMPLETE_VARIABLE: &str = "COMPLETE";
 
 /// What a shell reads so that it asks `program`, which must be in PATH, for completions.

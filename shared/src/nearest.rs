@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-/// Why a file that was found isn't taken.
+/// Why a file that was found isn't trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum UntrustedFile {
     /// Its owner is neither this user nor root.

@@ -22,7 +22,7 @@ use ralph_shared::wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a request waits for its answer until the coordinator told how long leases last.
+/// Time limit of a request until the coordinator has sent the length of leases.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a claim waits for work at most, before its slot waits for a ticket.
 const LONGEST_WAIT_MS: u64 = 1_000;
@@ -67,7 +67,7 @@ impl BrokerConnection {
         })
     }
 
-    /// Fits the patience with an answer to the lease: a coordinator that dies with a request in its hands must cost
+    /// Derives the time limit of requests from the lease: a coordinator that dies during a request must cost
     /// neither the lease nor much time, so that three tries fit into one.
     pub fn lease_is(&self, lease: Duration) {
         let ms = u64::try_from(lease.as_millis() / 4).unwrap_or(u64::MAX);
@@ -78,7 +78,7 @@ impl BrokerConnection {
         Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
     }
 
-    /// How long a claim may wait for work: an answer at the end of it comes within the patience.
+    /// How long a claim may wait for work: its response still comes within the time limit.
     pub fn wait_ms(&self) -> u64 {
         LONGEST_WAIT_MS.min(self.patience_ms.load(Ordering::Relaxed) / 4)
     }

@@ -20,12 +20,12 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     Some(disk.blocks_available() * disk.fragment_size())
 }
 
-/// What a folder takes of its disk, as far as it can be read. Bytes.
+/// The disk space of a folder, as far as it can be read. Bytes.
 pub fn used_bytes(folder: &Path) -> u64 {
     used_since(folder, i64::MIN)
 }
 
-/// The same of what was written, moved or made since a time. Seconds since 1970.
+/// The same for files that were written, moved or created since a time. Seconds since 1970.
 pub fn used_since(folder: &Path, since: i64) -> u64 {
     let mut held = 0;
     each_below(folder, |_, metadata| {
@@ -51,7 +51,7 @@ pub fn each_below(folder: &Path, mut look: impl FnMut(&Path, &fs::Metadata)) {
     }
 }
 
-/// What files below `folders` take that were deleted while a process of this user has them open still. Bytes.
+/// The disk space of deleted files below `folders` that a process of this user still has open. Bytes.
 pub fn deleted_open_bytes(folders: &[PathBuf]) -> u64 {
     let mut files = HashMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -72,7 +72,7 @@ pub fn deleted_open_bytes(folders: &[PathBuf]) -> u64 {
     files.values().sum()
 }
 
-/// What one file takes of its disk. Bytes.
+/// The disk space of one file. Bytes.
 pub fn bytes_on_disk(file: &fs::Metadata) -> u64 {
     file.blocks() * BLOCK_BYTES
 }

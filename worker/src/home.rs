@@ -166,7 +166,7 @@ impl Home {
         self.dir.join("drained")
     }
 
-    /// What ran when the instance before ended. A note that can't be read is left out and removed.
+    /// The assignments that ran when the previous instance ended. Unreadable notes are skipped and removed.
     pub fn interrupted_assignments(&self) -> Vec<Assignment> {
         let entries = fs::read_dir(self.dir.join("live"))
             .into_iter()

@@ -107,7 +107,7 @@ fn commands() -> Array {
     Array::builder().items(command).build()
 }
 
-/// A wish that can't be granted.
+/// Run settings that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRunSettings {
     /// A limit below nothing.

@@ -1,4 +1,4 @@
-//! Who waits at a closed door, for what, and until when (SPEC 7.3).
+//! Which agents are unavailable, why, and until when (SPEC 7.3).
 
 use ralph_domain::scheduling::availability::Unavailability;
 use ralph_shared::wire::Unavailable;

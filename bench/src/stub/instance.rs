@@ -45,7 +45,7 @@ pub struct Instance {
     beat_now: Notify,
 }
 
-/// Dispatches that are leased to this instance.
+/// The dispatches that this instance leases.
 #[derive(Debug, Default)]
 struct HeldDispatches {
     running: BTreeSet<DispatchId>,

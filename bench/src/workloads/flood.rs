@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 5_000;
 const BEFORE: Duration = Duration::from_secs(3);
 const REQUESTS: usize = 100;
 const BETWEEN: Duration = Duration::from_millis(20);
-/// An answer that takes longer has failed.
+/// A request that takes longer has failed.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 const HALF: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: bench\r\nAuthorization: Bear";
 const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";

@@ -94,7 +94,7 @@ pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> any
     Ok(())
 }
 
-/// What a worker holds.
+/// The resources that a worker uses.
 struct WorkerResources {
     descriptors: f64,
     threads: f64,

@@ -13,7 +13,7 @@ use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
 
-/// How often memory is looked at.
+/// How often the memory use is measured.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const MIB: f64 = 1024.0 * 1024.0;
 /// What memory may differ by where it is flat: pages that the allocator has not given back yet.

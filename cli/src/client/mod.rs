@@ -126,7 +126,7 @@ impl RequestFailure {
     }
 }
 
-/// Once warned of what goes over the network readably, nobody is warned again.
+/// Warns of unencrypted traffic once per process.
 static WARNED: Once = Once::new();
 
 impl Client {

@@ -12,7 +12,7 @@ use crate::terminal::plural::counted;
 /// An estimate is worth no longer wait.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Asks for an estimate; `None` where nobody answers soon.
+/// Fetches an estimate; `None` when the coordinator doesn't respond soon.
 pub async fn fetch(client: &Client, repo_id: &str, tasks: usize, side_by_side: usize) -> Option<Estimate> {
     let path = format!(
         "/estimate?repo_id={}&tasks={tasks}&side_by_side={side_by_side}",

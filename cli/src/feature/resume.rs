@@ -15,7 +15,7 @@ pub struct ResumeFlag {
 }
 
 impl ResumeFlag {
-    /// As requests have it.
+    /// The value of a request's `resume` field.
     pub fn to_request(self) -> Option<bool> {
         self.no_run.then_some(false)
     }

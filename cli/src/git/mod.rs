@@ -19,7 +19,7 @@ use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::terminal::pager::{self, GitPager};
 
-/// How long git may take to answer.
+/// Longest run of a git command.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Called from a hook, these would mean another repository.
 const NOT_OURS: [&str; 5] = [

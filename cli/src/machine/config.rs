@@ -23,7 +23,7 @@ use crate::submit::RunFlags;
 use crate::terminal::output;
 use crate::terminal::table::Table;
 
-/// How long a running coordinator may take to tell what it has in force.
+/// Longest wait for the settings of a running coordinator.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Print the configuration, and the origin of each value
@@ -181,7 +181,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts what the running coordinator has in force in the place of what this environment says of it.
+/// Replaces the settings of this environment with those of the running coordinator.
 async fn overlay_running(globals: &Globals, items: &mut [Setting]) {
     let Ok(endpoint) = endpoint::find(globals) else {
         return;

@@ -68,7 +68,7 @@ pub enum DataDirError {
     },
     /// Another user left it.
     #[error(transparent)]
-    NotTaken(#[from] UntrustedFile),
+    Untrusted(#[from] UntrustedFile),
     /// Others may enter a folder in it, so it was made by something else.
     #[error(
         "other users may enter {}, so no `up` made it; it may have come with the repository, and what is in it would be used and run: \
@@ -287,7 +287,7 @@ impl Published {
     }
 }
 
-/// The data folder that a command means which names none: the nearest `.ralph/` at or above `start` that an `up` of this user's holds.
+/// The default data folder of a command: the nearest `.ralph/` at or above `start` that an `up` of this user has locked.
 pub fn find_running(start: &Path) -> Option<PathBuf> {
     let mut folders = start.ancestors().map(|folder| folder.join(DEFAULT_NAME));
     folders.find(|data| is_locked(data) && ours(data).is_ok())
@@ -299,7 +299,7 @@ pub fn holder(data: &Path) -> Option<i32> {
     pid?.trim().parse().ok()
 }
 
-/// Whether an `up` runs there: its lock goes with its process, and neither a commit nor an archive can bring a held one along.
+/// Whether an `up` runs there. Its lock ends with its process, and no commit or archive can copy a lock.
 fn is_locked(data: &Path) -> bool {
     File::open(data.join("lock"))
         .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))

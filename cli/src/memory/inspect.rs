@@ -225,7 +225,7 @@ fn sections(sections: &[SectionView]) -> String {
     sections.iter().map(line).collect()
 }
 
-/// What became of all that was learned, in a line or two.
+/// How many entries have each state, in a line or two.
 fn fates_line(fates: &Fates) -> String {
     let words = [
         ("live", "live"),

@@ -16,7 +16,7 @@ use crate::args::globals::Globals;
 use crate::client::{Client, escape};
 use crate::terminal::output;
 
-/// A coordinator that doesn't answer must not keep anybody from typing.
+/// A coordinator that doesn't respond must not block typing.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Names that are offered, at most.
 const MOST: usize = 1_000;
@@ -39,7 +39,7 @@ pub fn run(args: CompletionsArgs, program: fn() -> clap::Command) -> anyhow::Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// Answers a shell that asks what could come next, and ends then; does nothing else.
+/// Prints completions when a shell requests them, and exits; otherwise does nothing.
 pub fn complete(program: fn() -> clap::Command) {
     CompleteEnv::with_factory(|| with_names(program())).complete();
 }

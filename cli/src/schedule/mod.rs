@@ -68,7 +68,7 @@ pub struct ScheduleFlags {
 }
 
 impl ScheduleFlags {
-    /// The schedule that they ask for, if they do.
+    /// The schedule that the flags request, if any.
     ///
     /// # Errors
     /// When a time, an expression or a zone is none.

@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LOG_AGAIN: Duration = Duration::from_secs(2);
 /// Tasks of a feature that are shown in their order.
 const TASKS: usize = 1000;
-/// Those that are shown wherever they stand: what runs, what failed, what waits for a person.
+/// Tasks that are always shown: those that run, failed, or need a person.
 const ATTENTION_FILTER: &str = "status=in_progress,needs_review,failed";
 /// How many of them, at most.
 const MOST_TASKS: usize = 200;

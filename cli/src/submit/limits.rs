@@ -117,7 +117,7 @@ impl From<&BudgetFlags> for BudgetsWish {
 }
 
 impl RunFlags {
-    /// What is wished for, with the configuration file where no flag says anything.
+    /// The requested limits: flags first, then the configuration file.
     ///
     /// # Errors
     /// A [`Usage`] when a limit of the file is none: it names file and key.

@@ -90,7 +90,7 @@ fn words(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// A line that the person types, without blanks around it.
+/// Prompts for a line, and returns it trimmed.
 fn prompt_line(question: &str) -> anyhow::Result<String> {
     eprint!("{question}: ");
     let mut line = String::new();

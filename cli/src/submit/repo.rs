@@ -223,7 +223,7 @@ impl FoundRepository {
     }
 }
 
-/// Why the feature can't have this branch, while `stands` is there.
+/// Why the feature can't have this branch while `stands` exists.
 async fn branch_conflict(
     client: &Client,
     feature: &str,

@@ -206,7 +206,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// What an agent asked, and what became of that.
+/// An agent's question with its answer, if any.
 fn question_lines(question: &QuestionView) -> String {
     let words = question.words();
     match (&question.answer, &question.answered_by, question.waits_until) {
@@ -216,7 +216,7 @@ fn question_lines(question: &QuestionView) -> String {
     }
 }
 
-/// What an agent committed elsewhere, and where it is.
+/// A commit outside the attempt's branch, and where it is.
 fn orphan_commit_line(stray: &Stray, paint: Paint) -> String {
     let (tone, place) = match (&stray.pushed_ref, &stray.error) {
         (Some(name), _) => (Tone::Dim, format!("pushed to {name}")),

@@ -15,7 +15,7 @@ pub fn done_of(tasks: &TaskCounts) -> String {
     format!("{} of {of} done{}", tasks.done, skipped_and_cancelled(tasks))
 }
 
-/// What is resolved without being done, after a comma; nothing where there is none.
+/// The numbers of skipped and cancelled tasks, each after a comma; empty when there are none.
 pub fn skipped_and_cancelled(tasks: &TaskCounts) -> String {
     let counts = [(tasks.skipped, "skipped"), (tasks.cancelled, "cancelled")];
     let some = counts.iter().filter(|(n, _)| *n > 0);

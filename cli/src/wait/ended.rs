@@ -88,7 +88,7 @@ fn requests(progress: &Progress, paint: Paint) -> String {
     text
 }
 
-/// What is said where a command waits on through what is asked.
+/// The open questions, for a command that keeps waiting.
 pub fn open_questions(progress: &Progress) -> String {
     let is = condition::words(&progress.feature.condition);
     let asked = requests(progress, Paint::stderr());

@@ -96,7 +96,7 @@ impl Interrupts {
         }
     }
 
-    /// Asks what to do; a second Ctrl+C means to leave, and where nobody can answer the first does.
+    /// Prompts for what to do. A second Ctrl+C leaves; without a terminal, the first one does.
     ///
     /// # Errors
     /// When the coordinator refuses what the person wants.
@@ -157,7 +157,7 @@ impl Interrupts {
     }
 }
 
-/// The answer to what a command asks for; see [`Interrupts::of`].
+/// The result of a command's request, unless Ctrl+C comes first; see [`Interrupts::of`].
 ///
 /// # Errors
 /// [`Quit`], or the request's.

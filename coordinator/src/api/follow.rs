@@ -92,7 +92,7 @@ pub async fn events(
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-/// What happens, and of an entry the id to go on after it.
+/// An event; that of a transcript's entry with the id from which to continue.
 type NumberedEvent = (Option<String>, Following);
 
 /// The sessions of a task from there on, until nothing more will come.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// Numbers that a vector may have.
 pub(super) const MOST_DIMENSIONS: usize = 8_192;
-/// Longest quoted part of an answer. Characters.
+/// Longest quoted part of a response. Characters.
 const QUOTED_CHARS: usize = 200;
 
 /// Why there are no vectors.

@@ -52,7 +52,7 @@ impl FormFields {
     }
 }
 
-/// A request to the API, and what is said when it is done.
+/// A request to the API, and the confirmation when it is done.
 type ActionRequest = (Method, String, Value, &'static str);
 
 /// Does it, and leads back with a word on what was done.

@@ -87,7 +87,7 @@ fn verb(word: &str) -> (&'static str, Words) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Words {
     None,
-    /// It is asked for once more.
+    /// It needs another confirmation.
     Confirmation,
     Optional,
     Required,

@@ -1,6 +1,6 @@
 //! What the page says once a form is done.
 
-/// What is said when a verb is done.
+/// The confirmation of each verb.
 const CONFIRMATIONS: [(&str, &str); 16] = [
     ("approve", "Approved"),
     ("reject", "Sent back"),
@@ -41,7 +41,7 @@ pub fn confirmation(verb: &str) -> &'static str {
     known.map_or("Done", |(_, said)| said)
 }
 
-/// Whether an address may have the page say so: nobody else puts words into its mouth.
+/// Whether these words are a confirmation. An address can make the page show nothing else.
 pub fn is_confirmation(words: &str) -> bool {
     let words = words.strip_suffix(GOES_ON).unwrap_or(words);
     CONFIRMATIONS.iter().any(|(_, said)| *said == words) || DONE.contains(&words)

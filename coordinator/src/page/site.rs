@@ -13,7 +13,7 @@ use crate::api::http::app::App;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 
-/// Larger answers of the API are none to a page. Bytes.
+/// Pages refuse larger responses of the API. Bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// What handlers work with.
@@ -25,7 +25,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Asks the API for something with the rights of who is logged in.
+    /// Sends a request to the API with the rights of the logged-in user.
     ///
     /// # Errors
     /// What the API refuses, in its words.

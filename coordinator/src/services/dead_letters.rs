@@ -16,7 +16,7 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Whether to hand back this copy, by its number in the stream. An older one may go, since the newer one
+    /// Whether this copy is the newest, by its number in the stream. An older one may go, since the newer one
     /// stays.
     pub fn is_newest(&mut self, dispatch: DispatchId, sequence: u64) -> bool {
         if self.newest.len() >= MOST && !self.newest.contains_key(&dispatch) {

@@ -36,7 +36,7 @@ impl Pulse {
         beats.entry(name).or_insert_with(Instant::now);
     }
 
-    /// This loop did its work.
+    /// Records that this loop did its work.
     pub(super) fn record(&self, name: &'static str) {
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         beats.insert(name, Instant::now());

@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// How long answers are replayed. Hours.
+/// How long responses are replayed. Hours.
 pub const RETENTION_HOURS: i32 = 24;
 
 /// A request with a key.
@@ -120,7 +120,7 @@ pub async fn renew(
     Ok(())
 }
 
-/// Stores the answer of a served request.
+/// Stores the response of a served request.
 pub async fn store_response(
     conn: &mut PgConnection,
     holder: Uuid,

@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-/// Who looks at something again after so long had left meanwhile. Seconds.
+/// A user without a request for this long was away. Seconds.
 const AWAY_AFTER_S: f64 = 900.0;
 /// How seldom it is noted that somebody looks. Seconds.
 const NOTED_EVERY_S: f64 = 60.0;

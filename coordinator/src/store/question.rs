@@ -54,7 +54,7 @@ pub async fn insert(
     Ok(stored.rows_affected() == 1)
 }
 
-/// How many questions a session has asked.
+/// The number of a session's questions.
 pub async fn count_of(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from questions where dispatch_id = $1"#,

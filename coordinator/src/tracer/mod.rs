@@ -48,12 +48,12 @@ impl Tracer {
         self.0.queue.push(dispatches, runs);
     }
 
-    /// The oldest ended attempts and runs, as soon as there are any; they stay until [`Self::told`].
+    /// The oldest ended attempts and runs, as soon as there are any; they stay until [`Self::forget`].
     pub async fn next(&self) -> EndedWork {
         self.0.queue.next().await
     }
 
-    /// Lets go of what was told.
+    /// Removes what was sent from the queue.
     pub fn forget(&self, ended: &EndedWork) {
         self.0.queue.forget(ended);
     }

@@ -54,7 +54,7 @@ pub enum Delay {
     Elsewhere,
 }
 
-/// Who hears of it.
+/// Who is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// Nobody but who looks.
@@ -93,7 +93,7 @@ pub struct Policy {
     pub delay: Delay,
     /// Whether a stronger model may mend it.
     pub raises_model: bool,
-    /// Who hears of it.
+    /// Who is notified.
     pub audience: Audience,
     /// The pauses of the account, when the account fails.
     pub account: Option<Pauses>,

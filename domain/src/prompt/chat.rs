@@ -11,7 +11,7 @@ pub struct ChatFeature<'a> {
     pub description: &'a str,
     /// The specification, for a plan.
     pub spec: Option<&'a str>,
-    /// What stands of the text itself.
+    /// The text so far.
     pub stored: Option<&'a str>,
 }
 

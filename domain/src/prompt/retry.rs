@@ -39,7 +39,7 @@ pub fn after_exit(templates: &Templates) -> String {
 /// Longest question that an answer repeats. Characters.
 const QUESTION_CHARS: usize = 1_000;
 
-/// What a person says to a session, as the answer to what it asked if it is one.
+/// A person's message to a session; an answer comes with the session's question.
 pub fn operator_message(templates: &Templates, by: &str, text: &str, asked: Option<&str>) -> String {
     match asked {
         Some(asked) => {

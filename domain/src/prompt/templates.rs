@@ -80,7 +80,7 @@ pub enum TemplateError {
     },
 }
 
-/// What prompts ask of sessions besides their task.
+/// What prompts request from sessions besides their task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptOptions {
     /// Whether a session keeps CLAUDE.md, AGENTS.md and skills up to date.

@@ -49,7 +49,7 @@ pub struct TaskContext {
     pub landed: Vec<String>,
 }
 
-/// Whose work a session's folder holds when it starts.
+/// The task and attempt whose work is in a session's folder at its start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HeldWork {
     /// Short form of the task.
@@ -185,7 +185,7 @@ pub struct Attempt {
     pub verified: bool,
     /// The earlier attempt that failed in the same way.
     pub same_as: Option<i32>,
-    /// What a person said about it.
+    /// A person's feedback on it.
     pub feedback: Option<String>,
     /// Where its work is, without `refs/heads/`.
     pub branch: Option<String>,
@@ -256,7 +256,7 @@ pub struct Decision {
     pub rationale: Option<String>,
 }
 
-/// An entry's source, age and standing.
+/// An entry's source and age, and who confirmed it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Provenance {
     /// Short form of the entry's id, by which an agent says that it helped or misled.
@@ -306,7 +306,7 @@ pub struct JournalEntry {
     pub notes: String,
     /// Whether the notes are left out, since they quote what was revoked.
     pub is_doubted: bool,
-    /// What a person said of it.
+    /// A person's feedback on it.
     pub feedback: Option<String>,
     /// What it tried and why that failed, unless another section shows it.
     pub failure: Option<(String, String)>,

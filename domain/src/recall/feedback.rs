@@ -15,7 +15,7 @@ const HITS: usize = 10;
 /// A file in more than this share of all entries says nothing, unless at most [`FEW`] have it.
 const COMMON: f64 = 0.1;
 const FEW: i64 = 5;
-/// Files that ask for further candidates.
+/// Files that are looked up for further candidates.
 const LOOKUP_FILES: usize = 30;
 /// Age at which a first hit has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 450.0;

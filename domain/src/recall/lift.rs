@@ -184,7 +184,7 @@ fn interval(weights: f64, differences: f64, spread: f64) -> Option<Lift> {
     })
 }
 
-/// Half of the interval that is wanted: ±10 points.
+/// Half of the target interval: ±10 points.
 const TARGET_HALF_WIDTH: f64 = 0.1;
 /// More attempts than this are not counted.
 const MOST_NEEDED: i64 = 1_000_000;

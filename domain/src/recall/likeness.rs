@@ -10,7 +10,7 @@ use super::words::{Word, words};
 
 /// Two texts say the same when they share more than this part of the words of the longer one (SPEC 6.5).
 const NEAR: f64 = 0.8;
-/// A text is said in another one that has this part of its words, and it has so many at least.
+/// Another text contains a text when it has this part of its words, and at least [`FEWEST`].
 const CONTAINED: f64 = 0.8;
 const FEWEST: usize = 3;
 /// Texts with fewer words than this contradict nothing.
@@ -25,7 +25,7 @@ const COMPARED_BYTES: usize = 20_000;
 /// Words that turn a sentence around.
 const NEGATIONS: [&str; 7] = ["not", "no", "never", "cannot", "cant", "without", "dont"];
 
-/// What a text says.
+/// The content of a text: its words, figures and negation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// Without its figures and negations.
@@ -84,7 +84,7 @@ impl Statement {
         }
     }
 
-    /// Whether a longer text says this one too: a copy with more around it, or a journal that quotes it.
+    /// Whether a longer text contains this one: a copy with additions, or a journal that quotes it.
     pub fn is_contained_in(&self, other: &Self) -> bool {
         self.words.len() >= FEWEST
             && self.shared(other) as f64 >= self.words.len() as f64 * CONTAINED

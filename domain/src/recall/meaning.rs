@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::doc::Doc;
 use super::rank::{RESTS_ON, Ranking};
 
-/// Hits that are looked at again.
+/// Hits that are ranked again by meaning.
 pub const RERANKED: usize = 60;
 /// Largest gain by nearness: as much as half of the words.
 const WEIGHT: f64 = 0.5;

@@ -18,7 +18,7 @@ use super::strategy::Choice;
 pub const ENOUGH: f64 = 10.0;
 /// Failures before an attempt are distinguished up to this number.
 pub const MOST_FAILURES: usize = 2;
-/// Price of a person who takes a task over, in attempts of the most expensive model.
+/// Price of a task that a person takes over, in attempts of the most expensive model.
 pub const TAKEOVER_PRICE: f64 = 20.0;
 /// Price of an hour of an attempt. US dollars.
 pub const HOUR_USD: f64 = 1.0;

@@ -74,7 +74,7 @@ pub struct Probe {
 pub enum BreakerState {
     /// Nobody may use it yet.
     Paused,
-    /// As many sessions use it as may; the others wait for their models' answers.
+    /// The allowed number of sessions tries it; the others wait for their models' answers.
     HalfOpen,
     /// So many further sessions may use it.
     Free(usize),
@@ -117,7 +117,7 @@ pub struct ActiveWorker {
     pub closed: BTreeMap<String, Unavailability>,
 }
 
-/// Why something waits at a door.
+/// Why an agent is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailability {
     /// The account, if that is unavailable.

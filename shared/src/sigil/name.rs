@@ -87,7 +87,7 @@ impl SigilName {
         }
     }
 
-    /// Whether a session of this kind may say it (SPEC 4.1, column "kinds").
+    /// Whether a session of this kind may use it (SPEC 4.1, column "kinds").
     #[must_use]
     pub const fn is_allowed_for(self, kind: SessionKind) -> bool {
         use SessionKind as Kind;

@@ -3,7 +3,7 @@
 use super::name::SigilName;
 use super::scan::{Scanner, Shape};
 
-/// A sigil that isn't closed within so much text is told as far as it is there. Bytes.
+/// A sigil that isn't closed within so much text is shown as far as it came. Bytes.
 const MAX_BUFFERED: usize = 64 * 1024;
 /// What may become a tag is waited for at the end of a piece, up to so much. Bytes.
 const TAG: usize = 512;

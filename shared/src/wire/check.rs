@@ -12,7 +12,7 @@ use crate::wire::repo_scan::RepoScan;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
     pub dispatch: DispatchId,
-    /// The worker's life that holds it.
+    /// The worker's incarnation that holds it.
     pub incarnation: Incarnation,
     /// The agent's message text, redacted; empty before the session.
     pub text: Text,

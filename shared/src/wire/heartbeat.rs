@@ -17,7 +17,7 @@ pub struct Heartbeat {
     pub reads: Vec<u16>,
     /// The worker's name.
     pub worker: String,
-    /// This life of it.
+    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// Dispatches whose session or integration runs.
     pub running: Vec<DispatchId>,

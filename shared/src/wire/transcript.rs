@@ -22,7 +22,7 @@ pub struct TranscriptBatch {
 pub struct TranscriptOrigin {
     /// The worker's name.
     pub worker: String,
-    /// This life of it.
+    /// This incarnation of it.
     pub incarnation: Incarnation,
 }
 

@@ -22,7 +22,7 @@ use crate::signals;
 /// How long text waits for more of it, so that it flows. The person sees it at once.
 const LINGER: Duration = Duration::from_millis(30);
 
-/// Things that a person says and nobody has heard yet.
+/// Longest queue of a person's input.
 const INPUT_QUEUE: usize = 8;
 
 /// Exit code of a person who pressed Ctrl+C until it ended.

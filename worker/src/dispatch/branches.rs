@@ -84,7 +84,7 @@ fn asking(
     }
 }
 
-/// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.
+/// Requests the decision on a push until there is one; out of contact nothing is integrated.
 async fn request_decision(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> Decision {
     let request = DecideRequest {
         dispatch,

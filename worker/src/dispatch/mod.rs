@@ -84,8 +84,8 @@ async fn perform(
     };
     let finished = outgoing::redacted(&instance.redactor, finished);
     // Before its task can be claimed again.
-    if let Some(knock) = start_result(instance, assignment, &finished, began.elapsed()) {
-        instance.note_start(&knock);
+    if let Some(start) = start_result(instance, assignment, &finished, began.elapsed()) {
+        instance.note_start(&start);
     }
     faults::point("report.before_spool");
     spool(instance, &report(instance, dispatch, began.elapsed(), finished)).await;
@@ -102,7 +102,7 @@ async fn perform(
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
 }
 
-/// What a dispatch told of its agent's door.
+/// Whether the dispatch's agent started.
 fn start_result(
     instance: &Instance,
     assignment: &Assignment,
@@ -236,7 +236,7 @@ async fn session(
     let name = folder(assignment.dispatch);
     let mut ends = end.clone();
     let prepare = async {
-        let mut patience = RetryBudget::new();
+        let mut budget = RetryBudget::new();
         loop {
             let prepared = if throw_away {
                 instance
@@ -247,7 +247,7 @@ async fn session(
                 instance.workspaces.prepare(&name, &assignment.workspace).await
             };
             match prepared {
-                Err(error) if error.is_away() && patience.before_work(&mut ends).await => {
+                Err(error) if error.is_away() && budget.before_work(&mut ends).await => {
                     tracing::warn!(dispatch = %assignment.dispatch, %error, "a workspace can't be made now; trying again");
                 }
                 prepared => return prepared,
@@ -399,7 +399,7 @@ async fn session(
     (bare(finished), pushed.then_some(workspace))
 }
 
-/// Lets the next heartbeat come at once whenever a session needs more than it may use.
+/// Triggers a heartbeat whenever a session needs a larger share.
 async fn request_budget(instance: &Instance, allowance: &Allowance) -> Infallible {
     loop {
         allowance.needs_more().await;
@@ -425,11 +425,11 @@ async fn keep_work(
     message: &CommitMessage,
     told: &mut watch::Receiver<Option<EndReason>>,
 ) -> Snapshot {
-    let mut patience = RetryBudget::new();
+    let mut budget = RetryBudget::new();
     let time_is_up = retry_budget::time_is_up(instance.ending.clone()).boxed().shared();
     let finish = async || workspace.finish_within(message, time_is_up.clone()).await;
     let mut snapshot = finish().await;
-    while workspace.is_away() && patience.after_work(told).await {
+    while workspace.is_away() && budget.after_work(told).await {
         snapshot = finish().await;
     }
     snapshot

@@ -65,7 +65,7 @@ pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Byte
     }
 }
 
-/// A worker's report that can't be read here, as this instance tells it.
+/// A worker's report that can't be read here, with this instance's incarnation.
 fn with_incarnation(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> Bytes {
     match serde_json::from_slice::<Value>(spooled) {
         Ok(mut report) if report["worker"] == worker => {
@@ -176,7 +176,7 @@ fn cut_front(text: &mut String, bytes: usize) {
     }
 }
 
-/// What a session said. It was redacted as it came, with the secrets that were known then: a login may have got others since.
+/// A session's texts. They were redacted as they came, with the secrets of that time; a login may have got others since.
 fn session_texts(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
     let text = match &mut session.text {
         Text::Inline(text) => Some(text),

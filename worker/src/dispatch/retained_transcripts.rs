@@ -106,7 +106,7 @@ impl Transcripts {
         self.make_room();
     }
 
-    /// Transcripts to ask about: those of ended sessions, in turn.
+    /// The next transcripts to confirm: those of ended sessions, in turn.
     pub fn next_to_confirm(&self) -> Vec<RetainedTranscript> {
         let mut kept = self.lock();
         let mut ended: Vec<_> = kept.iter_mut().filter(|(_, one)| one.ended).collect();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Longest wait for a server while a dispatch holds its slot.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// The same once somebody wants the dispatch to end: a drain has its own bound.
+/// The same once the dispatch is to end: a drain has its own bound.
 const LONGEST_ENDING: Duration = Duration::from_secs(60);
 /// And once its worker's drain is over: `up` ends workers a minute after that, and what a session said must be kept before.
 const LONGEST_DRAINED: Duration = Duration::from_secs(40);
@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is left of the patience of one step.
+/// The remaining retries of one step.
 #[derive(Debug)]
 pub(in crate::dispatch) struct RetryBudget {
     began: Instant,
@@ -92,13 +92,13 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_are_bounded() {
-        let mut patience = RetryBudget::new();
+        let mut budget = RetryBudget::new();
         let pauses: Vec<_> = (0..7)
-            .filter_map(|_| patience.next_pause(LONGEST))
+            .filter_map(|_| budget.next_pause(LONGEST))
             .map(|pause| pause.as_secs())
             .collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(patience.next_pause(Duration::ZERO), None);
+        assert_eq!(budget.next_pause(Duration::ZERO), None);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use crate::instance::Instance;
 use crate::instance::availability::FirstAnswer;
 use crate::session::TranscriptReceiver;
 
-/// A broker that took no transcript is not tried with the next part before this is over.
+/// Pause before the next part goes to a broker that took no transcript.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries misses in the live view, and

@@ -26,7 +26,7 @@ const UNPUSHED: Duration = Duration::from_secs(60);
 /// The longest such pause.
 const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
-/// What the instance before left with work in it: its workspaces, and the assignments they belong to.
+/// The previous instance's workspaces with unpushed work, and their assignments.
 pub async fn unpushed_workspaces(instance: &Instance, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
     let mut held = Vec::new();
     for workspace in instance.workspaces.unpushed().await {
@@ -122,7 +122,7 @@ async fn report_or_leave(
     }
 }
 
-/// Pushes what one session left, and reports it unless its own instance did.
+/// Pushes one session's unpushed work, and reports it unless its own instance did.
 async fn report_unpushed(
     instance: &Instance,
     assignment: Assignment,

@@ -111,7 +111,7 @@ async fn publish_from(instance: &Instance, spool: &Spool, due: Vec<DispatchId>) 
     true
 }
 
-/// Sends transcripts again that no coordinator keeps though their reports are settled.
+/// Republishes transcripts that no coordinator stores though their reports are settled.
 async fn publish_retained(instance: &Instance) {
     let reported = instance.spool.dispatches();
     for dispatch in instance

@@ -59,7 +59,7 @@ pub struct Instance {
     pub late: Spool,
     /// Transcripts that no coordinator keeps yet.
     pub transcripts: Transcripts,
-    /// What sessions said whose reports aren't spooled yet.
+    /// The output of sessions whose reports aren't spooled yet.
     pub outputs: SessionOutputs,
     /// Folders to work in.
     pub workspaces: Workspaces,
@@ -75,7 +75,7 @@ pub struct Instance {
     ordered: AtomicBool,
     /// Why a coordinator refused this worker for good, once one did.
     pub refused: OnceLock<String>,
-    /// Tells the heartbeat to come now.
+    /// Triggers a heartbeat.
     pub heartbeat_now: Notify,
     /// Tells the one that prunes to ask now.
     pub prune_now: Notify,
@@ -93,7 +93,7 @@ pub struct Instance {
     pub places: Arc<Semaphore>,
     in_contact: AtomicBool,
     times: Mutex<Times>,
-    doors: Mutex<AgentBreakers>,
+    breakers: Mutex<AgentBreakers>,
     /// One permit, for [`Trial`].
     trials: Arc<Semaphore>,
     /// Sessions whose models answered, until a coordinator knows it.
@@ -163,7 +163,7 @@ impl Instance {
         Ok(())
     }
 
-    /// What may end a running dispatch.
+    /// Requests to end a running dispatch.
     pub fn end_requests(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
         lock(&self.running).get(&dispatch).map(watch::Sender::subscribe)
     }
@@ -182,7 +182,7 @@ impl Instance {
         self.audience.end(dispatch);
     }
 
-    /// Notes that a session's model answers: a coordinator is told with the next heartbeat.
+    /// Notes that a session's model answers; the next heartbeat tells a coordinator.
     pub fn note_answer(&self, dispatch: DispatchId) {
         lock(&self.answered).insert(dispatch);
     }
@@ -192,7 +192,7 @@ impl Instance {
         lock(&self.answered).iter().copied().collect()
     }
 
-    /// A coordinator knows it of these.
+    /// Forgets the answers that a coordinator knows.
     pub fn forget_answers(&self, dispatches: &[DispatchId]) {
         let mut answered = lock(&self.answered);
         dispatches.iter().for_each(|dispatch| {
@@ -230,7 +230,7 @@ impl Instance {
         }
     }
 
-    /// A coordinator wants it to take no more work.
+    /// Begins the drain that a coordinator ordered.
     pub fn drain(&self) {
         self.ordered.store(true, Ordering::Relaxed);
         self.draining.cancel();
@@ -266,13 +266,13 @@ impl Instance {
         }
     }
 
-    /// Notes how a session began; a failure at the door closes its agent, or its account, for a while.
-    pub fn note_start(&self, knock: &StartResult) {
-        if let Some(pause) = lock(&self.doors).note(knock, Instant::now()) {
-            let door = knock.failed.as_ref().map(|(door, _)| door.as_str());
+    /// Notes how a session began. A failed start makes its agent or account unavailable for a while.
+    pub fn note_start(&self, start: &StartResult) {
+        if let Some(pause) = lock(&self.breakers).note(start, Instant::now()) {
+            let door = start.failed.as_ref().map(|(door, _)| door.as_str());
             tracing::warn!(
-                agent = knock.agent,
-                account = knock.account,
+                agent = start.agent,
+                account = start.account,
                 door,
                 seconds = pause.as_secs(),
                 "failed at the door; not started for a while"
@@ -292,7 +292,7 @@ impl Instance {
 
     /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has let others go first for long enough.
     pub fn has_trials(&self, overdue: bool) -> bool {
-        lock(&self.doors).has_trials(Instant::now(), overdue)
+        lock(&self.breakers).has_trials(Instant::now(), overdue)
     }
 
     /// Whether the agent of an assignment is one whose last start failed.
@@ -300,7 +300,7 @@ impl Instance {
         match &assignment.work {
             Work::Session(order) => {
                 let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-                lock(&self.doors).is_on_trial(agent)
+                lock(&self.breakers).is_on_trial(agent)
             }
             Work::Integrate(_) | Work::Git(_) => false,
         }
@@ -308,24 +308,24 @@ impl Instance {
 
     /// The agents that may be started now; with `trial` also those whose last start failed.
     pub fn open_agents(&self, trial: bool) -> Vec<String> {
-        let (doors, now) = (lock(&self.doors), Instant::now());
+        let (breakers, now) = (lock(&self.breakers), Instant::now());
         let agents = self.config.machine.agents.iter();
         agents
             .filter(|(name, agent)| {
-                doors.is_open(name, &agent.account, now) && (trial || !doors.is_on_trial(name))
+                breakers.is_open(name, &agent.account, now) && (trial || !breakers.is_on_trial(name))
             })
             .map(|(name, _)| name.clone())
             .collect()
     }
 
-    /// When the first closed door opens, if one is closed.
+    /// When the first unavailable agent or account is tried again, if there is one.
     pub fn next_retry_in(&self) -> Option<Duration> {
-        lock(&self.doors).next_retry_in(Instant::now())
+        lock(&self.breakers).next_retry_in(Instant::now())
     }
 
     /// The agents that are not started now, and why.
     pub fn unavailable_agents(&self) -> Vec<ClosedAgent> {
-        lock(&self.doors).closed(Instant::now())
+        lock(&self.breakers).closed(Instant::now())
     }
 
     /// The coordinator's times.

@@ -56,7 +56,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         busy_slots: AtomicU32::default(),
         places: Arc::new(Semaphore::new(config.slots as usize)),
         in_contact: AtomicBool::new(false),
-        doors: Mutex::default(),
+        breakers: Mutex::default(),
         trials: Arc::new(Semaphore::new(1)),
         answered: Mutex::default(),
         times: Mutex::new(Times {

@@ -19,12 +19,12 @@ use crate::reminder::Reminder;
 
 /// How long a slot waits for a ticket before it asks without one.
 const WAIT: Duration = Duration::from_secs(25);
-/// How often a slot asks whose worker has an agent at a closed door.
+/// How often a slot polls when its worker has an unavailable agent.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a slot that waits for a ticket looks whether the broker was started again.
+/// How often a slot that waits for a ticket checks whether the broker was restarted.
 const BROKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Works until the drain.

@@ -13,7 +13,7 @@ use crate::workspace::Untidy;
 const EVERY: Duration = Duration::from_secs(15 * 60);
 /// How often it looks for what nobody used.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often it looks how full the disk is.
+/// How often the free space of the disk is checked.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Goes on until the worker drains, which ends a git that packs.

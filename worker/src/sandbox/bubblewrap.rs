@@ -62,7 +62,7 @@ pub fn isolates() -> bool {
     static ISOLATES: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
             pre_exec_limits(&Network::None)
-                .is_ok_and(|restraint| works(program, &["--unshare-pid", ALONE], restraint))
+                .is_ok_and(|pre_exec| works(program, &["--unshare-pid", ALONE], pre_exec))
         })
     });
     *ISOLATES
@@ -77,7 +77,7 @@ const APART: Shared = Shared {
 /// A network without anything in it.
 const ALONE: &str = "--unshare-net";
 
-fn works(program: &Path, namespaces: &[&str], restraint: PreExecLimits) -> bool {
+fn works(program: &Path, namespaces: &[&str], pre_exec: PreExecLimits) -> bool {
     let mut command = std::process::Command::new(program);
     command
         .args(namespaces)
@@ -86,7 +86,7 @@ fn works(program: &Path, namespaces: &[&str], restraint: PreExecLimits) -> bool 
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let beginning = ChildSetup {
-        give_up: restraint,
+        give_up: pre_exec,
         ..ChildSetup::default()
     };
     beginning.give(&mut command, None);
@@ -98,7 +98,7 @@ fn works(program: &Path, namespaces: &[&str], restraint: PreExecLimits) -> bool 
 fn gives_up() -> bool {
     static GIVES_UP: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
-            given_up(&Network::Open).is_ok_and(|restraint| works(program, &["--unshare-pid"], restraint))
+            given_up(&Network::Open).is_ok_and(|pre_exec| works(program, &["--unshare-pid"], pre_exec))
         })
     });
     *GIVES_UP
@@ -150,7 +150,7 @@ fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
 pub struct Wrap {
     program: PathBuf,
     arguments: Vec<OsString>,
-    restraint: PreExecLimits,
+    pre_exec: PreExecLimits,
 }
 
 impl Wrap {
@@ -166,7 +166,7 @@ impl Wrap {
         Ok(Self {
             program: program.to_owned(),
             arguments,
-            restraint: pre_exec_limits(network)?,
+            pre_exec: pre_exec_limits(network)?,
         })
     }
 
@@ -202,7 +202,7 @@ impl Wrap {
 
     /// What is given up besides, for one more child.
     pub(super) fn pre_exec_limits(&self) -> io::Result<PreExecLimits> {
-        self.restraint.again()
+        self.pre_exec.again()
     }
 
     /// Looks for the program inside: bubblewrap itself would only tell by its exit.

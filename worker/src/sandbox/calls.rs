@@ -24,7 +24,7 @@ enum When {
     OtherProcess(u8),
     /// The same; the first argument says what kind of id the second is, and this kind means all processes of a user.
     OtherProcesses(u64),
-    /// When it sets one of the limits that say whose a process is.
+    /// When it sets one of the limits that form the process tag.
     ProcessTag,
     /// The same by pid; and without a PID namespace, when it sets any limit of another process.
     LimitsOf,
@@ -140,7 +140,7 @@ pub(super) fn own(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| call.own)
 }
 
-/// What is refused to programs of 32 bits.
+/// The rules for programs of 32 bits.
 pub(super) fn rules_32_bit(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| {
         if cfg!(target_arch = "x86_64") {
@@ -167,7 +167,7 @@ fn rules(shared: Shared, number: impl Fn(&Call) -> Option<i64>) -> Refusal<Rules
 /// The cases in which a call is refused; `None` for never.
 fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
     use SeccompCmpOp::{Eq, Ne};
-    let brands = process_tag::LIMITS.map(u64::from);
+    let tags = process_tag::LIMITS.map(u64::from);
     let cases: Vec<Refusal<SeccompRule>> = match when {
         When::Always => Vec::new(),
         When::Ipc if shared.ipc => Vec::new(),
@@ -176,10 +176,10 @@ fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
             vec![all([is(1, Ne, 0)]), all([is(0, Eq, of_user)])]
         }
         When::Ipc | When::OtherProcess(_) | When::OtherProcesses(_) => return Ok(None),
-        When::ProcessTag => brands.map(|limit| all([is(0, Eq, limit)])).into(),
+        When::ProcessTag => tags.map(|limit| all([is(0, Eq, limit)])).into(),
         When::LimitsOf => {
             // Without new limits it only looks at the old ones.
-            let mut cases: Vec<_> = brands.map(|limit| all([is(1, Eq, limit), is_given(2)])).into();
+            let mut cases: Vec<_> = tags.map(|limit| all([is(1, Eq, limit), is_given(2)])).into();
             if shared.processes {
                 cases.push(all([is(0, Ne, 0), is_given(2)]));
             }

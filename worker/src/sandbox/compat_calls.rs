@@ -30,7 +30,7 @@ const IS: u16 = 0x15;
 const IS_FROM: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-/// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is what a filter says
+/// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is the filter
 /// of the numbers of 32 bits, compiled for the own way of calling.
 pub fn before(narrow: Option<BpfProgram>) -> BpfProgram {
     let step = |code, k, jt, jf| sock_filter { code, jt, jf, k };

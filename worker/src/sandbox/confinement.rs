@@ -29,7 +29,7 @@ pub struct Confinement {
     wall: Wall,
     cgroup: Arc<Cgroup>,
     /// By which its processes are found.
-    brand: Option<ProcessTag>,
+    tag: Option<ProcessTag>,
     resources: Resources,
 }
 
@@ -39,7 +39,7 @@ enum Wall {
     Landlock {
         /// Where a session can have one.
         root: Option<Root>,
-        restraint: PreExecLimits,
+        pre_exec: PreExecLimits,
     },
     Bubblewrap(Wrap),
 }
@@ -107,12 +107,12 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
     };
     // A policy for the network is enforced or refused before; without one, a kernel that filters nothing will do.
     let filters = sockets.is_some() || filter::works();
-    let restraint = PreExecLimits {
+    let pre_exec = PreExecLimits {
         rules: Some(rules(&policy, network).map_err(io::Error::other)?),
         calls: filters.then(|| filter::program(sockets, shared)).transpose()?,
         capabilities: true,
     };
-    Ok(Wall::Landlock { root, restraint })
+    Ok(Wall::Landlock { root, pre_exec })
 }
 
 impl Confinement {
@@ -121,7 +121,7 @@ impl Confinement {
         Self {
             wall: Wall::Open,
             cgroup: Arc::default(),
-            brand: None,
+            tag: None,
             resources: Resources::default(),
         }
     }
@@ -151,7 +151,7 @@ impl Confinement {
         Ok(Self {
             wall,
             cgroup,
-            brand: Some(ProcessTag::of(dispatch)),
+            tag: Some(ProcessTag::of(dispatch)),
             resources,
         })
     }
@@ -196,9 +196,9 @@ impl Confinement {
             .resources
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
-        let (root, restraint) = match &self.wall {
+        let (root, pre_exec) = match &self.wall {
             Wall::Open => (None, PreExecLimits::default()),
-            Wall::Landlock { root, restraint } => (root.clone(), restraint.again()?),
+            Wall::Landlock { root, pre_exec } => (root.clone(), pre_exec.again()?),
             Wall::Bubblewrap(wrap) => {
                 wrap.find(command)?;
                 (None, wrap.pre_exec_limits()?)
@@ -210,9 +210,9 @@ impl Confinement {
         let child = command.begin(ChildSetup {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
-            tag: self.brand,
+            tag: self.tag,
             root,
-            give_up: restraint,
+            give_up: pre_exec,
             terminals: handing,
         })?;
         if let Some(handed) = handed {

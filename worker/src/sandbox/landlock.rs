@@ -10,7 +10,7 @@ use landlock::{
 use super::network::Network;
 use super::policy::Policy;
 
-/// The newest rights that are asked for; a kernel that knows fewer enforces those that it knows.
+/// The newest rights that are requested; an older kernel enforces those that it knows.
 pub(super) const NEWEST_ABI: ABI = ABI::V9;
 
 /// What `sandbox = "landlock"` insists on: rename, truncate, TCP and devices are controlled from here on (Linux 6.10).

@@ -10,7 +10,7 @@ use seccompiler::BpfProgram;
 
 use super::{filter, landlock::NEWEST_ABI};
 
-/// What is given up.
+/// The rights and calls that a child gives up before its first instruction.
 #[derive(Default)]
 pub struct PreExecLimits {
     /// Rights over files and ports.

@@ -22,7 +22,7 @@ const LOWEST: u64 = 1 << 62;
 const MOST: u64 = (1 << 60) - 1;
 const DIGITS: usize = 15;
 
-/// The brand of one dispatch's processes.
+/// The tag of one dispatch's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessTag {
     realtime: u64,
@@ -76,7 +76,7 @@ mod tests {
     use crate::session::kill_leftovers;
 
     /// A shell in which this script runs as a session's program does, with what it prints.
-    async fn printed(brand: ProcessTag, script: &str) -> String {
+    async fn printed(tag: ProcessTag, script: &str) -> String {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", script]).stderr(Stdio::null());
@@ -85,7 +85,7 @@ mod tests {
             ipc: true,
         };
         let beginning = ChildSetup {
-            tag: Some(brand),
+            tag: Some(tag),
             give_up: PreExecLimits {
                 calls: Some(filter::program(None, shared).unwrap()),
                 ..PreExecLimits::default()
@@ -111,19 +111,19 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_inside_takes_it_off() {
-        let brand = ProcessTag::of("nobody");
+        let tag = ProcessTag::of("nobody");
         let tried =
             "ulimit -w 1 || ulimit -x 1 || echo held; ulimit -n 64 && echo lowered; cat /proc/self/limits";
-        let printed = printed(brand, tried).await;
+        let printed = printed(tag, tried).await;
         assert!(printed.starts_with("held\nlowered\n"), "{printed}");
-        assert!(brand.is_among(&printed), "{printed}");
+        assert!(tag.is_among(&printed), "{printed}");
     }
 
     #[test]
     fn one_that_is_lowered_is_nobody_elses() {
-        let brands: Vec<ProcessTag> = ["a", "b", "c"].map(ProcessTag::of).to_vec();
-        for (at, one) in brands.iter().enumerate() {
-            for other in brands.iter().skip(at + 1) {
+        let tags: Vec<ProcessTag> = ["a", "b", "c"].map(ProcessTag::of).to_vec();
+        for (at, one) in tags.iter().enumerate() {
+            for other in tags.iter().skip(at + 1) {
                 assert_ne!(one.realtime < other.realtime, one.locks < other.locks);
             }
         }
@@ -134,7 +134,7 @@ mod tests {
                  Max realtime timeout      unlimited            {realtime}            us        \n"
             )
         };
-        let (one, other) = (brands[0], brands[1]);
+        let (one, other) = (tags[0], tags[1]);
         assert!(one.is_among(&limits(&one.realtime.to_string(), &one.locks.to_string())));
         assert!(one.is_among(&limits("1", &one.locks.to_string())));
         assert!(!other.is_among(&limits(&one.realtime.to_string(), &one.locks.to_string())));

@@ -31,7 +31,7 @@ const BESIDE: &[(&str, &[&str])] = &[
 /// The same of all others.
 const BESIDE_OTHERS: &[&str] = &["include", "lib", "lib64", "libexec"];
 
-/// What programs are found by and kept in. It remembers what it followed: a folder of shims names one interpreter a hundred times.
+/// Finds programs and what they need. It remembers what it followed: a folder of shims names one interpreter a hundred times.
 #[derive(Debug)]
 pub struct ProgramSearch<'a> {
     /// Folders of the `PATH`.
@@ -141,7 +141,7 @@ impl<'a> ProgramSearch<'a> {
         beside.iter().map(|beside| prefix.join(beside)).collect()
     }
 
-    /// A program that is named as a shell would.
+    /// Finds a program by name, as a shell does.
     fn resolve(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(name.into());

@@ -305,7 +305,7 @@ struct RootContents {
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// Where what a policy lists really lies, and the links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
+/// The real paths of a policy's entries, and the symbolic links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
 fn contents(policy: &Policy) -> RootContents {
     let mut all: BTreeMap<PathBuf, bool> = BTreeMap::new();
     let mut links = BTreeMap::new();

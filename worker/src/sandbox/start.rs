@@ -105,8 +105,8 @@ impl ChildSetup {
             for (resource, soft, hard) in &self.limits {
                 setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
             }
-            if let Some(brand) = self.tag {
-                brand.put_on();
+            if let Some(tag) = self.tag {
+                tag.put_on();
             }
             if let Some(file) = inherited {
                 // SAFETY: the command holds the descriptor open until it is started.

@@ -19,12 +19,12 @@ pub(super) const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/tty"];
 /// Room for one descriptor beside a message, aligned as the kernel wants it. Words.
 const ROOM: usize = 4;
 
-/// How a child hands over the calls that it makes for terminals.
+/// The child's end, which hands its calls for terminals over.
 pub(super) struct CallSender {
     child: UnixStream,
 }
 
-/// What a worker is handed.
+/// The worker's end, which receives calls for terminals.
 pub(super) struct CallReceiver {
     worker: UnixStream,
 }

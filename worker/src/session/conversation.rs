@@ -29,7 +29,7 @@ use crate::session::unavailable;
 /// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How often it is looked for refusals in the time for which they are borne.
+/// Number of checks for refusals within the refusal timeout.
 const REFUSAL_CHECKS: u32 = 5;
 
 /// How much earlier than what the agent says its standard error may be read.
@@ -75,13 +75,13 @@ pub struct Voice {
     pub probe: pipe::Sender,
 }
 
-/// What an agent answered.
+/// An agent's response to a request.
 pub type RpcResult = Result<Value, RpcError>;
 
 /// Why the conversation can't go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// We were told to end it.
+    /// Somebody requested the end.
     EndRequested(EndReason),
     Limit(SessionLimit),
     /// The agent's process is gone.
@@ -210,17 +210,17 @@ impl<'a> Conversation<'a> {
     /// What refuses an agent that has got nowhere for a while, if something does that it speaks of again and again. A tool that runs
     /// may take its time, and say what it likes on standard error.
     fn refusal(&mut self, now: Instant) -> Option<Stop> {
-        let patience = limits::refusal_timeout(&self.limits);
-        let due = self.next_look?.max(self.progressed + patience);
+        let timeout = limits::refusal_timeout(&self.limits);
+        let due = self.next_look?.max(self.progressed + timeout);
         if now < due {
             self.next_look = Some(due);
             return None;
         }
-        self.next_look = Some(now + patience / REFUSAL_CHECKS);
+        self.next_look = Some(now + timeout / REFUSAL_CHECKS);
         if self.record.tool_runs() {
             return None;
         }
-        let recently = now.checked_sub(patience)?;
+        let recently = now.checked_sub(timeout)?;
         let stderr = self.stderr_since_progress();
         let noted = || self.record.complaints().map(|(_, words)| words.as_str());
         let door = unavailable::of_repeated(stderr.lines().chain(noted()))?;
@@ -283,7 +283,7 @@ impl<'a> Conversation<'a> {
         self.response(id, bounds).await
     }
 
-    /// Waits for an answer.
+    /// Waits for a response.
     ///
     /// # Errors
     /// Why there will be none.

@@ -17,7 +17,7 @@ use crate::session::script::begun;
 /// Longest stop reason that is shown. Bytes.
 const REASON_BYTES: usize = 100;
 
-/// Talks until the person leaves, or the conversation can't go on.
+/// Runs turns until the person leaves, or the conversation can't go on.
 pub(super) async fn run(
     spec: &SessionSpec,
     person: &mut Operator,

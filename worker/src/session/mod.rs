@@ -8,7 +8,7 @@
 //! | [`spec`] | the input of a session and its result |
 //! | [`mod@run`] | start, conversation, cleanup |
 //! | [`script`] | the order of turns with an agent, and how it is ended |
-//! | [`tool_sigils`] | what the tools of a session leave for its report |
+//! | [`tool_sigils`] | sigils from the tools of a session, for its report |
 //! | [`people`] | what an agent asks people, and what they say to it |
 //! | [`interactive`], [`operator`] | the same with a person at a terminal |
 //! | [`conversation`] | the event loop: one step, one event |

@@ -35,10 +35,10 @@ pub struct Question {
     pub answer: oneshot::Sender<usize>,
 }
 
-/// The session's side of a person.
+/// The session's channels to its operator.
 #[derive(Debug)]
 pub struct Operator {
-    /// What they say; the session ends with the last sender.
+    /// The operator's input; the session ends with the last sender.
     pub input: mpsc::Receiver<OperatorInput>,
     /// Who hears that a turn is over.
     pub turns: mpsc::UnboundedSender<Turn>,

@@ -60,7 +60,7 @@ pub fn is_end(later: &Ended, resumed: bool) -> bool {
     resumed || from_outside
 }
 
-/// What is left of the limits; `None` when that is nothing.
+/// The remaining limits; `None` when one is used up.
 fn remaining_limits(limits: SessionLimits, spent: Spent) -> Option<SessionLimits> {
     let spent_ms = u64::try_from(spent.time.as_millis()).ok()?;
     let left = SessionLimits {

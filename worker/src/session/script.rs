@@ -174,7 +174,7 @@ async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -
     words
 }
 
-/// Puts to people what the text since `from` asks, or waits for the answer to what a tool asked. Gives what the agent is told.
+/// Asks people the question in the text since `from`, or waits for the answer to a tool's question. Returns the next prompt.
 async fn ask_people(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
@@ -217,7 +217,7 @@ async fn ask_people(
     }))
 }
 
-/// Looks at what was said. Gives what the agent is told when it gets one more turn for it.
+/// Checks the session's output. Returns the prompt of a further turn, if it needs one.
 async fn run_check(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,

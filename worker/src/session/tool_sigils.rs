@@ -1,4 +1,4 @@
-//! What the tools of a session left: sigils that count as if its agent had written them.
+//! Sigils from the tools of a session. They count as if its agent had written them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -134,7 +134,7 @@ impl Workspace {
         self.held.folders().tmp()
     }
 
-    /// The folder that holds nothing but what is this session's.
+    /// The folder that contains only this session's files.
     pub fn session_folder(&self) -> PathBuf {
         self.held.folders().agent.clone()
     }

@@ -79,7 +79,7 @@ impl Folders {
         self.worker.join("nested")
     }
 
-    /// Further work trees of its clone that an agent made inside its tree.
+    /// The folder of work trees that an agent created inside its tree.
     pub(super) fn worktrees(&self) -> PathBuf {
         self.worker.join("linked")
     }

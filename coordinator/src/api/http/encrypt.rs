@@ -1,4 +1,4 @@
-//! Encrypts stored answers, so that the database holds no token in clear. The key comes from the caller's
+//! Encrypts stored responses, so that the database holds no token in clear. The key comes from the caller's
 //! token, of which the database has only a hash.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -6,7 +6,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// Encrypts the answer of `holder`. `None` only when the cipher fails.
+/// Encrypts the response of `holder`. `None` only when the cipher fails.
 pub fn encrypt(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = body.to_vec();
     key(token, holder)?

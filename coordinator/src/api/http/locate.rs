@@ -105,7 +105,7 @@ pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Pro
     ))
 }
 
-/// Asks whether the similar name is meant, before other advice.
+/// Suggests the similar name, before other advice.
 pub(in crate::api) fn did_you_mean(near: Option<&str>) -> String {
     near.map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }

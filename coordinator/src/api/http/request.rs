@@ -183,7 +183,7 @@ fn make_whole(value: &mut Value) -> bool {
     }
 }
 
-/// What stands behind the `?`.
+/// The parameters after the `?`.
 #[derive(Debug)]
 pub struct QueryParams<T>(pub T);
 

@@ -13,7 +13,7 @@ use crate::api::http::problem::Problem;
 use crate::api::memory;
 use crate::domain::names::repository::{choose_base, is_address, normalised};
 
-/// Time limit of a server's answer about its branches.
+/// Time limit of a git server's list of branches.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Most characters of git's own words in an error.
 const WORDS: usize = 500;

@@ -25,7 +25,7 @@ use crate::embedded::SearchPaths;
 use crate::store;
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
-/// How long a server that is named may take to answer.
+/// Time limit of a check of a configured server.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Check this machine for everything that Ralph needs

@@ -17,14 +17,14 @@ use crate::store;
 use crate::store::availability::Failed;
 use crate::store::dispatch::Dispatch;
 
-/// Sessions in a row that fail to start in a pool before people are told.
+/// Sessions in a row that fail to start in a pool before a notice is written.
 const NOTICE_AFTER_FAILURES: i32 = 3;
 
 /// Findings of a batch of reports.
 #[derive(Debug, Default)]
 pub(super) struct AvailabilityChanges {
     /// Tasks whose agent did not start, with the agent and the reason.
-    at_door: Vec<(TaskId, String, String)>,
+    failed_starts: Vec<(TaskId, String, String)>,
     /// Tasks whose agent started, with the agent.
     past_door: Vec<(Uuid, String)>,
     /// Accounts with empty turns, each with its task.
@@ -67,7 +67,7 @@ impl AvailabilityChanges {
                     };
                     self.failed.insert(account.clone(), failed);
                 }
-                self.at_door.push((dispatch.task, agent.clone(), reason));
+                self.failed_starts.push((dispatch.task, agent.clone(), reason));
             }
             // An empty turn is no answer.
             _ if meaning.is_some() => {}
@@ -86,7 +86,7 @@ impl AvailabilityChanges {
             store::availability::passed(conn, &self.past_door, &self.open).await?;
         }
         store::availability::was_empty(conn, &self.empty).await?;
-        for (task, agent, reason) in &self.at_door {
+        for (task, agent, reason) in &self.failed_starts {
             store::notice::record_failed_start(conn, *task, agent, reason, NOTICE_AFTER_FAILURES).await?;
         }
         for failed in self.failed.values() {

@@ -24,7 +24,7 @@ use crate::store::task::Task;
 /// The actor in a task's log.
 const BY_REVERT: &str = "its revert";
 
-/// Whether a dispatch with this end has looked at the branches. Then earlier pushes were found, or did not
+/// Whether a dispatch with this end has read the branches. Then earlier pushes were found, or did not
 /// arrive.
 fn has_checked_branches(end: &IntegrationEnd) -> bool {
     match end {

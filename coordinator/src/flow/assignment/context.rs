@@ -535,7 +535,7 @@ fn neighbours(facts: &Facts, task: &TaskFacts) -> Vec<prompt::Neighbour> {
     kept
 }
 
-/// Whose work an attempt's ref holds: `…/FEATURE/TASK/ATTEMPT-DISPATCH`.
+/// Parses an attempt's ref, `…/FEATURE/TASK/ATTEMPT-DISPATCH`, into its task and attempt.
 fn parse_attempt_ref(start: &str) -> Option<prompt::HeldWork> {
     let mut parts = attempts::below(start)?.split('/').skip(1);
     let (task, last) = (parts.next()?, parts.next()?);

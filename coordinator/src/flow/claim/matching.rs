@@ -34,7 +34,7 @@ const MAX_QUERIES: usize = 32;
 /// that can start it. Milliseconds.
 const SKIPPED_MS: i64 = 50;
 
-/// A task for a slot.
+/// A task that was matched with a claim.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct MatchedTask {
     /// Which of the claims.
@@ -59,7 +59,7 @@ pub(in crate::flow) struct Chosen {
     pub agent: Option<String>,
 }
 
-/// What those who ask get.
+/// The result of matching claims with tasks.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct ClaimMatches {
     /// Tasks.

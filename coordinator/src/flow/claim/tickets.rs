@@ -76,8 +76,8 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
         .iter()
         .filter(|worker| worker.alive)
         .map(|worker| {
-            let at_door = |agent: &&String| worker.doors.iter().any(|door| door.agent == **agent);
-            let open = worker.agents.iter().filter(|agent| !at_door(agent));
+            let is_unavailable = |agent: &&String| worker.doors.iter().any(|door| door.agent == **agent);
+            let open = worker.agents.iter().filter(|agent| !is_unavailable(agent));
             let agents = Agents {
                 accounts: &worker.accounts,
                 rules: &worker.rules,

@@ -80,7 +80,7 @@ pub async fn task(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Makes a run's new limits and choices from its present ones, or says why that is impossible.
+/// Computes a run's new settings from its present ones, or returns why that is impossible.
 pub type SettingsChange<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
 
 /// Changes a feature for later sessions. `before` is the description that the change started from, as in

@@ -25,10 +25,10 @@ const FEATURES: i64 = 200;
 /// Longest stored reason why refs could not be removed. Bytes.
 const ERROR_BYTES: usize = 4 * 1024;
 
-/// What came of a wish.
+/// The outcome of a request to prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PruneRequestOutcome {
-    /// So it stands, or would.
+    /// The refs to remove, or with `dry_run` those that would be.
     Planned(Plan),
     /// No such feature.
     NotFound,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub error: Option<String>,
 }
 
-/// Asks for the refs of a feature's attempts that ended longer ago than `older_than` (default: the configured
+/// Requests removal of the refs of a feature's attempts that ended longer ago than `older_than` (default: the configured
 /// retention). With `dry_run` it only lists them.
 pub async fn request_prune(
     db: &PgPool,

@@ -23,9 +23,9 @@ use crate::store::memory::{Learned, NewNote, Released, Source};
 
 /// Most files per entry.
 const MAX_PATHS: usize = 20;
-/// A task keeps the entries of as many attempts as if each had left all that it may.
+/// A task retains the entries of this many attempts, each with the most entries that it may leave.
 const RETAINED_ATTEMPTS: usize = 2;
-/// Learnings of one session that are looked through for new ones.
+/// Learnings of one session that are searched for new ones.
 const MAX_LEARNINGS: usize = 100;
 /// Longest free text of one sigil. Characters.
 pub const MAX_TEXT_CHARS: usize = 20_000;
@@ -44,7 +44,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Takes a session's question for a person.
+    /// Adds a session's questions for a person.
     pub fn add_questions(&mut self, dispatch: DispatchId, task: TaskId, asked: &[String]) {
         if !asked.is_empty() {
             self.questions.push((dispatch, task, asked.to_vec()));

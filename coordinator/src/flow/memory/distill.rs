@@ -145,7 +145,7 @@ async fn submit(
 /// What a session is to merge.
 #[derive(Debug)]
 pub(in crate::flow) struct Order {
-    /// As its prompt tells of it.
+    /// The form that its prompt shows.
     pub merging: prompt::Merging,
     /// The entries in its prompt, in order.
     entries: Vec<Uuid>,

@@ -9,7 +9,7 @@ use crate::store;
 
 /// Entries of one request.
 const TOGETHER: i64 = 32;
-/// How long a coordinator holds a batch: more than twice the model's time limit.
+/// How long a coordinator leases a batch: more than twice the model's time limit.
 const LEASE_MS: i64 = 150_000;
 /// Delay between an entry's index and its vector. By then, nearly every transaction that started earlier has
 /// ended; the second pass finds entries of slower ones.

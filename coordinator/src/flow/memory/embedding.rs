@@ -56,7 +56,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// What a person waits for.
+    /// For a person's search, which waits for the result.
     pub fn for_search(settings: &'a Settings) -> Self {
         Self {
             embedder: settings.embedder.as_ref(),

@@ -294,7 +294,7 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     Ok(gone)
 }
 
-/// What was taken back, and how far it had spread.
+/// What a revocation removed, and how far it had spread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revocation {
     pub entries: usize,

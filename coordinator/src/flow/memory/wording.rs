@@ -51,7 +51,7 @@ fn days(since: OffsetDateTime, now: OffsetDateTime) -> i64 {
     (now - since).whole_days().max(0)
 }
 
-/// What stands with an entry of the task itself.
+/// The provenance of an entry of the task itself.
 pub(in crate::flow) fn own_provenance(own: &Own, now: OffsetDateTime) -> prompt::Provenance {
     let kind = if own.is_knowledge {
         Kind::Knowledge
@@ -67,7 +67,7 @@ pub(in crate::flow) fn own_provenance(own: &Own, now: OffsetDateTime) -> prompt:
     }
 }
 
-/// What stands with a recalled entry.
+/// The provenance of a recalled entry.
 pub(in crate::flow) fn provenance(entry: &Stored, now: OffsetDateTime) -> prompt::Provenance {
     prompt::Provenance {
         id: memory_id(entry.kind, entry.id),

@@ -155,7 +155,7 @@ pub(super) async fn within(
     store::queue::concurrency_keys::declare(tx, feature, submission.graph.keys()).await?;
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
     if !asked.is_empty() {
-        provided::ask(tx, &held, waiting, &asked).await?;
+        provided::await_approval(tx, &held, waiting, &asked).await?;
     }
     if let Some(settings) = begun {
         let before = held.counts;

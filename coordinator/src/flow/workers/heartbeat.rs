@@ -104,7 +104,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     })
 }
 
-/// The answer for the dispatches that a worker named.
+/// The reply for the dispatches that a worker named.
 fn reply(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
     let known: HashMap<DispatchId, &LeaseStatus> = standings.iter().map(|s| (s.id, s)).collect();
     let settled = beat

@@ -58,7 +58,7 @@ pub async fn call(
     }
 }
 
-/// Stores a question, and says for how long a person may answer. Asked again, it is the same question.
+/// Stores a question, and returns for how long a person may answer. A repeated request stores nothing new.
 async fn store_question(
     db: &PgPool,
     settings: &Settings,

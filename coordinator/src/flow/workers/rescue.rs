@@ -66,7 +66,7 @@ pub async fn rescue_after(
 }
 
 async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
-    let error = match at_once(db, expired).await {
+    let error = match guarded_take_back(db, expired).await {
         Err(error) if !is_away(&error) => error,
         done => return done,
     };
@@ -77,7 +77,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
     }
     let (mut lost, mut signals) = (0, Signals::default());
     for (feature, of_feature) in by_feature {
-        match at_once(db, &of_feature).await {
+        match guarded_take_back(db, &of_feature).await {
             Ok((n, more)) => {
                 lost += n;
                 signals.merge(more);
@@ -94,7 +94,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
     Ok((lost, signals))
 }
 
-async fn at_once(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+async fn guarded_take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     guarded(store::retry_serialization(|| take_back(db, expired))).await
 }
 

@@ -179,7 +179,7 @@ fn place(options: &PgConnectOptions) -> String {
     }
 }
 
-/// What an address asks for.
+/// The options of a database's address.
 #[derive(Debug)]
 struct ConnectionTarget {
     options: PgConnectOptions,

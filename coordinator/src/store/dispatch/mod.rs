@@ -279,7 +279,7 @@ pub async fn pushed_late(
     Ok(())
 }
 
-/// Records the later fate of an agent's stray commits.
+/// Records what became of an agent's orphan commits after its report.
 pub async fn record_late_orphans(
     conn: &mut PgConnection,
     dispatch: DispatchId,

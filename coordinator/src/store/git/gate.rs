@@ -12,7 +12,7 @@ use crate::domain::gate::History;
 
 /// How long a worker counts as present after a heartbeat.
 const HEARD_SECONDS: f64 = 60.0;
-/// How long results are kept.
+/// How long results are retained.
 const RETENTION_DAYS: i32 = 90;
 
 /// The base of a feature with a repository.

@@ -351,7 +351,7 @@ pub async fn edit(
     Ok(changed > 0)
 }
 
-/// An entry that somebody wants back.
+/// An entry that somebody wants to restore.
 #[derive(Debug, Clone)]
 pub struct RestoreCandidate {
     pub id: Uuid,

@@ -14,7 +14,7 @@ use crate::store::memory::index::{self, Indexed};
 
 /// Postings of a full block. Eight bytes each: a block stays in its page.
 const BLOCK: i32 = 128;
-/// Newest blocks of a key that are kept: twice the number that a question reads. A key with more entries says
+/// Newest blocks of a key that are retained: twice the number that a question reads. A key with more entries says
 /// little.
 const RETAINED_BLOCKS: i32 = 32;
 /// Newest waiting entries that each question reads.

@@ -19,7 +19,7 @@ const PATH_BYTES: usize = 300;
 /// Hashes of a folder's files by name.
 pub type Files = HashMap<String, String>;
 
-/// Survey orders for sessions of features. A feature without a survey gets the changes since the last one of
+/// Survey orders for sessions of features. A feature without a scan gets the changes since the last one of
 /// its repository, since files are also renamed between features.
 pub async fn orders(
     conn: &mut PgConnection,

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::domain::recall::{Ended, Stratum, Sums};
 
-/// What a claim has to know of a memory.
+/// The state of a memory's trial, as far as a claim needs it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrialStatus {
     /// Attempts that were held out, counted no further than asked.

@@ -184,7 +184,7 @@ pub struct Dequeued {
     pub key: Option<String>,
 }
 
-/// Which ready tasks a look takes.
+/// Which ready tasks a query takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadyFilter {
     /// Verifications and integrations.

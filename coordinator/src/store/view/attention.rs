@@ -9,7 +9,7 @@ use super::task::TaskRef;
 use crate::domain::states::{TaskState, Verification};
 use crate::domain::status::choices::{self, Choices};
 
-/// Of tasks that failed or need a person, the newest are looked at.
+/// Of tasks that failed or need a person, this many of the newest are read.
 const NEWEST_TASKS: i64 = 10_000;
 /// Features of more tasks have theirs named by id: a key is looked up among all of them.
 const MOST_NAMED: i32 = 2_000;

@@ -24,7 +24,7 @@ const FIRST_QUEUED: i64 = 5;
 const FEATURES_COUNTED: i64 = 10_000;
 /// Features that don't run any more, shown so that a screen is not empty after the work.
 const RECENT: i64 = 5;
-/// Of tasks that failed or need a person, the newest are looked at.
+/// Of tasks that failed or need a person, this many of the newest are read.
 const NEWEST_TASKS: i64 = 10_000;
 /// Ready tasks are counted no further than this in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
@@ -33,7 +33,7 @@ const RUNS_ADDED_UP: i64 = 10_000;
 /// Notices are counted no further.
 const NOTICES_COUNTED: i64 = 1_000;
 
-/// Agents that their worker closed the door of: only a person opens it for good. What an account waits for passes by itself.
+/// Agents that their worker made unavailable: only a person repairs them for good. The pause of an account ends by itself.
 fn agents_in_need(workers: &[WorkerView]) -> i64 {
     let doors = workers.iter().flat_map(|worker| &worker.doors);
     let concerned = doors.filter(|door| door.door.concerns() == Concerns::Agent);

@@ -13,7 +13,7 @@ use super::limit::{raised_cost, raised_tokens};
 use crate::budget::{Pot, Purse};
 use crate::run::microusd;
 
-/// Parts of a limit, in hundredths, that people are told of, once each.
+/// Parts of a limit, in hundredths, at which a notice is written, once each.
 pub const NOTICE_AT: [i32; 4] = [50, 80, 95, 100];
 
 const HELD_BY: &str = "the limit of ";
@@ -376,7 +376,7 @@ impl Levels {
         passed.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`TOLD_AT`].
+    /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`NOTICE_AT`].
     pub fn notices(&self) -> Vec<Notice> {
         let mut told = Vec::new();
         for (key, used) in &self.used {

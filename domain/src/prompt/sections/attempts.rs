@@ -11,7 +11,7 @@ use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 
 /// Bound of one field of a report.
 const FIELD_CHARS: usize = 500;
-/// Most refs of stray commits per attempt.
+/// Most refs of orphan commits per attempt.
 const MAX_ORPHAN_REFS: usize = 5;
 /// Bound of the words of a verifier or git.
 const REASON_CHARS: usize = 1_000;

@@ -5,7 +5,7 @@ use minijinja::context;
 use crate::prompt::templates::Templates;
 use crate::prompt::values::Provenance;
 
-/// What stands with the entry.
+/// The entry's provenance, in words.
 pub(super) fn provenance(templates: &Templates, standing: &Provenance) -> String {
     templates.part(
         "standing",

@@ -27,7 +27,7 @@ pub struct Rule {
     pub answer: RuleAnswer,
 }
 
-/// What a rule says.
+/// The decision of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAnswer {
     Allow,

@@ -102,7 +102,7 @@ impl Desk {
         self
     }
 
-    /// Whether a request is put to people, rather than declined at once.
+    /// Whether a request reaches people, rather than being declined at once.
     pub fn reaches_people(&self, params: &str) -> bool {
         self.people.is_some() && Form::read(params).is_some()
     }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::disk::{deleted_open_bytes, free_bytes, used_since};
 
-/// How often the disk is looked at.
+/// How often the disk is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A session that isn't to blame is looked through again after so many times what that took: a disk that others filled may stay so.

@@ -83,12 +83,12 @@ impl Meter {
         };
     }
 
-    /// What looked like a cost that the process took over was an earlier one, told again.
+    /// Discards a cost that was replayed from an earlier session.
     pub fn discard_replayed(&mut self) {
         self.updated = Cost::default();
     }
 
-    /// Takes the figures of an answer to a prompt.
+    /// Adds the figures of a response to a prompt.
     pub fn add_response(&mut self, usage: Usage) {
         self.tokens.update([
             usage.input_tokens,
@@ -179,7 +179,7 @@ fn both<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-/// Reads the answer to a prompt: its `usage`, and what agents put into `_meta` instead.
+/// Reads the usage in a response to a prompt: `usage`, and what agents put into `_meta` instead.
 pub fn of_response(answer: &Value) -> Usage {
     let mut usage = Usage::default();
     for place in ["_meta", "usage"] {

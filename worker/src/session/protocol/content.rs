@@ -22,7 +22,7 @@ const DIFF_TIME: Duration = Duration::from_millis(20);
 /// Lines that are shown around a change.
 const DIFF_CONTEXT_LINES: usize = 2;
 
-/// An update that adds nothing up, as it was told: its kind, and the rest of it.
+/// An update that is recorded as it came: its kind, and the rest of it.
 pub(in crate::session) fn raw_update(transcript: &TranscriptSender, params: &str) -> TranscriptUpdate {
     let mut params: Value = serde_json::from_str(params).unwrap_or_default();
     let update = params.get_mut("update").and_then(Value::as_object_mut);

@@ -93,7 +93,7 @@ struct Queue {
 }
 
 impl TranscriptSender {
-    /// So much of a text at most, without secrets. These go first: half of one can't be told any more.
+    /// A text without secrets, cut to this length. Redaction comes first: it can't recognize half of a secret.
     pub fn redacted(&self, text: &str, bytes: usize) -> String {
         bounded(&self.redactor().words(text), bytes)
     }

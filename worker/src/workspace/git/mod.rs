@@ -60,10 +60,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.excludesFile", "/dev/null"),
 ];
 
-/// Asks git something that has to do with no repository.
+/// Runs a git command that needs no repository, and returns its output.
 ///
 /// # Errors
-/// When git can't be started or has no answer.
+/// When git can't be started or fails.
 pub(super) async fn query(
     arguments: &[&str],
     variables: &[(OsString, OsString)],

@@ -21,7 +21,7 @@ const NAMED: usize = 20;
 const LISTED: usize = 10_000;
 
 impl Workspaces {
-    /// Removes what sessions left longer ago than it is kept, or of too many.
+    /// Deletes leftovers of sessions that are expired, or beyond the limit of sessions.
     pub async fn delete_expired(&self) {
         let (kept, days) = (record::leftovers(self.data()), self.settings().keep_files_days);
         let forgotten =

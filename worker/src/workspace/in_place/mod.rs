@@ -24,7 +24,7 @@ use super::error::WorkspaceError;
 use super::workspaces::Workspaces;
 use crate::workspace::in_place::lock::{DirLock, LockResult};
 
-/// How often a folder is looked at that another session works in.
+/// How often a busy folder is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The largest `.gitignore` that is read. Bytes.
 const MAX_RULES_BYTES: u64 = 1024 * 1024;

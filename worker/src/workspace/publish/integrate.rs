@@ -493,7 +493,7 @@ impl Integration<'_> {
     }
 }
 
-/// Waits until the integration is told to end; for ever when nobody can tell it any more.
+/// Waits for a request to end the integration; for ever when none can come any more.
 pub(in crate::workspace) async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
     let told = end
         .wait_for(Option::is_some)

@@ -87,7 +87,7 @@ pub(in crate::workspace) struct RefUpdate {
 /// What comes of an operation as branches stand now.
 pub(in crate::workspace) enum Planned {
     Change(RefUpdate),
-    /// The commit is handed to the user's own command.
+    /// The user's own command delivers the commit.
     Deliver {
         branch: String,
         head: String,

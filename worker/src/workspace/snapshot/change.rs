@@ -8,9 +8,9 @@ use super::weakened::{WeakenedTests, weakened};
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
-/// How much of a difference is looked through. Bytes.
+/// How much of a diff is scanned. Bytes.
 const MAX_SCANNED_BYTES: usize = 16 << 20;
-/// How much of it is told. Bytes.
+/// How much of it is reported. Bytes.
 const MAX_REPORTED_BYTES: usize = 24 << 10;
 
 /// The change from where `start` and `branch` parted to `commit`, which may be none: a verifier has to know that as well. `branch` is the feature

@@ -31,7 +31,7 @@ const MOST: usize = 50;
 const BYTES: u64 = 1 << 30;
 /// Longest time for finding out what is nowhere else.
 const TIME: Duration = Duration::from_secs(5 * 60);
-/// Commits that are looked at.
+/// Commits that are checked.
 const MAX_COMMITS: usize = 400;
 /// Object files that are taken over.
 const FILES: usize = 200_000;
@@ -116,7 +116,7 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
     }
 }
 
-/// The work trees beside the tree, and the commits that they stand on, as far as those are known.
+/// The moved work trees, each with the commit that it was on, as far as known.
 fn worktree_parents(
     attempt: &Attempt<'_>,
     folders: &Folders,

@@ -15,7 +15,7 @@ use crate::workspace::paths::inside;
 const REFS: usize = 2_000;
 /// Folders inside folders of refs.
 const DEPTH: usize = 16;
-/// What git's journal says of a `HEAD` that left something, before the name of what it left.
+/// The prefix of a checkout in git's reflog; the name of the old `HEAD` follows.
 const CHECKOUT_PREFIX: &str = "checkout: moving from ";
 
 /// Where a commit is named.

@@ -29,7 +29,7 @@ use crate::workspace::record::{self, Folders};
 /// How the folder is called that a tree was in.
 const OLD: &str = "tree.old";
 
-/// Gives the tree a folder of its own, which only the worker has. A tree that is no folder is left as it is.
+/// Moves the tree into a folder that only the worker can reach. A tree that is no folder stays.
 ///
 /// # Errors
 /// When the disk refuses it.

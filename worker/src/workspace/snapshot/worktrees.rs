@@ -22,7 +22,7 @@ const LIST: &str = ".git/worktrees";
 /// How many are looked at.
 const MOST: usize = 1_000;
 
-/// One that was moved away.
+/// A work tree that was moved out of the session's tree.
 #[derive(Debug)]
 pub(in crate::workspace) struct MovedWorktree {
     /// Where it was, from the tree's root; lossily as UTF-8.

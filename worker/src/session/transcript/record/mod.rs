@@ -199,7 +199,7 @@ impl Record {
         }
     }
 
-    /// The agent asks a person something.
+    /// Adds the agent's question for a person.
     pub fn add_question(&mut self, question: &str) {
         if self.questions.len() < MOST_QUESTIONS {
             self.questions
@@ -207,7 +207,7 @@ impl Record {
         }
     }
 
-    /// The agent's message text without secrets, with what its tools left before it.
+    /// The agent's message text without secrets, after the sigils of its tools.
     pub fn full_text(&self, left: Option<&ToolSigils>) -> String {
         let redactor = self.transcript.redactor();
         match left {
@@ -216,7 +216,7 @@ impl Record {
         }
     }
 
-    /// A person says something to the agent.
+    /// Adds a person's words to the agent.
     pub fn add_words(&mut self, words: &Words) {
         self.transcript.flush();
         self.transcript.push(TranscriptUpdate::Said {

@@ -14,7 +14,7 @@ const LINES: usize = 10;
 /// Longest line that is kept whole; what is shown of it is cut once it is redacted. Bytes.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// Lines of a diff that are looked through; each costs some 100 bytes of memory, however short it is.
+/// Lines of a diff that are scanned; each costs some 100 bytes of memory, however short it is.
 const MAX_SCANNED_LINES: usize = 500_000;
 
 /// What became weaker.
