@@ -18,7 +18,7 @@ use crate::system::scripted_agent;
 
 /// When a session began and ended. Seconds since 1970.
 #[derive(Debug, Clone, Copy)]
-pub struct Held {
+pub struct SessionTimes {
     /// Before the agent was started.
     pub began: f64,
     /// When the prompt was answered.
@@ -29,7 +29,7 @@ pub struct Held {
 ///
 /// # Errors
 /// When the agent can't be started, or doesn't answer.
-pub async fn hold(folder: &Path, effects: &Path, prompt: &str) -> anyhow::Result<Held> {
+pub async fn hold(folder: &Path, effects: &Path, prompt: &str) -> anyhow::Result<SessionTimes> {
     let began = now();
     let mut agent = Command::new(scripted_agent()?)
         .current_dir(folder)
@@ -63,5 +63,5 @@ pub async fn hold(folder: &Path, effects: &Path, prompt: &str) -> anyhow::Result
         .await
         .map_err(|error| anyhow::anyhow!("the bare client's session failed: {error}"))?;
     agent.wait().await?;
-    Ok(Held { began, answered })
+    Ok(SessionTimes { began, answered })
 }

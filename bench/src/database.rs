@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions as _, Connection as _, PgConnection, PgPool};
 use crate::servers::Servers;
 
 /// Whether a server takes connections.
-pub async fn answers(url: &str) -> bool {
+pub async fn is_reachable(url: &str) -> bool {
     PgConnection::connect(url).await.is_ok()
 }
 

@@ -16,11 +16,11 @@ pub struct Api {
 }
 
 impl Api {
-    /// Sends a request and reads its whole answer; gives the body.
+    /// Sends a request and returns the body of the response.
     ///
     /// # Errors
     /// When the coordinator refuses, or the connection breaks.
-    pub async fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
+    pub async fn request(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
         let mut stream = self.send(method, path, body).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
@@ -41,7 +41,7 @@ impl Api {
     /// When the coordinator refuses, or the connection breaks.
     pub async fn with_new_token(&self, name: &str) -> anyhow::Result<Self> {
         let body = serde_json::json!({"name": name, "role": "read"}).to_string();
-        let made: serde_json::Value = serde_json::from_str(&self.ask("POST", "/tokens", &body).await?)?;
+        let made: serde_json::Value = serde_json::from_str(&self.request("POST", "/tokens", &body).await?)?;
         let token = made["token"].as_str().context("an answer without a token")?;
         Ok(Self {
             token: token.to_owned(),

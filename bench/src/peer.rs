@@ -80,7 +80,7 @@ enum PeerCommand {
 /// When a server refuses, or the work is not done in time.
 pub async fn run(args: PeerArgs) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
-    let mut system = System::standing(&args.url, &args.nats, dir.path());
+    let mut system = System::existing(&args.url, &args.nats, dir.path());
     match args.command {
         PeerCommand::Setup => {
             let db = system.pool(1).await?;

@@ -169,7 +169,7 @@ async fn start_postgres(dir: &Path) -> anyhow::Result<(Process, String)> {
         "-cmax_connections=200".to_owned(),
     ]))?;
     let url = format!("postgres://postgres@127.0.0.1:{port}");
-    let answers = async || crate::database::answers(&format!("{url}/postgres")).await;
+    let answers = async || crate::database::is_reachable(&format!("{url}/postgres")).await;
     wait_for("Postgres", &process, answers).await?;
     Ok((process, url))
 }

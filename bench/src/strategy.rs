@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use ralph_coordinator::domain::failure::Failure;
-use ralph_coordinator::domain::failure::retry::{self, Next, Trouble};
-use ralph_coordinator::domain::routing::adaptive::{self, HOUR_USD, MOST_FAILURES, Outcomes, PERSON};
+use ralph_coordinator::domain::failure::retry::{self, NextStep, Trouble};
+use ralph_coordinator::domain::routing::adaptive::{self, HOUR_USD, MOST_FAILURES, Outcomes, TAKEOVER_PRICE};
 use ralph_coordinator::domain::routing::strategy::{Facts, Strategy, Tiers, choose};
 use ralph_shared::ids::TaskId;
 use ralph_shared::sigil::Difficulty;
@@ -287,8 +287,8 @@ fn play(
             };
             let next;
             (next, trouble) = retry::decide(Failure::Reported, facts, trouble);
-            if next == Next::NeedsReview {
-                worth += PERSON * dearest;
+            if next == NextStep::NeedsReview {
+                worth += TAKEOVER_PRICE * dearest;
                 break;
             }
         }

@@ -77,8 +77,8 @@ impl System {
         Ok(system)
     }
 
-    /// What stands under this database's address already.
-    pub fn standing(database: &str, nats: &str, dir: &Path) -> Self {
+    /// The system that already runs at this database's address.
+    pub fn existing(database: &str, nats: &str, dir: &Path) -> Self {
         let name = database.rsplit('/').next().unwrap_or_default();
         Self {
             database: database.to_owned(),

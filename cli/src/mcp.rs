@@ -23,7 +23,7 @@ const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Longest result: the end of a log says most, the beginning of all else. Bytes.
 const RESULT_BYTES: usize = 100 * 1024;
 /// Longest run of a command.
-const PATIENCE: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Serve commands as tools to an assistant, over MCP on standard input and output
 ///
@@ -247,7 +247,7 @@ impl Assistant {
             }
             child.wait_with_output().await
         };
-        let output = match tokio::time::timeout(PATIENCE, ran).await {
+        let output = match tokio::time::timeout(COMMAND_TIMEOUT, ran).await {
             Ok(Ok(output)) => output,
             Ok(Err(error)) => return Err(format!("the command can't be run: {error}")),
             Err(_) => return Err("the command took too long".to_owned()),

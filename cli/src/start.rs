@@ -27,7 +27,7 @@ pub const USAGE: u8 = 2;
 
 /// Answers a shell that asks what could come next, or runs the program to its end.
 pub fn run(program: Program, main: impl Future<Output = ExitCode>) -> ExitCode {
-    completions::answer(program);
+    completions::complete(program);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -16,9 +16,9 @@ use crate::domain::scheduling::fairness::Unserved;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Most waiting claims; further ones are answered.
 const MAX_WAITING: usize = 4096;
-/// A claim before its answer.
+/// A claim that waits for its response.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingClaim {
     pub claim: ClaimRequest,
     /// The request that it came with.
     pub message: Message,
@@ -28,7 +28,7 @@ pub struct Asked {
     left: Unserved,
 }
 
-impl Asked {
+impl PendingClaim {
     /// A claim that came now.
     pub fn new(claim: ClaimRequest, message: Message) -> Self {
         let wait = Duration::from_millis(claim.wait_ms).min(MAX_WAIT);
@@ -84,27 +84,27 @@ impl MissedTickets {
 /// The waiting claims of one coordinator.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    held: Mutex<WaitingClaim>,
+    held: Mutex<WaitingState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct WaitingClaim {
+struct WaitingState {
     /// Whether somebody serves claims here.
     is_served: bool,
     told: MissedTickets,
-    waiting: VecDeque<Asked>,
-    due: Vec<Asked>,
+    waiting: VecDeque<PendingClaim>,
+    due: Vec<PendingClaim>,
 }
 
-impl WaitingClaim {
+impl WaitingState {
     /// Whether a claim may wait until `until`.
     fn may_wait(&self, until: Instant) -> bool {
         self.is_served && until > Instant::now() && self.waiting.len() < MAX_WAITING
     }
 
     /// Wakes matching claims for a query, those first that wait longest. Returns their number.
-    fn wake(&mut self, most: u64, which: impl Fn(&Asked) -> bool) -> u64 {
+    fn wake(&mut self, most: u64, which: impl Fn(&PendingClaim) -> bool) -> u64 {
         let mut woken = 0;
         let mut at = 0;
         while woken < most && at < self.waiting.len() {
@@ -120,18 +120,18 @@ impl WaitingClaim {
 }
 
 impl Waiting {
-    fn held(&self) -> MutexGuard<'_, WaitingClaim> {
+    fn state(&self) -> MutexGuard<'_, WaitingState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets claims wait here.
     pub fn open(&self) {
-        self.held().is_served = true;
+        self.state().is_served = true;
     }
 
     /// Lets no claim wait any more. Returns those that did.
-    pub fn close(&self) -> Vec<Asked> {
-        let mut held = self.held();
+    pub fn close(&self) -> Vec<PendingClaim> {
+        let mut held = self.state();
         held.is_served = false;
         let mut left = std::mem::take(&mut held.due);
         left.extend(held.waiting.drain(..));
@@ -140,13 +140,13 @@ impl Waiting {
 
     /// News so far; to be read before the query for a claim.
     pub fn missed_tickets(&self) -> MissedTickets {
-        self.held().told.clone()
+        self.state().told.clone()
     }
 
     /// Announces new tasks of a pool. Returns the number of claims that query for them now.
     pub fn tell(&self, pool: &str, tasks: i64) -> i64 {
         let tasks = u64::try_from(tasks).unwrap_or(0);
-        let mut held = self.held();
+        let mut held = self.state();
         let woken = held.wake(tasks, |asked| asked.claim.pools.iter().any(|of| of == pool));
         let left = tasks - woken;
         match held.told.tasks.get_mut(pool) {
@@ -164,7 +164,7 @@ impl Waiting {
 
     /// Announces ended dispatches. Claims that lacked room query again.
     pub fn ended(&self, dispatches: u64) {
-        let mut held = self.held();
+        let mut held = self.state();
         let woken = held.wake(dispatches, |asked| asked.left == Unserved::NoRoom);
         held.told.ended += dispatches - woken;
         drop(held);
@@ -175,12 +175,12 @@ impl Waiting {
 
     /// Keeps claims that got nothing, with the reason. Those whose pools got work or room since `before`
     /// query again at once. Returns those that may not wait.
-    pub fn keep(&self, asked: Vec<(Asked, Unserved)>, before: &MissedTickets) -> Vec<Asked> {
-        let mut held = self.held();
+    pub fn keep(&self, asked: Vec<(PendingClaim, Unserved)>, before: &MissedTickets) -> Vec<PendingClaim> {
+        let mut held = self.state();
         let mut since = held.told.since(before);
         let mut over = Vec::new();
         for (one, left) in asked {
-            let one = Asked { left, ..one };
+            let one = PendingClaim { left, ..one };
             if !held.may_wait(one.until) {
                 over.push(one);
             } else if since.take(&one.claim, left) {
@@ -200,7 +200,7 @@ impl Waiting {
     /// Resolves when claims are due for a query.
     pub async fn due(&self) {
         loop {
-            if !self.held().due.is_empty() {
+            if !self.state().due.is_empty() {
                 return;
             }
             self.changed.notified().await;
@@ -208,27 +208,27 @@ impl Waiting {
     }
 
     /// Takes due claims, at most so many.
-    pub fn take_due(&self, most: usize) -> Vec<Asked> {
-        let mut held = self.held();
+    pub fn take_due(&self, most: usize) -> Vec<PendingClaim> {
+        let mut held = self.state();
         let taken = held.due.len().min(most);
         held.due.drain(..taken).collect()
     }
 
     /// Takes those whose time is over.
-    pub fn take_over(&self) -> Vec<Asked> {
+    pub fn take_over(&self) -> Vec<PendingClaim> {
         let now = Instant::now();
-        let mut held = self.held();
+        let mut held = self.state();
         let (over, waiting) = std::mem::take(&mut held.waiting)
             .into_iter()
             .partition(|one| one.until <= now);
         held.waiting = waiting;
-        let over: VecDeque<Asked> = over;
+        let over: VecDeque<PendingClaim> = over;
         over.into()
     }
 
     /// Whether any claim waits.
     pub fn is_empty(&self) -> bool {
-        self.held().waiting.is_empty()
+        self.state().waiting.is_empty()
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(pools: &[&str], wait_ms: u64) -> Asked {
+    fn asked(pools: &[&str], wait_ms: u64) -> PendingClaim {
         let claim = ClaimRequest {
             reads: Vec::new(),
             worker: "w".to_owned(),
@@ -259,10 +259,10 @@ mod tests {
             description: None,
             length: 0,
         };
-        Asked::new(claim, message)
+        PendingClaim::new(claim, message)
     }
 
-    fn ids(asked: &[Asked]) -> Vec<DispatchId> {
+    fn ids(asked: &[PendingClaim]) -> Vec<DispatchId> {
         asked.iter().map(|one| one.claim.claim).collect()
     }
 
@@ -273,16 +273,16 @@ mod tests {
     }
 
     /// Keeps claims without work, whatever the news.
-    fn keep(waiting: &Waiting, asked: Vec<Asked>, left: Unserved) -> Vec<Asked> {
+    fn keep(waiting: &Waiting, asked: Vec<PendingClaim>, left: Unserved) -> Vec<PendingClaim> {
         keep_since(waiting, asked, left, &waiting.missed_tickets())
     }
 
     fn keep_since(
         waiting: &Waiting,
-        asked: Vec<Asked>,
+        asked: Vec<PendingClaim>,
         left: Unserved,
         before: &MissedTickets,
-    ) -> Vec<Asked> {
+    ) -> Vec<PendingClaim> {
         waiting.keep(asked.into_iter().map(|one| (one, left)).collect(), before)
     }
 

@@ -23,14 +23,14 @@ pub struct Facts {
     /// It is known to pass there.
     pub passes: bool,
     /// The unfinished check, if any.
-    pub open: Option<Open>,
+    pub open: Option<PendingCheck>,
     /// Whether a person wants to retry a failed check.
     pub again: bool,
 }
 
 /// A check that is not over.
 #[derive(Debug, Clone, Copy)]
-pub struct Open {
+pub struct PendingCheck {
     /// Whether it tries these commands on this commit.
     pub same: bool,
     /// A worker has it.
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn the_gate_is_tried_on_the_base_until_it_is_known() {
         let check = |wanted, passes, open: Option<(bool, &str)>, again, expected| {
-            let open = open.map(|(same, state)| Open {
+            let open = open.map(|(same, state)| PendingCheck {
                 same,
                 runs: state == "runs",
                 waits: state == "waits",

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// A question of a task's session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct TaskQuestion {
     pub id: Uuid,
     pub dispatch: DispatchId,
     pub question: Question,
@@ -24,14 +24,18 @@ pub struct Asked {
 
 /// What a person answers: words, or the number of a choice from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given<'a> {
+pub enum AnswerInput<'a> {
     Text(&'a str),
     Choice(usize),
 }
 
-/// The question that is meant: the named one, else the first that a session waits for, else the last. The error says who answered
+/// Finds the question: the named one, else the first that a session waits for, else the last. The error says who answered
 /// it already, or that there is none.
-pub fn meant(task: TaskId, questions: &[Asked], named: Option<Uuid>) -> Result<&Asked, String> {
+pub fn resolve(
+    task: TaskId,
+    questions: &[TaskQuestion],
+    named: Option<Uuid>,
+) -> Result<&TaskQuestion, String> {
     let open = || questions.iter().filter(|one| one.answer.is_none());
     let found = match named {
         Some(id) => questions.iter().find(|one| one.id == id),
@@ -62,11 +66,11 @@ pub fn meant(task: TaskId, questions: &[Asked], named: Option<Uuid>) -> Result<&
 }
 
 /// What is answered, in words. A question with choices can also be answered in other words.
-pub fn answer<'a>(question: &'a Question, given: Given<'a>) -> Result<&'a str, String> {
+pub fn answer<'a>(question: &'a Question, given: AnswerInput<'a>) -> Result<&'a str, String> {
     match given {
-        Given::Text(text) if text.trim().is_empty() => Err("an answer says something".to_owned()),
-        Given::Text(text) => Ok(question.choice(text).unwrap_or(text)),
-        Given::Choice(number) => {
+        AnswerInput::Text(text) if text.trim().is_empty() => Err("an answer says something".to_owned()),
+        AnswerInput::Text(text) => Ok(question.choice(text).unwrap_or(text)),
+        AnswerInput::Choice(number) => {
             let at = number.checked_sub(1);
             let choice = at.and_then(|at| question.choices.get(at)).map(String::as_str);
             choice.ok_or_else(|| match question.choices.len() {
@@ -83,9 +87,9 @@ mod tests {
 
     use super::*;
 
-    fn asked(n: u128, waits: bool, answered: bool) -> Asked {
+    fn asked(n: u128, waits: bool, answered: bool) -> TaskQuestion {
         let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(i64::try_from(n).unwrap());
-        Asked {
+        TaskQuestion {
             id: Uuid::from_u128(n),
             dispatch: DispatchId::new(),
             question: Question::new("Which?", ["A", "B"]).unwrap(),
@@ -99,8 +103,8 @@ mod tests {
     #[test]
     fn the_first_that_a_session_waits_for_is_meant_and_none_twice() {
         let task = TaskId::new();
-        let check = |questions: &[Asked], named: Option<u128>, expected: Result<u128, &str>| {
-            let found = meant(task, questions, named.map(Uuid::from_u128));
+        let check = |questions: &[TaskQuestion], named: Option<u128>, expected: Result<u128, &str>| {
+            let found = resolve(task, questions, named.map(Uuid::from_u128));
             match (found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found.id, Uuid::from_u128(expected)),
                 (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
@@ -131,13 +135,13 @@ mod tests {
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
             (found, expected) => panic!("{found:?} {expected:?}"),
         };
-        check(Given::Choice(2), Ok("B"));
-        check(Given::Choice(0), Err("1 to 2, not 0"));
-        check(Given::Choice(3), Err("1 to 2, not 3"));
-        check(Given::Text("b"), Ok("B"));
-        check(Given::Text("neither: C"), Ok("neither: C"));
-        check(Given::Text(" \n"), Err("says something"));
+        check(AnswerInput::Choice(2), Ok("B"));
+        check(AnswerInput::Choice(0), Err("1 to 2, not 0"));
+        check(AnswerInput::Choice(3), Err("1 to 2, not 3"));
+        check(AnswerInput::Text("b"), Ok("B"));
+        check(AnswerInput::Text("neither: C"), Ok("neither: C"));
+        check(AnswerInput::Text(" \n"), Err("says something"));
         let free = Question::new("Which?", [""; 0]).unwrap();
-        assert!(answer(&free, Given::Choice(1)).is_err());
+        assert!(answer(&free, AnswerInput::Choice(1)).is_err());
     }
 }

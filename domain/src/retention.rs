@@ -13,22 +13,22 @@ pub struct Facts {
 
 /// What becomes of the ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RefFate {
     /// It may go.
     Goes,
-    Stays(Why),
+    Stays(RetentionReason),
 }
 
 /// Why a ref stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum RetentionReason {
     /// Its task is unfinished: another attempt may continue from it, a person may approve it.
     TaskIsOpen,
     /// A person marked the task as done without a landing: nothing else holds the work.
     OnlyCopy,
 }
 
-impl Why {
+impl RetentionReason {
     /// In words.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,22 +38,22 @@ impl Why {
     }
 }
 
-pub fn decide(facts: Facts) -> Fate {
+pub fn decide(facts: Facts) -> RefFate {
     match facts.task {
-        TaskState::Done if facts.landed => Fate::Goes,
-        TaskState::Done => Fate::Stays(Why::OnlyCopy),
-        TaskState::Cancelled | TaskState::Skipped => Fate::Goes,
+        TaskState::Done if facts.landed => RefFate::Goes,
+        TaskState::Done => RefFate::Stays(RetentionReason::OnlyCopy),
+        TaskState::Cancelled | TaskState::Skipped => RefFate::Goes,
         TaskState::Pending
         | TaskState::Blocked
         | TaskState::InProgress
         | TaskState::Failed
-        | TaskState::NeedsReview => Fate::Stays(Why::TaskIsOpen),
+        | TaskState::NeedsReview => RefFate::Stays(RetentionReason::TaskIsOpen),
     }
 }
 
 /// Retention of by-products of sessions, by kind. Days; `None` keeps rows for ever.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeptDays {
+pub struct RetentionDays {
     /// What sessions showed.
     pub transcripts: Option<f64>,
     /// What sessions were told.
@@ -64,7 +64,7 @@ pub struct KeptDays {
     pub bad_reports: Option<f64>,
 }
 
-impl Default for KeptDays {
+impl Default for RetentionDays {
     fn default() -> Self {
         Self {
             transcripts: Some(90.0),
@@ -75,7 +75,7 @@ impl Default for KeptDays {
     }
 }
 
-impl KeptDays {
+impl RetentionDays {
     /// Keeps uses at least as long as prompts: a purge finds the prompts to delete by them.
     #[must_use]
     pub fn with_uses_of_prompts(mut self) -> Self {
@@ -94,17 +94,41 @@ mod tests {
     #[test]
     fn only_what_nobody_needs_goes() {
         let rows = [
-            (TaskState::Done, true, Fate::Goes),
-            (TaskState::Done, false, Fate::Stays(Why::OnlyCopy)),
-            (TaskState::Cancelled, false, Fate::Goes),
-            (TaskState::Cancelled, true, Fate::Goes),
-            (TaskState::Skipped, false, Fate::Goes),
-            (TaskState::Pending, false, Fate::Stays(Why::TaskIsOpen)),
-            (TaskState::Pending, true, Fate::Stays(Why::TaskIsOpen)),
-            (TaskState::Blocked, false, Fate::Stays(Why::TaskIsOpen)),
-            (TaskState::InProgress, false, Fate::Stays(Why::TaskIsOpen)),
-            (TaskState::Failed, false, Fate::Stays(Why::TaskIsOpen)),
-            (TaskState::NeedsReview, false, Fate::Stays(Why::TaskIsOpen)),
+            (TaskState::Done, true, RefFate::Goes),
+            (TaskState::Done, false, RefFate::Stays(RetentionReason::OnlyCopy)),
+            (TaskState::Cancelled, false, RefFate::Goes),
+            (TaskState::Cancelled, true, RefFate::Goes),
+            (TaskState::Skipped, false, RefFate::Goes),
+            (
+                TaskState::Pending,
+                false,
+                RefFate::Stays(RetentionReason::TaskIsOpen),
+            ),
+            (
+                TaskState::Pending,
+                true,
+                RefFate::Stays(RetentionReason::TaskIsOpen),
+            ),
+            (
+                TaskState::Blocked,
+                false,
+                RefFate::Stays(RetentionReason::TaskIsOpen),
+            ),
+            (
+                TaskState::InProgress,
+                false,
+                RefFate::Stays(RetentionReason::TaskIsOpen),
+            ),
+            (
+                TaskState::Failed,
+                false,
+                RefFate::Stays(RetentionReason::TaskIsOpen),
+            ),
+            (
+                TaskState::NeedsReview,
+                false,
+                RefFate::Stays(RetentionReason::TaskIsOpen),
+            ),
         ];
         for (task, landed, fate) in rows {
             assert_eq!(decide(Facts { task, landed }), fate, "{task:?} {landed}");

@@ -10,7 +10,7 @@ pub struct BadBranch {
 }
 
 /// Begins of names that git looks up elsewhere than among branches, or that Ralph uses itself.
-const TAKEN: &[(&str, &str)] = &[
+const RESERVED: &[(&str, &str)] = &[
     (
         "refs/",
         "give the branch alone, without `refs/heads/`; tags and other refs are no branches",
@@ -70,7 +70,7 @@ fn rule_against(name: &str) -> Option<&'static str> {
         return Some("git reads it as a commit's id; choose another name");
     }
     let taken = |begin: &str| name.starts_with(begin) || name == begin.trim_end_matches('/');
-    TAKEN
+    RESERVED
         .iter()
         .find(|(begin, _)| taken(begin))
         .map(|(_, rule)| *rule)

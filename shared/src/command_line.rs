@@ -5,8 +5,8 @@ use std::io;
 use clap::Command;
 use clap_complete::env::Shells;
 
-/// The variable under which a shell asks a program what could come next.
-const ASKED: &str = "COMPLETE";
+/// The variable by which a shell requests completions from a program.
+const COMPLETE_VARIABLE: &str = "COMPLETE";
 
 /// What a shell reads so that it asks `program`, which must be in PATH, for completions.
 ///
@@ -23,7 +23,7 @@ pub fn registration(shell: &str, program: &str) -> io::Result<String> {
         return Err(io::Error::other(why));
     };
     let mut script = Vec::new();
-    shell.write_registration(ASKED, program, program, program, &mut script)?;
+    shell.write_registration(COMPLETE_VARIABLE, program, program, program, &mut script)?;
     String::from_utf8(script).map_err(io::Error::other)
 }
 

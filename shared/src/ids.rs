@@ -136,7 +136,7 @@ typed_id!(
     DispatchId, "d", "dispatch"
 );
 typed_id!(
-    /// One life of a worker process. A name survives restarts, an incarnation doesn't (DESIGN 2).
+    /// One start of a worker process. A name survives restarts, an incarnation doesn't (DESIGN 2).
     Incarnation, "i", "incarnation"
 );
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-/// Why a file that was found isn't taken.
+/// Why a file that was found isn't trusted.
 #[derive(Debug, thiserror::Error)]
-pub enum NotTaken {
+pub enum UntrustedFile {
     /// Its owner is neither this user nor root.
     #[error(
         "{} is another user's (id {owner}), so it isn't obeyed: make it yours (chown) if you trust what it says, else remove it \
@@ -39,7 +39,7 @@ pub enum NotTaken {
 ///
 /// # Errors
 /// When it is another user's: one further up might say the opposite, so none is taken.
-pub fn nearest(start: &Path, name: &str) -> Result<Option<PathBuf>, NotTaken> {
+pub fn nearest(start: &Path, name: &str) -> Result<Option<PathBuf>, UntrustedFile> {
     let found = start
         .ancestors()
         .map(|folder| folder.join(name))
@@ -54,18 +54,18 @@ pub fn nearest(start: &Path, name: &str) -> Result<Option<PathBuf>, NotTaken> {
 ///
 /// # Errors
 /// When it is another user's.
-pub fn ours(path: &Path) -> Result<(), NotTaken> {
+pub fn ours(path: &Path) -> Result<(), UntrustedFile> {
     let own = geteuid().as_raw();
     // Who made a link chose what stands behind it, and who owns that writes it.
     for metadata in [fs::symlink_metadata(path), fs::metadata(path)] {
         let owner = metadata
-            .map_err(|source| NotTaken::Io {
+            .map_err(|source| UntrustedFile::Io {
                 path: path.to_owned(),
                 source,
             })?
             .uid();
         if !is_trusted(owner, own) {
-            return Err(NotTaken::Foreign {
+            return Err(UntrustedFile::Foreign {
                 path: path.to_owned(),
                 owner,
             });
@@ -123,7 +123,7 @@ mod tests {
         fs::write(root.join("its.toml"), "").unwrap();
         symlink(&file, &link).unwrap();
         let refused = |named: &Path| match nearest(&root.join("a/b"), "its.toml") {
-            Err(NotTaken::Foreign { path, owner }) => path == named && owner == NOBODY,
+            Err(UntrustedFile::Foreign { path, owner }) => path == named && owner == NOBODY,
             other => panic!("{other:?}"),
         };
         assert_eq!(

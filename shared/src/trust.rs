@@ -53,7 +53,7 @@ impl Consents {
 
     /// Whether a person agreed to this content of this file. A file in which no key is set says nothing to agree to.
     pub fn has(&self, file: &Path, text: &str) -> bool {
-        says_nothing(text) || self.consent(file, text).is_some_and(|consent| consent.exists())
+        sets_nothing(text) || self.consent(file, text).is_some_and(|consent| consent.exists())
     }
 
     /// Notes that a person agrees.
@@ -149,7 +149,7 @@ pub fn read(path: &Path) -> io::Result<String> {
 }
 
 /// Whether no key is set, as in a file that `init` wrote: comments and headings of tables alone.
-fn says_nothing(text: &str) -> bool {
+fn sets_nothing(text: &str) -> bool {
     let is_heading = |line: &str| line.trim_start().starts_with('[') && !line.contains('=');
     text.lines().all(|line| is_comment(line) || is_heading(line))
 }

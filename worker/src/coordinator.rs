@@ -22,8 +22,8 @@ use ralph_shared::wire::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a request waits for its answer until the coordinator told how long leases last.
-const FIRST_PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit of a request until the coordinator has sent the length of leases.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a claim waits for work at most, before its slot waits for a ticket.
 const LONGEST_WAIT_MS: u64 = 1_000;
 /// Texts above this go in parts. Bytes.
@@ -41,7 +41,7 @@ fn json_bytes(text: &str) -> usize {
 
 /// A connection to the broker with the names in use. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct BrokerConnection {
     client: async_nats::Client,
     jetstream: jetstream::Context,
     subjects: Subjects,
@@ -50,7 +50,7 @@ pub struct Link {
     at: Arc<str>,
 }
 
-impl Link {
+impl BrokerConnection {
     /// Connects, for ever: a broker that is away costs time only.
     ///
     /// # Errors
@@ -62,23 +62,23 @@ impl Link {
             client,
             jetstream,
             subjects,
-            patience_ms: Arc::new(AtomicU64::new(FIRST_PATIENCE.as_millis() as u64)),
+            patience_ms: Arc::new(AtomicU64::new(FIRST_TIMEOUT.as_millis() as u64)),
             at: broker::addresses(url).into(),
         })
     }
 
-    /// Fits the patience with an answer to the lease: a coordinator that dies with a request in its hands must cost
+    /// Derives the time limit of requests from the lease: a coordinator that dies during a request must cost
     /// neither the lease nor much time, so that three tries fit into one.
     pub fn lease_is(&self, lease: Duration) {
         let ms = u64::try_from(lease.as_millis() / 4).unwrap_or(u64::MAX);
         self.patience_ms.store(ms.clamp(250, 10_000), Ordering::Relaxed);
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_millis(self.patience_ms.load(Ordering::Relaxed))
     }
 
-    /// How long a claim may wait for work: an answer at the end of it comes within the patience.
+    /// How long a claim may wait for work: its response still comes within the time limit.
     pub fn wait_ms(&self) -> u64 {
         LONGEST_WAIT_MS.min(self.patience_ms.load(Ordering::Relaxed) / 4)
     }
@@ -90,7 +90,7 @@ impl Link {
     ) -> anyhow::Result<A> {
         let body = Bytes::from(serde_json::to_vec(request)?);
         let asked = self.client.request(subject.clone(), body);
-        let Ok(answer) = tokio::time::timeout(self.patience(), asked).await else {
+        let Ok(answer) = tokio::time::timeout(self.timeout(), asked).await else {
             bail!("{}", self.silence(&subject));
         };
         let message = answer.with_context(|| format!("failed to ask on {subject}"))?;
@@ -124,7 +124,7 @@ impl Link {
             return None;
         }
         let tried = broker::refusal(url, "ralph-worker");
-        tokio::time::timeout(FIRST_PATIENCE, tried).await.ok().flatten()
+        tokio::time::timeout(FIRST_TIMEOUT, tried).await.ok().flatten()
     }
 
     /// Says hello.
@@ -189,7 +189,7 @@ impl Link {
     /// When it doesn't; the report stays in the spool.
     pub async fn report(&self, body: Bytes) -> anyhow::Result<()> {
         let ack = self.jetstream.publish(self.subjects.reports(), body).await?;
-        tokio::time::timeout(self.patience(), ack)
+        tokio::time::timeout(self.timeout(), ack)
             .await
             .context("the broker did not acknowledge a report")??;
         Ok(())
@@ -205,7 +205,7 @@ impl Link {
             .jetstream
             .publish(self.subjects.transcript(batch.dispatch), body)
             .await?;
-        tokio::time::timeout(self.patience(), ack)
+        tokio::time::timeout(self.timeout(), ack)
             .await
             .context("the broker did not acknowledge a transcript")??;
         Ok(())

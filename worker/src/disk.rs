@@ -20,17 +20,17 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     Some(disk.blocks_available() * disk.fragment_size())
 }
 
-/// What a folder takes of its disk, as far as it can be read. Bytes.
-pub fn held_bytes(folder: &Path) -> u64 {
-    held_since(folder, i64::MIN)
+/// The disk space of a folder, as far as it can be read. Bytes.
+pub fn used_bytes(folder: &Path) -> u64 {
+    used_since(folder, i64::MIN)
 }
 
-/// The same of what was written, moved or made since a time. Seconds since 1970.
-pub fn held_since(folder: &Path, since: i64) -> u64 {
+/// The same for files that were written, moved or created since a time. Seconds since 1970.
+pub fn used_since(folder: &Path, since: i64) -> u64 {
     let mut held = 0;
     each_below(folder, |_, metadata| {
         if metadata.ctime() >= since {
-            held += taken_bytes(metadata);
+            held += bytes_on_disk(metadata);
         }
     });
     held
@@ -51,8 +51,8 @@ pub fn each_below(folder: &Path, mut look: impl FnMut(&Path, &fs::Metadata)) {
     }
 }
 
-/// What files below `folders` take that were deleted while a process of this user has them open still. Bytes.
-pub fn held_deleted(folders: &[PathBuf]) -> u64 {
+/// The disk space of deleted files below `folders` that a process of this user still has open. Bytes.
+pub fn deleted_open_bytes(folders: &[PathBuf]) -> u64 {
     let mut files = HashMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let open = fs::read_dir(process.path().join("fd"));
@@ -65,15 +65,15 @@ pub fn held_deleted(folders: &[PathBuf]) -> u64 {
                 && folders.iter().any(|folder| path.starts_with(folder))
                 && let Ok(metadata) = fs::metadata(file.path())
             {
-                files.insert((metadata.dev(), metadata.ino()), taken_bytes(&metadata));
+                files.insert((metadata.dev(), metadata.ino()), bytes_on_disk(&metadata));
             }
         }
     }
     files.values().sum()
 }
 
-/// What one file takes of its disk. Bytes.
-pub fn taken_bytes(file: &fs::Metadata) -> u64 {
+/// The disk space of one file. Bytes.
+pub fn bytes_on_disk(file: &fs::Metadata) -> u64 {
     file.blocks() * BLOCK_BYTES
 }
 
@@ -86,12 +86,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let below = folder.path().join("a/b");
         fs::create_dir_all(&below).unwrap();
-        let before = held_bytes(folder.path());
+        let before = used_bytes(folder.path());
         fs::write(below.join("c"), vec![1; 1024 * 1024]).unwrap();
         std::os::unix::fs::symlink("/", below.join("d")).unwrap();
-        assert!(held_bytes(folder.path()) - before >= 1024 * 1024);
+        assert!(used_bytes(folder.path()) - before >= 1024 * 1024);
         assert!(free_bytes(folder.path()).unwrap() > 0);
-        assert_eq!(held_since(folder.path(), i64::MAX), 0);
+        assert_eq!(used_since(folder.path(), i64::MAX), 0);
     }
 
     #[test]
@@ -104,12 +104,12 @@ mod tests {
         let mut file = fs::File::create(&path).unwrap();
         file.write_all(&vec![1; 1024 * 1024]).unwrap();
         file.sync_all().unwrap();
-        assert_eq!(held_deleted(&folders), 0, "it is not deleted yet");
+        assert_eq!(deleted_open_bytes(&folders), 0, "it is not deleted yet");
         fs::remove_file(&path).unwrap();
         let again = file.try_clone().unwrap();
-        let held = held_deleted(&folders);
+        let held = deleted_open_bytes(&folders);
         assert!((1024 * 1024..2 * 1024 * 1024).contains(&held), "{held}");
         drop((file, again));
-        assert_eq!(held_deleted(&folders), 0);
+        assert_eq!(deleted_open_bytes(&folders), 0);
     }
 }

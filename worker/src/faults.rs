@@ -108,7 +108,7 @@ pub const PRUNE_POINTS: &[&str] = &["prune.before_push", "prune.after_push"];
 pub const MOVE_POINTS: &[&str] = &["moving.before_push", "moving.between"];
 
 /// The points around the workspace: claim, session, report.
-pub const ERRAND_POINTS: &[&str] = &[
+pub const DISPATCH_POINTS: &[&str] = &[
     "claim.before",
     "session.assigned",
     "session.prepared",

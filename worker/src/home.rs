@@ -166,8 +166,8 @@ impl Home {
         self.dir.join("drained")
     }
 
-    /// What ran when the instance before ended. A note that can't be read is left out and removed.
-    pub fn left_live(&self) -> Vec<Assignment> {
+    /// The assignments that ran when the previous instance ended. Unreadable notes are skipped and removed.
+    pub fn interrupted_assignments(&self) -> Vec<Assignment> {
         let entries = fs::read_dir(self.dir.join("live"))
             .into_iter()
             .flatten()
@@ -325,7 +325,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(dir.path()).unwrap();
         fs::write(dir.path().join("live/x"), "{").unwrap();
-        assert!(home.left_live().is_empty());
+        assert!(home.interrupted_assignments().is_empty());
         assert!(!dir.path().join("live/x").exists());
     }
 }

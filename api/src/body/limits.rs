@@ -107,9 +107,9 @@ fn commands() -> Array {
     Array::builder().items(command).build()
 }
 
-/// A wish that can't be granted.
+/// Run settings that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadWish {
+pub enum InvalidRunSettings {
     /// A limit below nothing.
     #[error("the limit `{0}` is negative; give a positive number, or 0 for no limit")]
     Negative(&'static str),
@@ -159,7 +159,7 @@ impl RunWish {
     ///
     /// # Errors
     /// When it isn't.
-    pub fn check(&self, ceilings: &Ceilings) -> Result<(), BadWish> {
+    pub fn check(&self, ceilings: &Ceilings) -> Result<(), InvalidRunSettings> {
         let above = |asked: i64, most: i64| asked == 0 || asked > most;
         let iterations = ceilings.iterations.map(i64::from);
         for (limit, asked, most) in [
@@ -171,14 +171,16 @@ impl RunWish {
                 && above(asked, most)
             {
                 let most = most.to_string();
-                return Err(BadWish::AboveCeiling { limit, most });
+                return Err(InvalidRunSettings::AboveCeiling { limit, most });
             }
         }
         match (self.cost_usd, ceilings.cost_usd) {
-            (Some(asked), Some(most)) if asked == 0.0 || asked > most => Err(BadWish::AboveCeiling {
-                limit: "cost_usd",
-                most: most.to_string(),
-            }),
+            (Some(asked), Some(most)) if asked == 0.0 || asked > most => {
+                Err(InvalidRunSettings::AboveCeiling {
+                    limit: "cost_usd",
+                    most: most.to_string(),
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -252,34 +254,35 @@ impl RunWish {
     ///
     /// # Errors
     /// When a wish can't be granted.
-    pub fn settings(&self, tasks: usize) -> Result<RunSettings, BadWish> {
+    pub fn settings(&self, tasks: usize) -> Result<RunSettings, InvalidRunSettings> {
         if self.gate.iter().any(|command| command.trim().is_empty()) {
-            return Err(BadWish::EmptyCommand);
+            return Err(InvalidRunSettings::EmptyCommand);
         }
         let fits = |step: &GateStep| step.name.as_deref().is_none_or(is_name) && step.timeout_ms != Some(0);
         if self.gate_steps.len() > self.gate.len() || !self.gate_steps.iter().all(fits) {
-            return Err(BadWish::Step);
+            return Err(InvalidRunSettings::Step);
         }
         let protect = self.protect.clone().unwrap_or_else(protected_by_default);
         if let Some(pattern) = protect.iter().find(|pattern| !is_path_pattern(pattern)) {
-            return Err(BadWish::Pattern(pattern.clone()));
+            return Err(InvalidRunSettings::Pattern(pattern.clone()));
         }
         if self.max_speculation.is_some_and(|n| n < 0) {
-            return Err(BadWish::Negative("max_speculation"));
+            return Err(InvalidRunSettings::Negative("max_speculation"));
         }
         if let Some(n) = self.gate_retries.filter(|n| !(0..=MAX_GATE_RETRIES).contains(n)) {
-            return Err(BadWish::Retries(n));
+            return Err(InvalidRunSettings::Retries(n));
         }
         for (field, name) in [("agent", &self.agent), ("model", &self.model)] {
             if name.as_ref().is_some_and(|name| !is_name(name)) {
-                return Err(BadWish::Name(field));
+                return Err(InvalidRunSettings::Name(field));
             }
         }
         let strategy = match (&self.model_strategy, &self.model) {
             (Some(word), model) => {
-                let strategy = Strategy::from_word(word).ok_or_else(|| BadWish::Strategy(word.clone()))?;
+                let strategy =
+                    Strategy::from_word(word).ok_or_else(|| InvalidRunSettings::Strategy(word.clone()))?;
                 if strategy == Strategy::Fixed && model.is_none() {
-                    return Err(BadWish::FixedNeedsModel);
+                    return Err(InvalidRunSettings::FixedNeedsModel);
                 }
                 strategy
             }
@@ -291,11 +294,11 @@ impl RunWish {
         let iterations = limit("iterations", self.iterations, Some(default_iterations))?;
         let first_iteration = self.first_iteration.unwrap_or(1);
         if first_iteration < 1 || iterations.is_some_and(|last| i64::from(first_iteration) > last) {
-            return Err(BadWish::FirstIteration(first_iteration));
+            return Err(InvalidRunSettings::FirstIteration(first_iteration));
         }
         let cost_usd = self.cost_usd.unwrap_or(DEFAULT_COST_USD);
         if cost_usd.is_nan() || cost_usd < 0.0 {
-            return Err(BadWish::Negative("cost_usd"));
+            return Err(InvalidRunSettings::Negative("cost_usd"));
         }
         let session = |name, asked, default| Ok(limit(name, asked, Some(default))?.unwrap_or(i64::MAX / 4));
         Ok(RunSettings {
@@ -325,11 +328,15 @@ impl RunWish {
     }
 }
 
-fn limit(name: &'static str, asked: Option<i64>, default: Option<i64>) -> Result<Option<i64>, BadWish> {
+fn limit(
+    name: &'static str,
+    asked: Option<i64>,
+    default: Option<i64>,
+) -> Result<Option<i64>, InvalidRunSettings> {
     match asked {
         None => Ok(default),
         Some(0) => Ok(None),
-        Some(n) if n < 0 => Err(BadWish::Negative(name)),
+        Some(n) if n < 0 => Err(InvalidRunSettings::Negative(name)),
         Some(n) => Ok(Some(n)),
     }
 }
@@ -362,7 +369,7 @@ mod tests {
             wish.settings(1).map(|settings| settings.gate)
         };
         assert_eq!(gate("cargo test"), Ok(vec!["cargo test".to_owned()]));
-        assert_eq!(gate(" "), Err(BadWish::EmptyCommand));
+        assert_eq!(gate(" "), Err(InvalidRunSettings::EmptyCommand));
     }
 
     #[test]
@@ -463,25 +470,30 @@ mod tests {
                 cost_usd: Some(cost_usd),
                 ..RunWish::default()
             };
-            assert_eq!(wish.settings(1), Err(BadWish::Negative("cost_usd")));
+            assert_eq!(wish.settings(1), Err(InvalidRunSettings::Negative("cost_usd")));
         }
     }
 
     #[test]
     fn a_model_alone_is_fixed_and_fixed_needs_one() {
-        let check = |model: Option<&str>, strategy: Option<&str>, expected: Result<Strategy, BadWish>| {
-            let wish = RunWish {
-                model: model.map(str::to_owned),
-                model_strategy: strategy.map(str::to_owned),
-                ..RunWish::default()
+        let check =
+            |model: Option<&str>, strategy: Option<&str>, expected: Result<Strategy, InvalidRunSettings>| {
+                let wish = RunWish {
+                    model: model.map(str::to_owned),
+                    model_strategy: strategy.map(str::to_owned),
+                    ..RunWish::default()
+                };
+                let got = wish.settings(1).map(|settings| settings.model_strategy);
+                assert_eq!(got, expected, "{model:?} {strategy:?}");
             };
-            let got = wish.settings(1).map(|settings| settings.model_strategy);
-            assert_eq!(got, expected, "{model:?} {strategy:?}");
-        };
         check(None, None, Ok(Strategy::CostOptimized));
         check(Some("opus"), None, Ok(Strategy::Fixed));
         check(Some("opus"), Some("escalate"), Ok(Strategy::Escalate));
-        check(None, Some("fixed"), Err(BadWish::FixedNeedsModel));
-        check(None, Some("best"), Err(BadWish::Strategy("best".into())));
+        check(None, Some("fixed"), Err(InvalidRunSettings::FixedNeedsModel));
+        check(
+            None,
+            Some("best"),
+            Err(InvalidRunSettings::Strategy("best".into())),
+        );
     }
 }

@@ -21,7 +21,7 @@ pub use budgets::{BudgetsWish, LimitWish, SetBudget};
 pub use control::{Answering, Done, Started, Steer, WaitFor};
 pub use edit::{EditFeature, EditTask};
 pub use library::{EditMemory, ImportLine, QueryLine, utc};
-pub use limits::{BadWish, RunWish};
+pub use limits::{InvalidRunSettings, RunWish};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
     PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory, RetractResult, RevokedMemory,

@@ -1,6 +1,6 @@
-//! Who waits at a closed door, for what, and until when (SPEC 7.3).
+//! Which agents are unavailable, why, and until when (SPEC 7.3).
 
-use ralph_domain::scheduling::availability::Closed;
+use ralph_domain::scheduling::availability::Unavailability;
 use ralph_shared::wire::Unavailable;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -40,7 +40,7 @@ fn is_one(width: &u32) -> bool {
 }
 
 impl DoorView {
-    pub fn new(agent: &str, closed: &Closed) -> Self {
+    pub fn new(agent: &str, closed: &Unavailability) -> Self {
         Self {
             agent: agent.to_owned(),
             account: closed.account.clone(),

@@ -77,7 +77,7 @@ pub struct RunLimits {
 impl From<Run> for RunView {
     fn from(run: Run) -> Self {
         let elapsed_ms = run.took_ms(run.now);
-        let cost_known = run.tells_cost();
+        let cost_known = run.reports_cost();
         let late = run.is_late();
         let subscription = run.is_subscription();
         let settings = run.settings;

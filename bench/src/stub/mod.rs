@@ -4,7 +4,7 @@
 //! Its slots follow those of the worker: a free slot claims again at once, and waits for a ticket only when there was
 //! nothing to claim.
 
-mod life;
+mod instance;
 mod log;
 mod slot;
 mod text;
@@ -47,13 +47,13 @@ pub struct StubArgs {
 pub async fn run(args: StubArgs) -> anyhow::Result<()> {
     let subjects = Subjects::new(&args.prefix).map_err(anyhow::Error::msg)?;
     let log = args.log.as_deref().map(log::Log::open).transpose()?;
-    let life = Arc::new(life::Life::begin(&args, subjects).await?);
+    let instance = Arc::new(instance::Instance::begin(&args, subjects).await?);
     let log = Arc::new(log);
     let mut loops = JoinSet::new();
-    loops.spawn(life::beat(Arc::clone(&life)));
-    loops.spawn(life::orders(Arc::clone(&life)));
+    loops.spawn(instance::send_heartbeats(Arc::clone(&instance)));
+    loops.spawn(instance::orders(Arc::clone(&instance)));
     for _ in 0..args.slots {
-        loops.spawn(slot::run(Arc::clone(&life), Arc::clone(&log), args.work_ms));
+        loops.spawn(slot::run(Arc::clone(&instance), Arc::clone(&log), args.work_ms));
     }
     match loops.join_next().await {
         Some(ended) => ended?,

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Assignment, ClaimAnswer};
 
-use super::life::Life;
+use super::instance::Instance;
 use super::log::{Log, Mark, now};
 use super::text;
 
@@ -18,19 +18,19 @@ const WAIT: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Works for ever.
-pub async fn run(life: Arc<Life>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow::Result<()> {
+pub async fn run(instance: Arc<Instance>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow::Result<()> {
     let mut tickets = None;
     let mut asked = None;
     loop {
         let claim = *asked.get_or_insert_with(DispatchId::new);
-        match life.claim(claim).await {
+        match instance.claim(claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
-                work(&life, log.as_ref().as_ref(), *assignment, work_ms).await?;
+                work(&instance, log.as_ref().as_ref(), *assignment, work_ms).await?;
                 asked = None;
             }
             Ok(ClaimAnswer::Nothing) => {
                 asked = None;
-                ticket(&life, &mut tickets).await;
+                ticket(&instance, &mut tickets).await;
             }
             Ok(ClaimAnswer::NotNow { retry_after_ms, .. }) => {
                 tokio::time::sleep(Duration::from_millis(retry_after_ms)).await;
@@ -41,9 +41,14 @@ pub async fn run(life: Arc<Life>, log: Arc<Option<Log>>, work_ms: u64) -> anyhow
     }
 }
 
-async fn work(life: &Life, log: Option<&Log>, assignment: Assignment, work_ms: u64) -> anyhow::Result<()> {
+async fn work(
+    instance: &Instance,
+    log: Option<&Log>,
+    assignment: Assignment,
+    work_ms: u64,
+) -> anyhow::Result<()> {
     let (arrived, began) = (now(), Instant::now());
-    life.started(assignment.dispatch);
+    instance.started(assignment.dispatch);
     if let Some(log) = log {
         log.note(Mark::Started, &assignment.task_title, arrived)?;
     }
@@ -52,8 +57,8 @@ async fn work(life: &Life, log: Option<&Log>, assignment: Assignment, work_ms: u
     }
     let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let report = text::report(
-        &life.name,
-        life.incarnation,
+        &instance.name,
+        instance.incarnation,
         assignment.dispatch,
         assignment.task,
         duration_ms,
@@ -61,17 +66,21 @@ async fn work(life: &Life, log: Option<&Log>, assignment: Assignment, work_ms: u
     if let Some(log) = log {
         log.note(Mark::Ended, &assignment.task_title, now())?;
     }
-    while life.report(&report).await.is_err() {
+    while instance.report(&report).await.is_err() {
         tokio::time::sleep(PAUSE).await;
     }
     Ok(())
 }
 
-async fn ticket(life: &Life, consumer: &mut Option<PullConsumer>) {
+async fn ticket(instance: &Instance, consumer: &mut Option<PullConsumer>) {
     if consumer.is_none() {
-        let name = life.subjects.tickets_consumer("default");
-        let stream = life.subjects.tickets_stream();
-        *consumer = life.jetstream.get_consumer_from_stream(&name, &stream).await.ok();
+        let name = instance.subjects.tickets_consumer("default");
+        let stream = instance.subjects.tickets_stream();
+        *consumer = instance
+            .jetstream
+            .get_consumer_from_stream(&name, &stream)
+            .await
+            .ok();
     }
     let got = match consumer.as_ref() {
         Some(consumer) => one(consumer).await.is_ok(),

@@ -18,10 +18,10 @@ use crate::system::System;
 const CONNECTIONS: usize = 5_000;
 /// How long they come before anything is measured.
 const BEFORE: Duration = Duration::from_secs(3);
-const ASKED: usize = 100;
+const REQUESTS: usize = 100;
 const BETWEEN: Duration = Duration::from_millis(20);
-/// An answer that takes longer has failed.
-const ANSWER: Duration = Duration::from_secs(5);
+/// A request that takes longer has failed.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 const HALF: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: bench\r\nAuthorization: Bear";
 const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
 
@@ -52,7 +52,7 @@ pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     flood.shutdown().await;
     system
         .until("the API answers again", async || {
-            Ok(api.ask("GET", "/status", "").await.is_ok())
+            Ok(api.request("GET", "/status", "").await.is_ok())
         })
         .await?;
     system.stop_coordinator().await;
@@ -61,9 +61,9 @@ pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
 
 async fn measured(figures: &mut Figures, what: &str, health: SocketAddr) -> anyhow::Result<()> {
     // On a thread of its own, which the flood's tasks don't keep waiting.
-    let mut times = tokio::task::spawn_blocking(move || asked(health)).await??;
+    let mut times = tokio::task::spawn_blocking(move || response_times(health)).await??;
     times.sort_by(f64::total_cmp);
-    for (which, at) in [("median", ASKED / 2), ("most of 100", ASKED - 1)] {
+    for (which, at) in [("median", REQUESTS / 2), ("most of 100", REQUESTS - 1)] {
         let name = format!("{what}, {which}");
         figures.add(&name, "ms", times[at]);
         figures.target(&name, Target::AtMost(100.0));
@@ -71,13 +71,13 @@ async fn measured(figures: &mut Figures, what: &str, health: SocketAddr) -> anyh
     Ok(())
 }
 
-fn asked(health: SocketAddr) -> anyhow::Result<Vec<f64>> {
-    let mut times = Vec::with_capacity(ASKED);
-    for _ in 0..ASKED {
+fn response_times(health: SocketAddr) -> anyhow::Result<Vec<f64>> {
+    let mut times = Vec::with_capacity(REQUESTS);
+    for _ in 0..REQUESTS {
         let began = now();
         let mut stream =
-            TcpStream::connect_timeout(&health, ANSWER).context("nobody listens for /healthz")?;
-        stream.set_read_timeout(Some(ANSWER))?;
+            TcpStream::connect_timeout(&health, TIME_LIMIT).context("nobody listens for /healthz")?;
+        stream.set_read_timeout(Some(TIME_LIMIT))?;
         stream.write_all(WHOLE)?;
         let mut answer = String::new();
         stream

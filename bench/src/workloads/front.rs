@@ -45,7 +45,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     let watchers = apis.take(WATCHERS).map(|api| api.events("/features/ten/events"));
     let mut watchers = try_join_all(watchers).await?;
     try_join_all(watchers.iter_mut().map(|watcher| watcher.next())).await?;
-    api.ask("POST", "/tasks/ten%2Fk0/done", "{}").await?;
+    api.request("POST", "/tasks/ten%2Fk0/done", "{}").await?;
     try_join_all(watchers.iter_mut().map(|watcher| watcher.next())).await?;
     let more = resident_bytes(coordinator)?.saturating_sub(before);
     let name = "500 event-stream clients, coordinator's memory";
@@ -55,7 +55,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
 
     submit(&api, "large", 100_000).await?;
     for key in ["k1", "k2", "k3"] {
-        api.ask(
+        api.request(
             "POST",
             &format!("/tasks/large%2F{key}/fail"),
             r#"{"reason": "measured"}"#,
@@ -73,7 +73,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
         let read = rows_read(&pool, async || {
             for _ in 0..STATUSES {
                 let began = now();
-                api.ask("GET", path, "").await?;
+                api.request("GET", path, "").await?;
                 times.push((now() - began) * 1_000.0);
             }
             Ok(())
@@ -102,7 +102,7 @@ async fn submit(api: &Api, name: &str, n: usize) -> anyhow::Result<f64> {
     let body =
         json!({"name": name, "verify": false, "tasks": {"source": "tasks.json", "text": text}}).to_string();
     let began = now();
-    api.ask("POST", "/features", &body).await?;
+    api.request("POST", "/features", &body).await?;
     Ok(now() - began)
 }
 

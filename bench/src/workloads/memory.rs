@@ -83,13 +83,13 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
 }
 
 /// A filled database.
-pub(super) struct Side {
+pub(super) struct FilledDatabase {
     pub(super) db: PgPool,
     pub(super) run: RunId,
     pub(super) tasks: Vec<TaskId>,
 }
 
-impl Side {
+impl FilledDatabase {
     /// The next attempt at one of the tasks, as a claim opens it.
     fn claim(&self, sample: usize) -> Opened {
         Opened {

@@ -8,7 +8,7 @@ use sqlx::PgPool;
 use time::{Duration, OffsetDateTime};
 use uuid::{ContextV7, Timestamp, Uuid};
 
-use super::memory::{ATTEMPTS, Side, TASKS};
+use super::memory::{ATTEMPTS, FilledDatabase, TASKS};
 use super::memory_text::Text;
 use crate::servers::Servers;
 use crate::system::System;
@@ -25,7 +25,11 @@ const TASKS_A_FEATURE: usize = 1_000;
 const REPO: &str = "bench.example/memory";
 
 /// A database with these entries, or so many times fewer.
-pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyhow::Result<(System, Side)> {
+pub(super) async fn filled(
+    servers: &Servers,
+    name: &str,
+    fewer: usize,
+) -> anyhow::Result<(System, FilledDatabase)> {
     let system = System::fresh(servers, name).await?;
     let db = system.pool(2).await?;
     run(
@@ -70,7 +74,7 @@ pub(super) async fn filled(servers: &Servers, name: &str, fewer: usize) -> anyho
     let db = system.coordinators_pool(2).await?;
     Ok((
         system,
-        Side {
+        FilledDatabase {
             db,
             run: run_id,
             tasks,

@@ -72,7 +72,7 @@ async fn selection(db: &PgPool) -> anyhow::Result<f64> {
     let began = Instant::now();
     let features = features::claimable(&mut tx, &offer).await?;
     let shares: Vec<_> = features.iter().take(1).map(|f| (f.feature, 1)).collect();
-    let taken = ready::take(&mut tx, &offer, &shares, ready::Look::Work).await?;
+    let taken = ready::take(&mut tx, &offer, &shares, ready::ReadyFilter::Work).await?;
     let took = began.elapsed().as_secs_f64() * 1e6;
     anyhow::ensure!(taken.len() == 1, "nothing was ready");
     tx.rollback().await?;

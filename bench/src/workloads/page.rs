@@ -108,13 +108,13 @@ pub async fn page(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()
 async fn submit(api: &Api, name: &str, text: String) -> anyhow::Result<()> {
     let tasks = json!({"source": "tasks.json", "text": text});
     let body = json!({"name": name, "verify": false, "pool": "nobody", "tasks": tasks});
-    api.ask("POST", "/features", &body.to_string()).await?;
+    api.request("POST", "/features", &body.to_string()).await?;
     Ok(())
 }
 
 /// The path of a link that logs in.
 async fn login(api: &Api) -> anyhow::Result<String> {
-    let made: Value = serde_json::from_str(&api.ask("POST", "/logins", "").await?)?;
+    let made: Value = serde_json::from_str(&api.request("POST", "/logins", "").await?)?;
     Ok(made["path"]
         .as_str()
         .context("a login without a path")?
@@ -174,7 +174,7 @@ async fn changes(browser: &Browser, home: &str, api: &Api, figures: &mut Figures
             }).observe(document.querySelector('main'), { subtree: true, childList: true, characterData: true, attributes: true })";
         browser.run(watch).await;
         let began = now() * 1_000.0;
-        api.ask("POST", &format!("/features/feature-{n}/cancel"), "{}")
+        api.request("POST", &format!("/features/feature-{n}/cancel"), "{}")
             .await?;
         let asked = now();
         let seen = loop {
@@ -248,11 +248,11 @@ async fn transcript(
     let script = format!("@stream {}\n@wait 3000\n@done", ENTRIES * 4 / 3 + 4);
     let tasks = json!({"source": "t", "text": load::scripted([script.as_str()])});
     let body = json!({"name": "long", "verify": false, "tasks": tasks});
-    api.ask("POST", "/features", &body.to_string()).await?;
+    api.request("POST", "/features", &body.to_string()).await?;
     system
         .until("the session begins", async || {
             Ok(api
-                .ask("GET", "/features/long/progress", "")
+                .request("GET", "/features/long/progress", "")
                 .await?
                 .contains("\"attempt\":1"))
         })
@@ -285,7 +285,7 @@ async fn transcript(
     system
         .until("the task is done", async || {
             Ok(api
-                .ask("GET", "/tasks/long%2Fk0", "")
+                .request("GET", "/tasks/long%2Fk0", "")
                 .await?
                 .contains("\"status\":\"done\""))
         })

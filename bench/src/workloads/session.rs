@@ -58,8 +58,8 @@ pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
         began: held.iter().map(|held| held.began % DAY_SECONDS).collect(),
         ended: held.iter().map(|held| held.answered % DAY_SECONDS).collect(),
     };
-    let (before, after) = ours.around(&effects, n)?;
-    let (bare_before, bare_after) = bare.around(&bare_effects, n)?;
+    let (before, after) = ours.overheads(&effects, n)?;
+    let (bare_before, bare_after) = bare.overheads(&bare_effects, n)?;
     for (name, values) in [
         ("session, claim to prompt", &before),
         ("session, end of turn to report", &after),
@@ -83,7 +83,7 @@ struct Sides {
 
 impl Sides {
     /// How long before the prompt and after the turn's end, without the first ones. Milliseconds.
-    fn around(&self, effects: &Path, n: usize) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+    fn overheads(&self, effects: &Path, n: usize) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
         let text = std::fs::read_to_string(effects)
             .with_context(|| format!("failed to read what agents noted in {}", effects.display()))?;
         let times = |name: &str| -> Vec<f64> {

@@ -50,7 +50,7 @@ pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> any
             "{} of {count} sessions",
             dispatches.len()
         );
-        held.push(Held::look(
+        held.push(WorkerResources::measure(
             worker.pid(),
             &data,
             dispatches.into_iter().map(DispatchId).collect(),
@@ -94,8 +94,8 @@ pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> any
     Ok(())
 }
 
-/// What a worker holds.
-struct Held {
+/// The resources that a worker uses.
+struct WorkerResources {
     descriptors: f64,
     threads: f64,
     /// In its data folder.
@@ -107,8 +107,8 @@ struct Held {
     resident: f64,
 }
 
-impl Held {
-    fn look(worker: u32, data: &Path, dispatches: HashSet<DispatchId>) -> anyhow::Result<Self> {
+impl WorkerResources {
+    fn measure(worker: u32, data: &Path, dispatches: HashSet<DispatchId>) -> anyhow::Result<Self> {
         let mark = data.display().to_string();
         let left = children(worker)?.into_iter().chain(with_environment(&mark)?);
         let processes: HashSet<u32> = left.filter(|pid| *pid != worker).collect();

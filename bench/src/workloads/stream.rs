@@ -13,8 +13,8 @@ use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
 
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often the memory use is measured.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const MIB: f64 = 1024.0 * 1024.0;
 /// What memory may differ by where it is flat: pages that the allocator has not given back yet.
 const FLAT_MIB: f64 = 4.0;
@@ -37,8 +37,8 @@ pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> a
     load::submit(&db, &bus, "stream", &load::scripted([script.as_str()])).await?;
 
     let mut held = Vec::new();
-    let mut kept = Kept::default();
-    let mut look = tokio::time::interval(LOOK);
+    let mut kept = StoredTranscript::default();
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     while !kept.ended {
         tokio::select! {
             message = transcripts.next() => {
@@ -73,12 +73,12 @@ pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> a
 
 /// What came of the transcript.
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredTranscript {
     numbers: HashSet<usize>,
     ended: bool,
 }
 
-impl Kept {
+impl StoredTranscript {
     fn take(&mut self, batch: TranscriptBatch) {
         for entry in batch.entries {
             match entry.update {

@@ -22,7 +22,7 @@ use crate::client::endpoint::Endpoint;
 use crate::client::sse::EventStream;
 
 /// A graph of 100,000 tasks is stored within seconds; nothing else takes long.
-const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A request whose answer broke off is sent again for so long: a coordinator that died is started again, and what it began
 /// lapses after 15 seconds.
@@ -100,14 +100,14 @@ impl ApiError {
 
 /// Why a request has no answer, where sending it again may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lost {
+enum RequestFailure {
     /// It may have been served, or is being served.
     Answer,
     /// Nothing listens.
     Coordinator,
 }
 
-impl Lost {
+impl RequestFailure {
     fn of(error: &anyhow::Error) -> Option<Self> {
         if let Some(ApiError(problem)) = error.downcast_ref::<ApiError>() {
             return (problem.kind == IN_FLIGHT).then_some(Self::Answer);
@@ -126,8 +126,8 @@ impl Lost {
     }
 }
 
-/// Once warned of what goes over the network readably, nobody is warned again.
-static TOLD: Once = Once::new();
+/// Warns of unencrypted traffic once per process.
+static WARNED: Once = Once::new();
 
 impl Client {
     /// Finds the coordinator; nothing is sent yet.
@@ -143,7 +143,7 @@ impl Client {
     /// # Errors
     /// When it can't be found.
     pub fn find_quietly(globals: &Globals) -> anyhow::Result<Self> {
-        TOLD.call_once(|| {});
+        WARNED.call_once(|| {});
         Self::find(globals)
     }
 
@@ -165,7 +165,7 @@ impl Client {
         if url.scheme() == "http"
             && let Some(warning) = plain_text_warning("the coordinator", host)
         {
-            TOLD.call_once(|| eprintln!("warning: {warning}"));
+            WARNED.call_once(|| eprintln!("warning: {warning}"));
         }
         let mut http = http::builder()?.connect_timeout(CONNECT_WITHIN);
         if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
@@ -186,13 +186,14 @@ impl Client {
 
     /// Reads. A request whose answer got lost is sent again.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.resent(self.request(Method::GET, path).timeout(ANSWER_WITHIN))
+        self.resent(self.request(Method::GET, path).timeout(REQUEST_TIMEOUT))
             .await
     }
 
     /// Reads once: where no answer comes within `within`, there is none.
     pub async fn get_once<T: DeserializeOwned>(&self, path: &str, within: Duration) -> anyhow::Result<T> {
-        self.answer(self.request(Method::GET, path).timeout(within)).await
+        self.send_json(self.request(Method::GET, path).timeout(within))
+            .await
     }
 
     /// Reads a list to its end, or to `limit` items; `query` may be empty.
@@ -231,7 +232,7 @@ impl Client {
         let key = uuid::Uuid::new_v4().to_string();
         let request = self
             .request(Method::POST, path)
-            .timeout(ANSWER_WITHIN)
+            .timeout(REQUEST_TIMEOUT)
             .header(IDEMPOTENCY_KEY, key)
             .json(body);
         self.resent(request).await
@@ -242,14 +243,14 @@ impl Client {
         let mut broken_since = None;
         loop {
             let again = request.try_clone().context("the request can't be sent")?;
-            let error = match self.answer(again).await {
+            let error = match self.send_json(again).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let waited = match Lost::of(&error) {
-                Some(Lost::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
+            let waited = match RequestFailure::of(&error) {
+                Some(RequestFailure::Answer) => broken_since.get_or_insert_with(Instant::now).elapsed(),
                 // Where nothing ever answered, nothing runs; where an answer broke off, it may come back.
-                Some(Lost::Coordinator) => match broken_since {
+                Some(RequestFailure::Coordinator) => match broken_since {
                     Some(since) => since.elapsed(),
                     None => return Err(error),
                 },
@@ -266,19 +267,22 @@ impl Client {
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
         let request = self
             .request(Method::PATCH, path)
-            .timeout(ANSWER_WITHIN)
+            .timeout(REQUEST_TIMEOUT)
             .json(body);
-        self.answer(request).await
+        self.send_json(request).await
     }
 
     /// Stores.
     pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let request = self.request(Method::PUT, path).timeout(ANSWER_WITHIN).json(body);
-        self.answer(request).await
+        let request = self
+            .request(Method::PUT, path)
+            .timeout(REQUEST_TIMEOUT)
+            .json(body);
+        self.send_json(request).await
     }
 
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.answer(self.request(Method::DELETE, path).timeout(ANSWER_WITHIN))
+        self.send_json(self.request(Method::DELETE, path).timeout(REQUEST_TIMEOUT))
             .await
     }
 
@@ -299,7 +303,7 @@ impl Client {
         self.http.request(method, url).bearer_auth(&self.endpoint.token)
     }
 
-    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+    async fn send_json<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
         let response = self.send(request, &UNAVAILABLE).await?;
         let bytes = response
             .bytes()
@@ -385,7 +389,7 @@ pub fn is_passing(error: &anyhow::Error) -> bool {
     let failed = error
         .downcast_ref::<ApiError>()
         .is_some_and(|error| error.0.status >= 500);
-    failed || Lost::of(error).is_some()
+    failed || RequestFailure::of(error).is_some()
 }
 
 /// How long a request that came too soon is to wait.

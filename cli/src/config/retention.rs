@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use ralph_domain::retention::KeptDays;
+use ralph_domain::retention::RetentionDays;
 
 /// A hundred years.
 const MOST_DAYS: u32 = 36_500;
@@ -23,8 +23,8 @@ pub struct Retention {
 }
 
 impl Retention {
-    pub fn checked(&self) -> anyhow::Result<KeptDays> {
-        let mut kept = KeptDays::default();
+    pub fn checked(&self) -> anyhow::Result<RetentionDays> {
+        let mut kept = RetentionDays::default();
         for (name, given, days) in [
             ("transcripts_days", self.transcripts_days, &mut kept.transcripts),
             ("prompts_days", self.prompts_days, &mut kept.prompts),
@@ -47,17 +47,17 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use crate::config::Config;
-    use ralph_domain::retention::KeptDays;
+    use ralph_domain::retention::RetentionDays;
 
     #[test]
     fn what_is_not_given_is_kept_as_long_as_usual() {
         let kept = |text: &str| Config::parse(text).unwrap().0.retention.checked();
-        assert_eq!(kept("").unwrap(), KeptDays::default());
+        assert_eq!(kept("").unwrap(), RetentionDays::default());
         let given = kept("[retention]\ntranscripts_days = 7\nprompts_days = 120").unwrap();
-        let expected = KeptDays {
+        let expected = RetentionDays {
             transcripts: Some(7.0),
             prompts: Some(120.0),
-            ..KeptDays::default()
+            ..RetentionDays::default()
         };
         assert_eq!(given, expected);
         let error = kept("[retention]\nuses_days = 99999").unwrap_err().to_string();

@@ -11,8 +11,8 @@ use crate::config::read::read_table;
 
 /// Tells of a key that nobody reads, once: a command may read its file several times.
 pub(super) fn warn(path: &Path, key: &str) {
-    static TOLD: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
-    let is_new = match TOLD.lock() {
+    static WARNED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
+    let is_new = match WARNED.lock() {
         Ok(mut told) => told.insert((path.to_owned(), key.to_owned())),
         Err(_) => true,
     };

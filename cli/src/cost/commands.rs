@@ -74,7 +74,7 @@ pub async fn budget(globals: &Globals, args: BudgetArgs) -> anyhow::Result<ExitC
                 name,
                 cost_usd: max_cost,
                 tokens: max_tokens,
-                resume: resume.wish(),
+                resume: resume.to_request(),
             };
             client.put(&format!("/budgets/{}", escape(&level)), &wish).await?
         }

@@ -12,8 +12,8 @@ use crate::terminal::plural::counted;
 /// An estimate is worth no longer wait.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Asks for an estimate; `None` where nobody answers soon.
-pub async fn ask(client: &Client, repo_id: &str, tasks: usize, side_by_side: usize) -> Option<Estimate> {
+/// Fetches an estimate; `None` when the coordinator doesn't respond soon.
+pub async fn fetch(client: &Client, repo_id: &str, tasks: usize, side_by_side: usize) -> Option<Estimate> {
     let path = format!(
         "/estimate?repo_id={}&tasks={tasks}&side_by_side={side_by_side}",
         escape(repo_id)
@@ -25,7 +25,7 @@ pub async fn ask(client: &Client, repo_id: &str, tasks: usize, side_by_side: usi
 pub async fn of_graph(client: &Client, repo_id: &str, graph: &Graph, parallel: usize) -> Option<Estimate> {
     let leaves = graph.nodes.iter().filter(|node| node.open_children == 0).count();
     let side_by_side = Waves::of(graph).widest().min(parallel).max(1);
-    ask(client, repo_id, leaves, side_by_side).await
+    fetch(client, repo_id, leaves, side_by_side).await
 }
 
 /// In a line.

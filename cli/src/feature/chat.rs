@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use ralph_domain::prompt::{Talked, Templates, talk};
+use ralph_domain::prompt::{ChatFeature, Templates, first_prompt};
 use ralph_domain::text::document;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,12 +16,12 @@ use crate::machine::programs::Programs;
 ///
 /// # Errors
 /// When the session fails, or no document came of it.
-pub async fn write(which: &str, feature: Talked<'_>, agent: Option<&str>) -> anyhow::Result<String> {
+pub async fn write(which: &str, feature: ChatFeature<'_>, agent: Option<&str>) -> anyhow::Result<String> {
     let worker = Programs::find()?.worker;
     let folder = tempfile::tempdir().context("failed to make a folder for the session")?;
     let instructions = folder.path().join("instructions.md");
     let said = folder.path().join("said.md");
-    let prompt = talk(&Templates::built_in(), which, feature);
+    let prompt = first_prompt(&Templates::built_in(), which, feature);
     tokio::fs::write(&instructions, prompt)
         .await
         .context("failed to write the agent's instructions")?;

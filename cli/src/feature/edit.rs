@@ -120,7 +120,7 @@ impl EditArgs {
 }
 
 impl RunChange {
-    fn wish(self) -> RunWish {
+    fn request(self) -> RunWish {
         RunWish {
             iterations: self.limit,
             first_iteration: None,
@@ -165,8 +165,8 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         max_retries: args.max_retries,
         verify: args.verify,
         precedence: args.precedence.into(),
-        resume: args.resume.wish(),
-        run: args.run.wish(),
+        resume: args.resume.to_request(),
+        run: args.run.request(),
     };
     let Some(text) = edit.description.clone() else {
         return client.patch(&path, &edit).await;

@@ -58,7 +58,7 @@ pub enum FeatureCommand {
     #[command(after_help = "Examples:
   ralph feature show todo
   ralph feature show f-3a1 --output json")]
-    Show(Named),
+    Show(FeatureArg),
     /// Create a feature without running it: `submit feature --draft`
     #[command(
         mut_arg("draft", |arg| arg.hide(true)),
@@ -114,22 +114,22 @@ pub enum FeatureCommand {
     /// Start nothing new; running sessions continue
     #[command(after_help = "Example:
   ralph feature pause todo")]
-    Pause(Named),
+    Pause(FeatureArg),
     /// Continue a paused feature
     #[command(after_help = "Example:
   ralph feature resume todo")]
-    Resume(Named),
+    Resume(FeatureArg),
     /// End a run in order, and push its work; `feature run` continues it
     #[command(after_help = "Example:
   ralph feature stop todo")]
-    Stop(Named),
+    Stop(FeatureArg),
     /// End a feature for good: end its sessions in order, and push their work
     #[command(after_help = "Examples:
   ralph feature cancel todo
   ralph feature cancel todo --yes")]
     Cancel {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         /// Don't ask
         #[arg(long)]
         yes: bool,
@@ -140,7 +140,7 @@ pub enum FeatureCommand {
   ralph feature update todo --wait")]
     Update {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         #[command(flatten)]
         wait: WaitFlags,
     },
@@ -151,7 +151,7 @@ pub enum FeatureCommand {
   ralph feature merge todo --partial")]
     Merge {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         /// By moving that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command (command)
         #[arg(long, default_value = "merge", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
         how: MergeHow,
@@ -174,7 +174,7 @@ Examples:
     )]
     Prune {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         /// Only of attempts that ended longer ago; 0 is any [default: `keep_attempts_days` of the coordinator]
         #[arg(long, value_name = "TIME")]
         older_than: Option<Span>,
@@ -190,7 +190,7 @@ Examples:
   ralph feature delete todo --yes")]
     Delete {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         /// Don't ask
         #[arg(long)]
         yes: bool,
@@ -201,7 +201,7 @@ Examples:
   ralph feature diff todo --stat")]
     Diff {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         /// Only which files, and how much
         #[arg(long)]
         stat: bool,
@@ -212,17 +212,17 @@ Examples:
     /// `git switch -` leads back.
     #[command(after_help = "Example:
   ralph feature checkout todo")]
-    Checkout(Named),
+    Checkout(FeatureArg),
     /// Show the changes that people made to a feature and its tasks
     #[command(after_help = "Example:
   ralph feature log todo")]
-    Log(Named),
+    Log(FeatureArg),
     /// Wait for the end of a feature's run; the exit code is its outcome
     #[command(after_help = "Example:
   ralph feature wait todo")]
     Wait {
         #[command(flatten)]
-        named: Named,
+        named: FeatureArg,
         /// Wait on while something waits for a person, until the run ends otherwise
         #[arg(long)]
         through_approvals: bool,
@@ -233,7 +233,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    named: Named,
+    named: FeatureArg,
     #[command(flatten)]
     schedule: ScheduleFlags,
     #[command(flatten)]
@@ -246,7 +246,7 @@ pub struct RunArgs {
 
 /// Which feature.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct FeatureArg {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
     feature: String,
@@ -398,7 +398,7 @@ pub async fn operation(
     wait: WaitFlags,
 ) -> anyhow::Result<ExitCode> {
     let mut waits = Interrupts::of(wait)?;
-    let operating = wait::answer(waits.as_mut(), request).await?;
+    let operating = wait::unless_interrupted(waits.as_mut(), request).await?;
     if let Some(interrupts) = waits {
         return wait::begun(client, &operating.feature, format, interrupts).await;
     }
@@ -439,7 +439,7 @@ async fn start(
         };
         let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
     }
-    if let Some(wish) = args.schedule.wish()? {
+    if let Some(wish) = args.schedule.to_request()? {
         if verb != "run" || args.wait.wait {
             let why = "--at and --every go with `feature run`, and without --wait";
             return Err(Usage(why.to_owned()).into());
@@ -448,7 +448,7 @@ async fn start(
     }
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/features/{name}/{verb}");
-    let started: Started = match wait::answer(waits.as_mut(), client.post(&path, &wish)).await {
+    let started: Started = match wait::unless_interrupted(waits.as_mut(), client.post(&path, &wish)).await {
         Ok(started) => started,
         Err(error) if has_nothing_to_run(&feature, verb) && ApiError::is_conflict(&error) => {
             eprintln!("error: {error:#}");
@@ -483,7 +483,7 @@ fn more_work(feature: &str) -> String {
 async fn post_command(
     client: &Client,
     format: Format,
-    named: &Named,
+    named: &FeatureArg,
     verb: &str,
     now: &str,
 ) -> anyhow::Result<()> {
@@ -493,7 +493,7 @@ async fn post_command(
 }
 
 /// The name of a feature that may have been named by its id; as it was given, where nobody tells any more.
-async fn name_of(client: &Client, named: &Named) -> String {
+async fn name_of(client: &Client, named: &FeatureArg) -> String {
     let path = format!("/features/{}", escape(&named.feature));
     let feature: anyhow::Result<FeatureView> = client.get(&path).await;
     feature.map_or_else(|_| named.feature.clone(), |feature| feature.name)

@@ -10,7 +10,7 @@ use crate::terminal::color::{Paint, Tone, tame, tone_of};
 use crate::terminal::condition;
 use crate::terminal::duration::show_ms;
 use crate::terminal::local_time::when;
-use crate::terminal::plural::{counted, taken_out};
+use crate::terminal::plural::{counted, skipped_and_cancelled};
 use crate::terminal::table::Table;
 
 /// Less than this is not shown. US dollars.
@@ -35,7 +35,12 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
         let mut row = vec![
             feature.name.clone(),
             condition::words(&feature.condition),
-            format!("{}/{}{}", counts.done, counts.total, taken_out(counts)),
+            format!(
+                "{}/{}{}",
+                counts.done,
+                counts.total,
+                skipped_and_cancelled(counts)
+            ),
             counts.in_progress.to_string(),
             format::of_feature(feature),
             run.map_or_else(String::new, |run| show_ms(run.elapsed_ms)),
@@ -55,7 +60,7 @@ fn table(features: &[FeatureView], wide: bool) -> Table {
 }
 
 /// A repository, as a link to its page where it has one: its identity is its host and path.
-fn linked(id: &str, shown: &str) -> String {
+fn repository_link(id: &str, shown: &str) -> String {
     let host = id.split('/').next().unwrap_or_default();
     match host.contains('.') && id.contains('/') {
         true => Paint::stdout().link(&format!("https://{id}"), shown),
@@ -188,7 +193,7 @@ pub fn page(progress: &Progress) -> String {
         lines.push(format!("  folder      {}, itself", tame(dir)));
     }
     if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
-        let (repo, base) = (linked(&feature.repo_id, &tame(repo)), tame(base));
+        let (repo, base) = (repository_link(&feature.repo_id, &tame(repo)), tame(base));
         lines.push(format!("  repository  {repo}"));
         let commit: String = feature
             .base_commit

@@ -15,8 +15,8 @@ pub struct ResumeFlag {
 }
 
 impl ResumeFlag {
-    /// As requests have it.
-    pub fn wish(self) -> Option<bool> {
+    /// The value of a request's `resume` field.
+    pub fn to_request(self) -> Option<bool> {
         self.no_run.then_some(false)
     }
 

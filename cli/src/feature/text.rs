@@ -7,7 +7,7 @@ use clap::Args;
 use ralph_api::body::{Done, TextsView, WriteText};
 use ralph_api::view::FeatureView;
 use ralph_domain::graph::{self, Limits};
-use ralph_domain::prompt::Talked;
+use ralph_domain::prompt::ChatFeature;
 use ralph_shared::file::{LARGE_BYTES, read_text_or_stdin};
 use serde::Serialize;
 
@@ -87,7 +87,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
             (text, before)
         }
         None if talks => {
-            let feature = Talked {
+            let feature = ChatFeature {
                 name: &args.feature,
                 description: &description,
                 spec: spec.as_deref().filter(|_| which == "plan"),
@@ -114,7 +114,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let written = WriteText {
         text,
         before: Some(before.clone()),
-        resume: args.resume.wish(),
+        resume: args.resume.to_request(),
     };
     let done = match client.put::<Done>(&format!("{path}/{which}"), &written).await {
         Ok(done) => done,

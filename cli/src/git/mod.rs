@@ -19,8 +19,8 @@ use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::terminal::pager::{self, GitPager};
 
-/// How long git may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Longest run of a git command.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Called from a hook, these would mean another repository.
 const NOT_OURS: [&str; 5] = [
     "GIT_DIR",
@@ -37,7 +37,7 @@ const NOT_OURS: [&str; 5] = [
 pub async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String> {
     let mut command = prepare(folder, args);
     command.stdin(Stdio::null()).kill_on_drop(true).env("LC_ALL", "C");
-    let output = tokio::time::timeout(ANSWER_WITHIN, command.output())
+    let output = tokio::time::timeout(TIME_LIMIT, command.output())
         .await
         .context("git did not answer in time")?
         .context("failed to start git; is it installed?")?;
@@ -78,7 +78,7 @@ async fn run(mut command: Command, args: &[&str]) -> anyhow::Result<()> {
         .await
         .context("failed to start git; is it installed?")?;
     anyhow::ensure!(
-        status.success() || pager::is_left(status),
+        status.success() || pager::is_broken_pipe(status),
         "git {} failed ({status})",
         args.first().unwrap_or(&"")
     );

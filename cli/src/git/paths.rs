@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The first part of a relative path that is a link. A path from the root is the user's own word.
-pub fn linked(path: &Path) -> Option<PathBuf> {
+/// The first part of a relative path that is a symbolic link. An absolute path is the user's own choice.
+pub fn first_symlink(path: &Path) -> Option<PathBuf> {
     if path.is_absolute() {
         return None;
     }

@@ -23,8 +23,8 @@ use crate::submit::RunFlags;
 use crate::terminal::output;
 use crate::terminal::table::Table;
 
-/// How long a running coordinator may take to tell what it has in force.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// Longest wait for the settings of a running coordinator.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Print the configuration, and the origin of each value
 ///
@@ -159,7 +159,7 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     let file = path.as_deref().zip(table.as_ref());
     let mut items = effective(file, |key| given(key, matches));
     if !args.local {
-        ask(globals, &mut items).await;
+        overlay_running(globals, &mut items).await;
     }
     if !args.keys.is_empty() {
         let fits = |wanted: &str, key: &str| {
@@ -181,15 +181,15 @@ pub async fn run(globals: &Globals, args: ConfigArgs) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts what the running coordinator has in force in the place of what this environment says of it.
-async fn ask(globals: &Globals, items: &mut [Setting]) {
+/// Replaces the settings of this environment with those of the running coordinator.
+async fn overlay_running(globals: &Globals, items: &mut [Setting]) {
     let Ok(endpoint) = endpoint::find(globals) else {
         return;
     };
     let url = endpoint.url.clone();
     let asked = async {
         Client::new(endpoint)?
-            .get_once::<Page<Setting>>("/config", ANSWER_WITHIN)
+            .get_once::<Page<Setting>>("/config", REQUEST_TIMEOUT)
             .await
     };
     let running = match asked.await {

@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ralph_shared::nearest::{NotTaken, ours};
+use ralph_shared::nearest::{UntrustedFile, ours};
 use serde::{Deserialize, Serialize};
 
 /// The folder's name where no `--data` is given.
@@ -68,7 +68,7 @@ pub enum DataDirError {
     },
     /// Another user left it.
     #[error(transparent)]
-    NotTaken(#[from] NotTaken),
+    Untrusted(#[from] UntrustedFile),
     /// Others may enter a folder in it, so it was made by something else.
     #[error(
         "other users may enter {}, so no `up` made it; it may have come with the repository, and what is in it would be used and run: \
@@ -277,7 +277,7 @@ impl Published {
             if mode & 0o077 != 0 {
                 return Err(DataDirError::Open { path });
             }
-            if is_held(&data)
+            if is_locked(&data)
                 && let Some(found) = Self::read(&data)?
             {
                 return Ok(Some(found));
@@ -287,20 +287,20 @@ impl Published {
     }
 }
 
-/// The data folder that a command means which names none: the nearest `.ralph/` at or above `start` that an `up` of this user's holds.
-pub fn held_above(start: &Path) -> Option<PathBuf> {
+/// The default data folder of a command: the nearest `.ralph/` at or above `start` that an `up` of this user has locked.
+pub fn find_running(start: &Path) -> Option<PathBuf> {
     let mut folders = start.ancestors().map(|folder| folder.join(DEFAULT_NAME));
-    folders.find(|data| is_held(data) && ours(data).is_ok())
+    folders.find(|data| is_locked(data) && ours(data).is_ok())
 }
 
 /// The process that holds a data folder, if one does.
 pub fn holder(data: &Path) -> Option<i32> {
-    let pid = is_held(data).then(|| fs::read_to_string(data.join("lock")).ok())?;
+    let pid = is_locked(data).then(|| fs::read_to_string(data.join("lock")).ok())?;
     pid?.trim().parse().ok()
 }
 
-/// Whether an `up` runs there: its lock goes with its process, and neither a commit nor an archive can bring a held one along.
-fn is_held(data: &Path) -> bool {
+/// Whether an `up` runs there. Its lock ends with its process, and no commit or archive can copy a lock.
+fn is_locked(data: &Path) -> bool {
     File::open(data.join("lock"))
         .is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }

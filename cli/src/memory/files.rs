@@ -20,7 +20,7 @@ use super::{RepoArgs, lines};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::client::{Client, escape, is_passing};
-use crate::git::paths::linked;
+use crate::git::paths::first_symlink;
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::counted;
 
@@ -53,7 +53,7 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
     let mut page: Page<MemoryView> = client.list("/memory", &query("knowledge"), MAX_FILES).await?;
     let learnings: Page<MemoryView> = client.list("/memory", &query("learning"), usize::MAX).await?;
     let folder = &args.folder;
-    if let Some(link) = linked(folder) {
+    if let Some(link) = first_symlink(folder) {
         return Err(Usage(format!(
             "{} is a link, so nothing is written to {}: name the folder that it leads to, if that is meant",
             link.display(),

@@ -1,8 +1,8 @@
 //! `memory …`: what iterations left for later ones.
 
 mod files;
+mod inspect;
 mod lines;
-mod look;
 mod put;
 mod search;
 
@@ -29,7 +29,7 @@ pub enum MemoryCommand {
   ralph memory list
   ralph memory list --all --kind knowledge --output wide"
     )]
-    List(look::ListArgs),
+    List(inspect::ListArgs),
     /// Show an entry with its origin, its family, and the outcomes of attempts that saw it
     #[command(after_help = "Example:
   ralph memory show l-9f2c41aa07be")]
@@ -186,8 +186,8 @@ impl From<KindArg> for Kind {
 pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<ExitCode> {
     match command {
         MemoryCommand::Search(args) => search::run(globals, args).await?,
-        MemoryCommand::List(args) => look::list(globals, args).await?,
-        MemoryCommand::Show { entry } => look::show(globals, &entry).await?,
+        MemoryCommand::List(args) => inspect::list(globals, args).await?,
+        MemoryCommand::Show { entry } => inspect::show(globals, &entry).await?,
         MemoryCommand::Add(args) => put::add(globals, args).await?,
         MemoryCommand::Edit(args) => put::edit(globals, args).await?,
         MemoryCommand::Prune(args) => put::prune(globals, args).await?,
@@ -196,9 +196,9 @@ pub async fn run(globals: &Globals, command: MemoryCommand) -> anyhow::Result<Ex
         MemoryCommand::Revoke { task, attempt } => put::revoke(globals, &task, attempt).await?,
         MemoryCommand::Export(args) => files::export(globals, args).await?,
         MemoryCommand::Import(args) => files::import(globals, args).await?,
-        MemoryCommand::Explain { task, attempt } => look::explain(globals, &task, attempt).await?,
+        MemoryCommand::Explain { task, attempt } => inspect::explain(globals, &task, attempt).await?,
         MemoryCommand::Resume { repo } => put::resume(globals, &repo).await?,
-        MemoryCommand::Report { all, repo } => look::report(globals, all, &repo).await?,
+        MemoryCommand::Report { all, repo } => inspect::report(globals, all, &repo).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

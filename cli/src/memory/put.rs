@@ -8,7 +8,7 @@ use ralph_api::body::{
 use ralph_api::view::MemoryView;
 use ralph_shared::file;
 
-use super::look::tell;
+use super::inspect::tell;
 use super::{EntryKindArg, RepoArgs};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
@@ -121,13 +121,13 @@ pub async fn prune(globals: &Globals, args: PruneArgs) -> anyhow::Result<()> {
     };
     let taken: RetractResult = client.post("/memory/prune", &body).await?;
     let word = if args.dry_run { "would be hidden" } else { "hidden" };
-    said(globals, taken, word)
+    print_result(globals, taken, word)
 }
 
 pub async fn restore(globals: &Globals, ids: Vec<String>) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let taken: RetractResult = client.post("/memory/restore", &RestoreMemory { ids }).await?;
-    said(globals, taken, "restored")
+    print_result(globals, taken, "restored")
 }
 
 pub async fn resume(globals: &Globals, repo: &RepoArgs) -> anyhow::Result<()> {
@@ -197,7 +197,7 @@ fn spread(taken: &RevokedMemory) -> String {
     text
 }
 
-fn said(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {
+fn print_result(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {
     match globals.output {
         Format::Json => output::json(&taken),
         Format::Table | Format::Wide => {

@@ -16,8 +16,8 @@ use crate::args::globals::Globals;
 use crate::client::{Client, escape};
 use crate::terminal::output;
 
-/// A coordinator that doesn't answer must not keep anybody from typing.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// A coordinator that doesn't respond must not block typing.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Names that are offered, at most.
 const MOST: usize = 1_000;
 
@@ -39,8 +39,8 @@ pub fn run(args: CompletionsArgs, program: fn() -> clap::Command) -> anyhow::Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// Answers a shell that asks what could come next, and ends then; does nothing else.
-pub fn answer(program: fn() -> clap::Command) {
+/// Prints completions when a shell requests them, and exits; otherwise does nothing.
+pub fn complete(program: fn() -> clap::Command) {
     CompleteEnv::with_factory(|| with_names(program())).complete();
 }
 
@@ -100,7 +100,7 @@ fn items_of<T: DeserializeOwned>(
     let answer = runtime.block_on(async {
         let client = Client::find_quietly(&globals()).ok()?;
         let list = client.list(&path, "", MOST);
-        let page: Page<T> = tokio::time::timeout(ANSWER_WITHIN, list).await.ok()?.ok()?;
+        let page: Page<T> = tokio::time::timeout(REQUEST_TIMEOUT, list).await.ok()?.ok()?;
         Some(page.items)
     });
     answer.into_iter().flatten().map(named).collect()

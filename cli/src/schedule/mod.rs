@@ -31,20 +31,20 @@ pub enum ScheduleCommand {
     /// Remove a feature's schedule; the features that it created stay
     #[command(after_help = "Example:
   ralph schedule remove nightly")]
-    Remove(Of),
+    Remove(ScheduleArg),
     /// Pause a feature's schedule
     #[command(after_help = "Example:
   ralph schedule pause nightly")]
-    Pause(Of),
+    Pause(ScheduleArg),
     /// Resume a schedule; times that passed meanwhile count as missed
     #[command(after_help = "Example:
   ralph schedule resume nightly")]
-    Resume(Of),
+    Resume(ScheduleArg),
 }
 
 /// Whose schedule.
 #[derive(Debug, Args)]
-pub struct Of {
+pub struct ScheduleArg {
     /// Name of the feature, or the beginning of its id
     feature: String,
 }
@@ -68,11 +68,11 @@ pub struct ScheduleFlags {
 }
 
 impl ScheduleFlags {
-    /// The schedule that they ask for, if they do.
+    /// The schedule that the flags request, if any.
     ///
     /// # Errors
     /// When a time, an expression or a zone is none.
-    pub fn wish(&self) -> Result<Option<SetSchedule>, Usage> {
+    pub fn to_request(&self) -> Result<Option<SetSchedule>, Usage> {
         if self.at.is_none() && self.every.is_none() {
             return match self.time_zone {
                 Some(_) => Err(Usage("--time-zone goes with --at or --every".to_owned())),
@@ -126,8 +126,8 @@ pub async fn set(
 
 pub async fn run(globals: &Globals, command: ScheduleCommand) -> anyhow::Result<ExitCode> {
     let client = Client::find(globals)?;
-    let path = |of: &Of| format!("/features/{}/schedule", escape(&of.feature));
-    let (of, done, now): (Of, Done, &str) = match command {
+    let path = |of: &ScheduleArg| format!("/features/{}/schedule", escape(&of.feature));
+    let (of, done, now): (ScheduleArg, Done, &str) = match command {
         ScheduleCommand::List => {
             let page: Page<ScheduleView> = client.get("/schedules").await?;
             output::show(globals, &page, |_| table(&page.items)).await?;

@@ -113,11 +113,11 @@ impl State {
             KeyCode::End => self.task = self.tasks.len().saturating_sub(1),
             KeyCode::Tab | KeyCode::Right => return self.other_feature(1),
             KeyCode::BackTab | KeyCode::Left => return self.other_feature(-1),
-            KeyCode::Char('i') => return self.ask(Verb::Interrupt),
-            KeyCode::Char('r') => return self.ask(Verb::Retry),
-            KeyCode::Char('a') => return self.ask(Verb::Approve),
-            KeyCode::Char('x') => return self.ask(Verb::Reject),
-            KeyCode::Char('s') => return self.ask(Verb::Skip),
+            KeyCode::Char('i') => return self.prompt_reason(Verb::Interrupt),
+            KeyCode::Char('r') => return self.prompt_reason(Verb::Retry),
+            KeyCode::Char('a') => return self.prompt_reason(Verb::Approve),
+            KeyCode::Char('x') => return self.prompt_reason(Verb::Reject),
+            KeyCode::Char('s') => return self.prompt_reason(Verb::Skip),
             KeyCode::Char('p') => return self.pause(),
             KeyCode::Char('R') => return self.run(),
             _ => return Action::Draw,
@@ -154,7 +154,7 @@ impl State {
         })
     }
 
-    fn ask(&mut self, verb: Verb) -> Action {
+    fn prompt_reason(&mut self, verb: Verb) -> Action {
         match self.selected() {
             Some(task) if verb.fits(task) => self.typing = Some((Typing::Reason(verb), String::new())),
             Some(task) => {

@@ -21,10 +21,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 const LOG_AGAIN: Duration = Duration::from_secs(2);
 /// Tasks of a feature that are shown in their order.
 const TASKS: usize = 1000;
-/// Those that are shown wherever they stand: what runs, what failed, what waits for a person.
-const WANTED: &str = "status=in_progress,needs_review,failed";
+/// Tasks that are always shown: those that run, failed, or need a person.
+const ATTENTION_FILTER: &str = "status=in_progress,needs_review,failed";
 /// How many of them, at most.
-const MOST_WANTED: usize = 200;
+const MOST_TASKS: usize = 200;
 
 /// Something to take.
 pub enum News {
@@ -126,7 +126,7 @@ async fn tasks(client: &Client, feature: String) -> anyhow::Result<News> {
     let first: Page<TaskView> = client.list(&path, "", TASKS).await?;
     let has_more = first.next.is_some();
     let tasks = if has_more {
-        let wanted: Page<TaskView> = client.list(&path, WANTED, MOST_WANTED).await?;
+        let wanted: Page<TaskView> = client.list(&path, ATTENTION_FILTER, MOST_TASKS).await?;
         joined(first.items, wanted.items)
     } else {
         first.items

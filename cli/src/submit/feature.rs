@@ -22,7 +22,7 @@ use crate::args::usage::Usage;
 use crate::client::Client;
 use crate::config::Config;
 use crate::cost::estimate;
-use crate::git::paths::linked;
+use crate::git::paths::first_symlink;
 use crate::schedule::{self, ScheduleFlags};
 use crate::submit::priority::PrecedenceFlags;
 use crate::terminal::output::{self, Format};
@@ -128,7 +128,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         }
         None => None,
     };
-    let schedule = args.schedule.wish()?;
+    let schedule = args.schedule.to_request()?;
     if schedule.is_some() && args.wait.wait {
         let why =
             "what begins later can't be waited for now; leave out --wait, and look with `schedule list`";
@@ -136,7 +136,7 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     }
     let file = Config::find()?;
     // Before anything is asked or read: what stands there doesn't become right by the rest.
-    let mut run = args.run.wish(&file)?;
+    let mut run = args.run.request(&file)?;
     let max_parallel = match args.max_parallel {
         None => limits::max_parallel(&file.limits)?,
         given => given,
@@ -207,7 +207,8 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         draft: args.draft || schedule.is_some(),
     };
     let mut waits = Interrupts::of(args.wait)?;
-    let answer: Accepted = wait::answer(waits.as_mut(), client.post("/features", &request)).await?;
+    let answer: Accepted =
+        wait::unless_interrupted(waits.as_mut(), client.post("/features", &request)).await?;
     let Some(schedule) = schedule else {
         return accepted(&client, globals.output, &answer, waits).await;
     };
@@ -270,7 +271,7 @@ fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
     if !path.is_file() {
         return Ok(None);
     }
-    if let Some(link) = linked(&path) {
+    if let Some(link) = first_symlink(&path) {
         return Err(Usage(format!(
             "{} is a link, so the {which} is not read from {}: put the text there itself, or name a file with --{which}",
             link.display(),

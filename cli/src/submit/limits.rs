@@ -117,12 +117,12 @@ impl From<&BudgetFlags> for BudgetsWish {
 }
 
 impl RunFlags {
-    /// What is wished for, with the configuration file where no flag says anything.
+    /// The requested limits: flags first, then the configuration file.
     ///
     /// # Errors
     /// A [`Usage`] when a limit of the file is none: it names file and key.
-    pub fn wish(&self, file: &Config) -> anyhow::Result<RunWish> {
-        let mut wish = self.wish_with(&file.limits)?;
+    pub fn request(&self, file: &Config) -> anyhow::Result<RunWish> {
+        let mut wish = self.request_with(&file.limits)?;
         wish.review = wish.review.or(file.execution.review);
         if wish.gate.is_empty() {
             (wish.gate, wish.gate_steps) = gate(&file.verify)?;
@@ -139,10 +139,10 @@ impl RunFlags {
     /// # Errors
     /// Never: no file is read.
     pub fn flags(&self) -> anyhow::Result<RunWish> {
-        self.wish_with(&Limits::default())
+        self.request_with(&Limits::default())
     }
 
-    fn wish_with(&self, file: &Limits) -> anyhow::Result<RunWish> {
+    fn request_with(&self, file: &Limits) -> anyhow::Result<RunWish> {
         let span = |flag: Option<Span>, file: &Option<String>, key: &str| match (flag, file) {
             (Some(span), _) => Ok(Some(span.ms())),
             (None, Some(text)) => match text.parse::<Span>() {
@@ -258,7 +258,7 @@ mod tests {
             max_cost: Some(3.0),
             ..RunFlags::default()
         };
-        let wish = flags.wish_with(&file).unwrap();
+        let wish = flags.request_with(&file).unwrap();
         assert_eq!(
             (wish.iterations, wish.time_ms, wish.cost_usd),
             (Some(7), Some(7_200_000), Some(3.0))
@@ -268,7 +268,7 @@ mod tests {
             once: true,
             ..RunFlags::default()
         };
-        assert_eq!(once.wish_with(&file).unwrap().iterations, Some(1));
+        assert_eq!(once.request_with(&file).unwrap().iterations, Some(1));
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             parallel = true",
         )
         .unwrap();
-        let wish = RunFlags::default().wish(&file).unwrap();
+        let wish = RunFlags::default().request(&file).unwrap();
         assert_eq!(wish.gate, ["make", "make lint", "make test"]);
         let step = |name: Option<&str>, timeout_ms, parallel| GateStep {
             name: name.map(str::to_owned),
@@ -304,16 +304,16 @@ mod tests {
             gate: vec!["true".to_owned()],
             ..RunFlags::default()
         };
-        assert!(flags.wish(&file).unwrap().gate_steps.is_empty());
+        assert!(flags.request(&file).unwrap().gate_steps.is_empty());
         let mut file = file;
         file.verify.steps[0].timeout = Some("soon".to_owned());
-        assert!(RunFlags::default().wish(&file).unwrap_err().is::<Usage>());
+        assert!(RunFlags::default().request(&file).unwrap_err().is::<Usage>());
     }
 
     #[test]
     fn a_limit_of_the_file_that_is_none_is_named() {
         let check = |file: Limits, words: &[&str]| {
-            let told = match RunFlags::default().wish_with(&file) {
+            let told = match RunFlags::default().request_with(&file) {
                 Ok(_) => max_parallel(&file).unwrap_err(),
                 Err(told) => told,
             };
@@ -402,7 +402,7 @@ mod tests {
             ..RunFlags::default()
         };
         let wish = flags
-            .wish_with(&Limits {
+            .request_with(&Limits {
                 iterations: Some(-1),
                 ..none()
             })

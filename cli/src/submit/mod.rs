@@ -4,13 +4,13 @@
 //! and doesn't depend on the client any more.
 
 pub mod agents;
-mod ask;
 mod checked;
 mod feature;
 mod filters;
 mod gate;
 mod limits;
 pub(crate) mod priority;
+mod prompt;
 mod repo;
 mod task;
 mod top_level;

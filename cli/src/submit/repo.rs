@@ -7,7 +7,7 @@ use clap::Args;
 use ralph_api::body::{DirRef, RepoRef};
 use ralph_api::view::{FeatureView, Page};
 use ralph_domain::names;
-use ralph_domain::names::repository::{is_address, normalised, pick, without_secret};
+use ralph_domain::names::repository::{choose_base, is_address, normalised, without_secret};
 use ralph_shared::machine::dir_pool;
 use ralph_shared::wire::MergeHow;
 
@@ -125,7 +125,7 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
     if let Some(branch) = &branch
         && let Some(stands) = found.in_the_way(branch).await?
     {
-        return Err(taken(client, feature, branch, &stands, &found).await);
+        return Err(branch_conflict(client, feature, branch, &stands, &found).await);
     }
     Ok(Some(RepoRef {
         address: found.address,
@@ -223,8 +223,8 @@ impl FoundRepository {
     }
 }
 
-/// Why the feature can't have this branch, while `stands` is there.
-async fn taken(
+/// Why the feature can't have this branch while `stands` exists.
+async fn branch_conflict(
     client: &Client,
     feature: &str,
     branch: &str,
@@ -380,7 +380,7 @@ async fn remote(address: &str, base: Option<&str>) -> anyhow::Result<FoundReposi
     let refs = git(None, &["ls-remote", "--symref", "--", address])
         .await
         .with_context(|| format!("the repository {} can't be reached", without_secret(address)))?;
-    let (base_ref, base_commit) = pick(&refs, base).ok_or_else(|| match base {
+    let (base_ref, base_commit) = choose_base(&refs, base).ok_or_else(|| match base {
         Some(base) => unknown_base(base, &without_secret(address)),
         None => Usage(format!(
             "the repository {} has no commit, or no branch of its own choice; name a branch with --base",

@@ -8,7 +8,7 @@ use ralph_api::body::{Accepted, SubmitTask};
 use ralph_domain::scheduling::concurrency::Concurrency;
 use ralph_shared::file;
 
-use super::ask;
+use super::prompt;
 use super::repo::{self, RepoFlags};
 use super::{BudgetFlags, RunFlags, accepted, gate};
 use crate::args::globals::Globals;
@@ -81,7 +81,7 @@ pub struct TaskArgs {
 pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<ExitCode> {
     let in_conversation = args.title.is_none();
     if in_conversation {
-        ask::fill(&mut args)?;
+        prompt::fill(&mut args)?;
     }
     let title = args.title.unwrap_or_default();
     let description = match args.description.as_deref() {
@@ -93,7 +93,7 @@ pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<Exi
     }
     let file = Config::find()?;
     // Before anything is asked: what stands there doesn't become right by the rest.
-    let mut run = args.run.wish(&file)?;
+    let mut run = args.run.request(&file)?;
     let client = Client::find(globals)?;
     let repo = match &args.feature {
         Some(_) => None,
@@ -130,7 +130,7 @@ pub async fn submit(globals: &Globals, mut args: TaskArgs) -> anyhow::Result<Exi
         budgets: (&args.budgets).into(),
     };
     let mut waits = Interrupts::of(args.wait)?;
-    let answer: Accepted = wait::answer(waits.as_mut(), client.post("/tasks", &request)).await?;
+    let answer: Accepted = wait::unless_interrupted(waits.as_mut(), client.post("/tasks", &request)).await?;
     let code = accepted(&client, globals.output, &answer, waits).await?;
     if !args.wait.wait {
         wait::hint(&client, &answer.feature.id).await;

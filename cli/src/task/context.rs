@@ -16,7 +16,7 @@ use crate::terminal::pager;
 use crate::terminal::table::Table;
 
 /// Lines around a change.
-const AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// Print the prompt that an agent got for a task, or would get now
 ///
@@ -117,7 +117,7 @@ fn difference(before: (i32, &str), after: (i32, &str)) -> String {
     let names = (format!("attempt {}", before.0), format!("attempt {}", after.0));
     let text = diff
         .unified_diff()
-        .context_radius(AROUND)
+        .context_radius(CONTEXT_LINES)
         .header(&names.0, &names.1)
         .to_string();
     if text.is_empty() {

@@ -56,7 +56,7 @@ pub enum TaskCommand {
     #[command(after_help = "Examples:
   ralph task show t-9f2c
   ralph task show t-9f2c --output json")]
-    Show(Named),
+    Show(TaskArg),
     /// Draw the tasks of a feature, or the part below a task, as a tree
     #[command(after_help = "Examples:
   ralph task tree todo
@@ -73,7 +73,7 @@ pub enum TaskCommand {
     /// Show the events of a task: who did what, and why
     #[command(after_help = "Example:
   ralph task log t-9f2c")]
-    Log(Named),
+    Log(TaskArg),
     /// Show the changes of a task; run it in a clone
     ///
     /// Of a task that landed it is its commit, else what all its attempts changed since they left the feature's branch.
@@ -109,7 +109,7 @@ pub enum TaskCommand {
   ralph task reject todo/plan --reason \"one task for the parser is enough\"")]
     Reject {
         #[command(flatten)]
-        named: Named,
+        named: TaskArg,
         /// What the next session should know; stands in its prompt and in the task's log [default: asked for in an editor]
         #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
         reason: Option<String>,
@@ -128,7 +128,7 @@ pub enum TaskCommand {
   ralph task answer todo/store --choice 2")]
     Answer {
         #[command(flatten)]
-        named: Named,
+        named: TaskArg,
         /// The answer, in words [default: asked for in an editor]
         #[arg(value_name = "TEXT", conflicts_with = "choice")]
         text: Option<String>,
@@ -149,7 +149,7 @@ pub enum TaskCommand {
   ralph task say todo/store \"leave the schema as it is\"")]
     Say {
         #[command(flatten)]
-        named: Named,
+        named: TaskArg,
         /// What the agent should know
         text: String,
     },
@@ -174,7 +174,7 @@ pub enum TaskCommand {
   ralph task delete t-9f2c --yes")]
     Delete {
         #[command(flatten)]
-        named: Named,
+        named: TaskArg,
         /// Don't ask
         #[arg(long)]
         yes: bool,
@@ -201,7 +201,7 @@ pub enum TaskCommand {
   ralph task revert todo/store --redo --with-dependents --wait")]
     Revert {
         #[command(flatten)]
-        named: Named,
+        named: TaskArg,
         /// Do it again afterwards; without it, the task is cancelled
         #[arg(long)]
         redo: bool,
@@ -223,7 +223,7 @@ pub enum TaskCommand {
   ralph task interrupt t-9f2c --feedback \"use the existing parser\"")]
     Interrupt {
         #[command(flatten)]
-        named: Named,
+        named: TaskArg,
         /// What the next attempt should know
         #[arg(short, long, value_name = "TEXT")]
         feedback: Option<String>,
@@ -232,7 +232,7 @@ pub enum TaskCommand {
 
 /// Which task.
 #[derive(Debug, Args)]
-pub struct Named {
+pub struct TaskArg {
     /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
     task: String,
@@ -242,7 +242,7 @@ pub struct Named {
 #[derive(Debug, Args)]
 pub struct CommandArgs {
     #[command(flatten)]
-    named: Named,
+    named: TaskArg,
     /// Why; stands in the task's log
     #[arg(short, long, value_name = "TEXT")]
     reason: Option<String>,
@@ -261,7 +261,7 @@ pub struct Decided {
 #[derive(Debug, Args)]
 pub struct FeedbackArgs {
     #[command(flatten)]
-    named: Named,
+    named: TaskArg,
     /// What the next session should know; stands in its prompt and in the task's log
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: String,
@@ -342,7 +342,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             reason,
             resume,
         } => match (task, all_of) {
-            (Some(task), _) => ("retry", Named { task }, reason, Some(resume)),
+            (Some(task), _) => ("retry", TaskArg { task }, reason, Some(resume)),
             (None, feature) => {
                 return retry_all(&client, format, &feature.unwrap_or_default(), reason, resume).await;
             }
@@ -427,7 +427,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
     let path = format!("/tasks/{}/{verb}", escape(&named.task));
     let body = Steer {
         reason,
-        resume: resume.and_then(ResumeFlag::wish),
+        resume: resume.and_then(ResumeFlag::to_request),
     };
     let done: Done = client.post(&path, &body).await?;
     match format {
@@ -468,7 +468,7 @@ async fn answer(
         answer,
         choice,
         question,
-        resume: resume.wish(),
+        resume: resume.to_request(),
     };
     let path = format!("/tasks/{}/answer", escape(task));
     let done: Done = client.post(&path, &body).await?;
@@ -495,7 +495,7 @@ async fn retry_all(
         .await?;
     let body = Steer {
         reason,
-        resume: resume.wish(),
+        resume: resume.to_request(),
     };
     let mut all = Done::default();
     for task in page.items.iter().filter(|task| task.children == 0) {

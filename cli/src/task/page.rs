@@ -181,7 +181,7 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         lines.push(paint.apply(Tone::Warn, &line));
     }
     for question in &dispatch.questions {
-        let line = format!("      {}", indented(&asked(question)));
+        let line = format!("      {}", indented(&question_lines(question)));
         lines.push(paint.apply(Tone::Warn, &line));
     }
     if let Some(words) = gate_times::words(&dispatch.gate_times) {
@@ -197,12 +197,17 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             .unwrap_or_default();
         lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}{removed}")));
     }
-    lines.extend(dispatch.strays.iter().map(|stray| left(stray, paint)));
+    lines.extend(
+        dispatch
+            .strays
+            .iter()
+            .map(|stray| orphan_commit_line(stray, paint)),
+    );
     lines
 }
 
-/// What an agent asked, and what became of that.
-fn asked(question: &QuestionView) -> String {
+/// An agent's question with its answer, if any.
+fn question_lines(question: &QuestionView) -> String {
     let words = question.words();
     match (&question.answer, &question.answered_by, question.waits_until) {
         (Some(answer), Some(by), _) => format!("asked: {words}\n{by} answered: {answer}"),
@@ -211,8 +216,8 @@ fn asked(question: &QuestionView) -> String {
     }
 }
 
-/// What an agent committed elsewhere, and where it is.
-fn left(stray: &Stray, paint: Paint) -> String {
+/// A commit outside the attempt's branch, and where it is.
+fn orphan_commit_line(stray: &Stray, paint: Paint) -> String {
     let (tone, place) = match (&stray.pushed_ref, &stray.error) {
         (Some(name), _) => (Tone::Dim, format!("pushed to {name}")),
         (None, error) => {

@@ -30,7 +30,7 @@ pub async fn run(client: &Client, format: Format, args: RunArgs) -> anyhow::Resu
     agents::warn_if_unknown(client, wish.agent.as_deref()).await;
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/tasks/{}/run", escape(&args.task));
-    let started: Started = wait::answer(waits.as_mut(), client.post(&path, &wish)).await?;
+    let started: Started = wait::unless_interrupted(waits.as_mut(), client.post(&path, &wish)).await?;
     if let Some(interrupts) = waits {
         return wait::wait(client, &started.feature, format, interrupts).await;
     }

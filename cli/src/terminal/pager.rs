@@ -131,8 +131,8 @@ impl Pager {
     }
 }
 
-/// Whether a child that writes to a pager ended since nobody reads on.
-pub fn is_left(status: ExitStatus) -> bool {
+/// Whether a child that writes to a pager ended because the pager was closed.
+pub fn is_broken_pipe(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
     status.signal() == Some(libc::SIGPIPE)
 }

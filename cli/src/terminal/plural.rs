@@ -12,11 +12,11 @@ pub fn counted(n: impl TryInto<i64>, one: &str, several: &str) -> String {
 /// How many tasks are done, and how many nobody has to do any more.
 pub fn done_of(tasks: &TaskCounts) -> String {
     let of = counted(tasks.total, "task", "tasks");
-    format!("{} of {of} done{}", tasks.done, taken_out(tasks))
+    format!("{} of {of} done{}", tasks.done, skipped_and_cancelled(tasks))
 }
 
-/// What is resolved without being done, after a comma; nothing where there is none.
-pub fn taken_out(tasks: &TaskCounts) -> String {
+/// The numbers of skipped and cancelled tasks, each after a comma; empty when there are none.
+pub fn skipped_and_cancelled(tasks: &TaskCounts) -> String {
     let counts = [(tasks.skipped, "skipped"), (tasks.cancelled, "cancelled")];
     let some = counts.iter().filter(|(n, _)| *n > 0);
     some.map(|(n, word)| format!(", {n} {word}")).collect()

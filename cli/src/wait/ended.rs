@@ -58,7 +58,7 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
             let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
             if left > 0 {
                 let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
-                let estimate = estimate::ask(client, &feature.repo_id, left, parallel.min(left)).await;
+                let estimate = estimate::fetch(client, &feature.repo_id, left, parallel.min(left)).await;
                 text.push_str(&format!(
                     "  what is left: {}\n",
                     estimate::words(estimate.as_ref())
@@ -88,8 +88,8 @@ fn requests(progress: &Progress, paint: Paint) -> String {
     text
 }
 
-/// What is said where a command waits on through what is asked.
-pub fn asks(progress: &Progress) -> String {
+/// The open questions, for a command that keeps waiting.
+pub fn open_questions(progress: &Progress) -> String {
     let is = condition::words(&progress.feature.condition);
     let asked = requests(progress, Paint::stderr());
     format!(

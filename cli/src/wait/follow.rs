@@ -131,7 +131,7 @@ pub async fn wait(
             }
             () = interrupts.next() => {
                 screen.hold(true);
-                let answer = interrupts.ask(client, last.as_ref(), &screen).await?;
+                let answer = interrupts.prompt(client, last.as_ref(), &screen).await?;
                 screen.hold(false);
                 match answer {
                     Choice::GoOn => continue,
@@ -169,7 +169,7 @@ pub async fn wait(
                     let end = progress.feature.run.as_ref().and_then(|run| run.ended_at);
                     if waited_from != Some(end) {
                         bell();
-                        screen.say(&ended::asks(&progress));
+                        screen.say(&ended::open_questions(&progress));
                     }
                     waited_from = Some(end);
                 }

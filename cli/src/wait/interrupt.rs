@@ -96,11 +96,11 @@ impl Interrupts {
         }
     }
 
-    /// Asks what to do; a second Ctrl+C means to leave, and where nobody can answer the first does.
+    /// Prompts for what to do. A second Ctrl+C leaves; without a terminal, the first one does.
     ///
     /// # Errors
     /// When the coordinator refuses what the person wants.
-    pub(super) async fn ask(
+    pub(super) async fn prompt(
         &mut self,
         client: &Client,
         last: Option<&Progress>,
@@ -157,11 +157,11 @@ impl Interrupts {
     }
 }
 
-/// The answer to what a command asks for; see [`Interrupts::of`].
+/// The result of a command's request, unless Ctrl+C comes first; see [`Interrupts::of`].
 ///
 /// # Errors
 /// [`Quit`], or the request's.
-pub async fn answer<T>(
+pub async fn unless_interrupted<T>(
     interrupts: Option<&mut Interrupts>,
     request: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {

@@ -153,7 +153,7 @@ mod tests {
         serde_json::from_value(progress).unwrap()
     }
 
-    fn at_door(failures: u32, second: u32) -> Value {
+    fn waiting_for(failures: u32, second: u32) -> Value {
         let until = format!("2026-01-01T00:00:{second:02}Z");
         let door = json!({
             "agent": "default", "door": "not_found", "reason": "no such file", "failures": failures, "until": until,
@@ -200,12 +200,12 @@ mod tests {
         );
         check(none.clone(), &[]);
         check(
-            at_door(1, 10),
+            waiting_for(1, 10),
             &["  2 tasks wait: agent default can't be started (failed 1)"],
         );
         // A time that is told a bit differently is no news.
-        check(at_door(1, 11), &[]);
-        check(at_door(2, 13), &["(failed 2)"]);
+        check(waiting_for(1, 11), &[]);
+        check(waiting_for(2, 13), &["(failed 2)"]);
         check(json!([]), &[]);
         check(none, &["no worker"]);
     }

@@ -14,4 +14,4 @@ mod lines;
 pub use flags::WaitFlags;
 pub use follow::{begun, wait};
 pub use idle::{feature_of, hint};
-pub use interrupt::{Interrupts, Quit, answer};
+pub use interrupt::{Interrupts, Quit, unless_interrupted};

@@ -6,7 +6,7 @@ use axum::extract::State;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::At;
+use crate::api::http::request::PathParams;
 use crate::store;
 use crate::store::view::{LogEntry, Page};
 
@@ -21,7 +21,10 @@ const MAX_ROWS: i64 = 10_000;
     tag = "features",
     responses((status = 200, body = Page<LogEntry>))
 )]
-pub async fn of_feature(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
+pub async fn of_feature(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Page<LogEntry>>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, &id).await?;
     let log = store::changes::list(&mut conn, Some(id), MAX_ROWS).await?;

@@ -12,7 +12,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, Body};
+use crate::api::http::request::{Body, PathParams, QueryParams};
 use crate::domain::budget::estimate::{self, Estimate};
 use crate::domain::budget::levels::{Key, Level};
 use crate::store::budget::Tasks;
@@ -41,7 +41,7 @@ pub struct CostsQuery {
 )]
 pub async fn costs(
     State(app): State<App>,
-    Asked(query): Asked<CostsQuery>,
+    QueryParams(query): QueryParams<CostsQuery>,
 ) -> Result<Json<CostsView>, Problem> {
     let since = query.since.as_deref().map(|text| {
         OffsetDateTime::parse(text, &Rfc3339)
@@ -86,7 +86,7 @@ pub async fn budgets(State(app): State<App>) -> Result<Json<BudgetsView>, Proble
 )]
 pub async fn set_budget(
     State(app): State<App>,
-    At(level): At<String>,
+    PathParams(level): PathParams<String>,
     Body(wish): Body<SetBudget>,
 ) -> Result<Json<BudgetsView>, Problem> {
     let known = Level::ALL.map(Level::as_str).join(", ");
@@ -164,7 +164,7 @@ fn one() -> i64 {
 )]
 pub async fn estimate(
     State(app): State<App>,
-    Asked(query): Asked<EstimateQuery>,
+    QueryParams(query): QueryParams<EstimateQuery>,
 ) -> Result<Json<Estimate>, Problem> {
     let before = store::costs::before(&mut *app.db().await?, &query.repo_id).await?;
     Ok(Json(estimate::estimate(before, query.tasks, query.side_by_side)))

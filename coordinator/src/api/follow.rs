@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::body::Following;
-use super::transcript::{SessionQuery, kept, no_such_session, numbered};
+use super::transcript::{SessionQuery, no_such_session, numbered, stored_entries};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At};
+use crate::api::http::request::{PathParams, QueryParams};
 use crate::bus::TranscriptReader;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
@@ -54,8 +54,8 @@ const WAITING_EVENTS: usize = 256;
 )]
 pub async fn events(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(query): Asked<SessionQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<SessionQuery>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
@@ -92,16 +92,16 @@ pub async fn events(
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-/// What happens, and of an entry the id to go on after it.
-type Told = (Option<String>, Following);
+/// An event; that of a transcript's entry with the id from which to continue.
+type NumberedEvent = (Option<String>, Following);
 
 /// The sessions of a task from there on, until nothing more will come.
-pub fn follow(app: App, task: TaskId, start: Option<Position>) -> impl Stream<Item = Told> {
+pub fn follow(app: App, task: TaskId, start: Option<Position>) -> impl Stream<Item = NumberedEvent> {
     let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
     let follower = Follower { app, task, sender };
     tokio::spawn(follower.run(start));
     futures::stream::unfold(receiver, |mut receiver| async {
-        let told: Told = receiver.recv().await?;
+        let told: NumberedEvent = receiver.recv().await?;
         Some((told, receiver))
     })
 }
@@ -135,7 +135,7 @@ impl Position {
 struct Follower {
     app: App,
     task: TaskId,
-    sender: mpsc::Sender<Told>,
+    sender: mpsc::Sender<NumberedEvent>,
 }
 
 impl Follower {
@@ -157,14 +157,14 @@ impl Follower {
         }
         loop {
             match self.next(after).await {
-                Ok(Next::Dispatch(dispatch)) => {
+                Ok(NextSession::Dispatch(dispatch)) => {
                     self.one(Position { dispatch, next: 0 }).await;
                     after = Some(dispatch);
                 }
-                Ok(Next::Over(status)) => {
+                Ok(NextSession::Over(status)) => {
                     return self.say(None, Following::End { status }).await;
                 }
-                Ok(Next::Nothing) | Err(_) => tokio::time::sleep(POLL).await,
+                Ok(NextSession::Nothing) | Err(_) => tokio::time::sleep(POLL).await,
             }
         }
     }
@@ -220,7 +220,7 @@ impl Follower {
             self.tell_new(position, numbered(more, &holder)).await;
         }
         if !live {
-            self.tell_new(position, kept(&self.app, position.dispatch).await?)
+            self.tell_new(position, stored_entries(&self.app, position.dispatch).await?)
                 .await;
             if let Some(done) = reader.take() {
                 done.close().await;
@@ -241,23 +241,23 @@ impl Follower {
         view::of_dispatch(&mut *self.app.deps.db.acquire().await?, dispatch).await
     }
 
-    async fn next(&self, after: Option<DispatchId>) -> sqlx::Result<Next> {
+    async fn next(&self, after: Option<DispatchId>) -> sqlx::Result<NextSession> {
         let mut conn = self.app.deps.db.acquire().await?;
         if let Some(dispatch) = view::dispatch_after(&mut conn, self.task, after).await? {
-            return Ok(Next::Dispatch(dispatch));
+            return Ok(NextSession::Dispatch(dispatch));
         }
         let Some(task) = view::tasks(&mut conn, &[self.task.0], self.app.deps.settings.lease_ms())
             .await?
             .pop()
         else {
-            return Ok(Next::Over("deleted".to_owned()));
+            return Ok(NextSession::Over("deleted".to_owned()));
         };
         let open = matches!(task.status.as_str(), "pending" | "blocked" | "in_progress");
         let running = view::feature_of_task_runs(&mut conn, self.task).await?;
         Ok(if open && running {
-            Next::Nothing
+            NextSession::Nothing
         } else {
-            Next::Over(task.status.as_str().to_owned())
+            NextSession::Over(task.status.as_str().to_owned())
         })
     }
 
@@ -267,7 +267,7 @@ impl Follower {
     }
 }
 
-enum Next {
+enum NextSession {
     Dispatch(DispatchId),
     Nothing,
     Over(String),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::http::accept::answer;
+use crate::api::http::accept::serve_connections;
 use crate::api::http::app::App;
 use crate::api::http::connections::ConnectionLimits;
 use crate::api::http::problem::Problem;
@@ -83,7 +83,7 @@ pub async fn serve_health(health: Health, listener: TcpListener, shutdown: Cance
     let router = Router::new()
         .route("/healthz", get(live))
         .route("/readyz", get(ready));
-    answer(
+    serve_connections(
         router,
         listener,
         &ConnectionLimits::new(CONNECTIONS),
@@ -128,7 +128,7 @@ async fn readiness(deps: &Deps, stopping: &CancellationToken) -> Result<Json<Hea
     if deps.bus.client.connection_state() != Connection::Connected {
         return Err(Problem::unavailable("the broker is not connected"));
     }
-    if let Some((name, since)) = deps.pulse.standing(Instant::now()) {
+    if let Some((name, since)) = deps.pulse.longest_stuck(Instant::now()) {
         let seconds = since.as_secs();
         return Err(Problem::unavailable(format!(
             "its loop `{name}` has done nothing for {seconds} s: see its log, and what holds locks in the database"

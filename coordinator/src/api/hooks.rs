@@ -17,7 +17,7 @@ use crate::api::http::access::bearer;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body, whole};
+use crate::api::http::request::{Body, PathParams, whole};
 use crate::flow::submit::hook::{self, Fired};
 use crate::store;
 use crate::store::feature::hook::HookView;
@@ -85,7 +85,10 @@ pub async fn create(
     tag = "features",
     responses((status = 200, body = Done))
 )]
-pub async fn remove(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn remove(
+    State(app): State<App>,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     match store::feature::hook::remove(&mut *app.db().await?, &name).await? {
         true => Ok(Json(Done::of(1))),
         false => Err(Problem::not_found(
@@ -106,7 +109,7 @@ pub async fn remove(State(app): State<App>, At(name): At<String>) -> Result<Json
 )]
 pub async fn fire(
     State(app): State<App>,
-    At(name): At<String>,
+    PathParams(name): PathParams<String>,
     request: Request,
 ) -> Result<Json<Hooked>, Problem> {
     let (parts, body) = request.into_parts();

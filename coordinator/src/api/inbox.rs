@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::Asked;
+use crate::api::http::request::QueryParams;
 use crate::store::view::{self, EventView, InboxView, Page};
 
 /// Default and largest number of events in an answer.
@@ -54,7 +54,7 @@ pub struct LogQuery {
 )]
 pub async fn log(
     State(app): State<App>,
-    Asked(query): Asked<LogQuery>,
+    QueryParams(query): QueryParams<LogQuery>,
 ) -> Result<Json<Page<EventView>>, Problem> {
     let since = OffsetDateTime::parse(&query.since, &Rfc3339).map_err(|_| {
         let text = &query.since;

@@ -58,11 +58,11 @@ struct Ear {
     ))
 )]
 pub async fn events(State(app): State<App>) -> Result<impl IntoResponse, Problem> {
-    Ok(answer(&app))
+    Ok(stream(&app))
 }
 
 /// The stream.
-pub fn answer(app: &App) -> impl IntoResponse + use<> {
+pub fn stream(app: &App) -> impl IntoResponse + use<> {
     let ear = app.news.join(app);
     let first = futures::stream::iter([Changed { feature: None }]);
     let state = (ear.told.subscribe(), ear, app.shutdown.clone());

@@ -12,7 +12,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::flow::Signals;
 use crate::flow::control::{self, CommandOutcome, FeatureCommand};
 use crate::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
@@ -27,7 +27,12 @@ use crate::store::view;
     tag = "features",
     responses((status = 201, body = Operating))
 )]
-pub async fn update(State(app): State<App>, caller: Caller, new: NewId, At(id): At<String>) -> Answer {
+pub async fn update(
+    State(app): State<App>,
+    caller: Caller,
+    new: NewId,
+    PathParams(id): PathParams<String>,
+) -> OperationResult {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
     let wanted = match made_before(db, new).await? {
@@ -54,9 +59,9 @@ pub async fn merge(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<Merging>,
-) -> Answer {
+) -> OperationResult {
     let asked = MergeRequest {
         how: wish.how,
         into: wish.into.as_deref(),
@@ -90,9 +95,9 @@ pub async fn revert(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<Reverting>,
-) -> Answer {
+) -> OperationResult {
     super::tasks::check_reason(wish.reason.as_deref())?;
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, &id).await?;
@@ -127,11 +132,11 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
     Ok(made.map(|tasks| (Operated::Accepted(tasks), Signals::default())))
 }
 
-type Answer = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
+type OperationResult = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
 
 /// Starts a run with the settings of the last one when none is under way, since nobody wants these tasks to
 /// wait. When other tasks are open, which a person may hold back, a revert waits for the next run.
-async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> Answer {
+async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
         Operated::NotFound => return Err(gone()),

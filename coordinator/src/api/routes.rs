@@ -33,12 +33,12 @@ pub fn all(app: &App) -> axum::Router<App> {
     let submits = submits()
         .route_layer(from_fn_with_state(app.clone(), audit::noted))
         .route_layer(from_fn(locate::within))
-        .route_layer(from_fn_with_state(app.clone(), idempotency::once))
+        .route_layer(from_fn_with_state(app.clone(), idempotency::idempotent))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
         .route_layer(from_fn_with_state(app.clone(), audit::noted))
         .route_layer(from_fn(locate::within))
-        .route_layer(from_fn_with_state(app.clone(), idempotency::once))
+        .route_layer(from_fn_with_state(app.clone(), idempotency::idempotent))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
     assemble(reads, submits, administers, figures).split_for_parts().0
 }

@@ -10,7 +10,7 @@ use super::body::{Done, PauseSchedule, SetSchedule};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::domain::scheduling::schedule::{Timetable, zone_of};
 use crate::store;
 use crate::store::feature::schedule::{NewSchedule, ScheduleView};
@@ -40,7 +40,7 @@ pub async fn list(State(app): State<App>) -> Result<Json<Page<ScheduleView>>, Pr
 )]
 pub async fn set(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<SetSchedule>,
 ) -> Result<Json<ScheduleView>, Problem> {
     let new = checked(body)?;
@@ -91,7 +91,7 @@ fn checked(body: SetSchedule) -> Result<NewSchedule, Problem> {
 )]
 pub async fn pause(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<PauseSchedule>,
 ) -> Result<Json<Done>, Problem> {
     let mut conn = app.db().await?;
@@ -108,7 +108,10 @@ pub async fn pause(
     tag = "features",
     responses((status = 200, body = Done))
 )]
-pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn remove(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &id).await?;
     one(store::feature::schedule::remove(&mut conn, feature).await?)

@@ -9,7 +9,7 @@ use super::body::Done;
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, PageQuery};
+use crate::api::http::request::{PageQuery, PathParams, QueryParams};
 use crate::bus::Signals;
 use crate::config::Setting;
 use crate::domain::graph::nearest;
@@ -51,7 +51,10 @@ pub async fn workers(State(app): State<App>) -> Result<Json<Page<WorkerView>>, P
     tag = "workers",
     responses((status = 200, body = WorkerView))
 )]
-pub async fn worker(State(app): State<App>, At(name): At<String>) -> Result<Json<WorkerView>, Problem> {
+pub async fn worker(
+    State(app): State<App>,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<WorkerView>, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
     let mut workers = view::workers(&mut *app.db().await?, lease_ms).await?;
     match workers.iter().position(|worker| worker.name == name) {
@@ -68,7 +71,10 @@ pub async fn worker(State(app): State<App>, At(name): At<String>) -> Result<Json
     tag = "workers",
     responses((status = 200, body = Done))
 )]
-pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn drain(
+    State(app): State<App>,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     if !store::worker::request_drain(&mut *app.db().await?, &name).await? {
         let lease_ms = app.deps.settings.lease_ms();
         let workers = view::workers(&mut *app.db().await?, lease_ms).await?;
@@ -88,7 +94,10 @@ pub async fn drain(State(app): State<App>, At(name): At<String>) -> Result<Json<
     tag = "workers",
     responses((status = 200, body = Done), (status = 409))
 )]
-pub async fn forget(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn forget(
+    State(app): State<App>,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     let lease_ms = app.deps.settings.lease_ms();
     let mut conn = app.db().await?;
     if store::worker::forget(&mut conn, &name, lease_ms).await? {
@@ -140,8 +149,8 @@ pub struct RunsQuery {
 )]
 pub async fn runs(
     State(app): State<App>,
-    Asked(query): Asked<RunsQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<RunsQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<RunView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -160,7 +169,10 @@ pub async fn runs(
     tag = "runs",
     responses((status = 200, body = RunView))
 )]
-pub async fn run(State(app): State<App>, At(id): At<String>) -> Result<Json<RunView>, Problem> {
+pub async fn run(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<RunView>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::run(&mut conn, &id).await?;
     let run = view::runs(&mut conn, &[id.0]).await?.pop();

@@ -10,9 +10,9 @@ use super::body::{CreateToken, CreatedToken, Done};
 use crate::api::http::access::hash_token;
 use crate::api::http::app::App;
 use crate::api::http::idempotency::NewId;
-use crate::api::http::locate::meant;
+use crate::api::http::locate::did_you_mean;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::domain::graph::nearest;
 use crate::store::access::{self, TokenView};
 use crate::store::view::Page;
@@ -112,7 +112,10 @@ fn check_patterns(patterns: &[String]) -> Result<(), Problem> {
     tag = "tokens",
     responses((status = 200, body = Done))
 )]
-pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn revoke(
+    State(app): State<App>,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     let mut conn = app.db().await?;
     if access::revoke(&mut conn, &name).await? {
         return Ok(Json(Done::of(1)));
@@ -122,6 +125,6 @@ pub async fn revoke(State(app): State<App>, At(name): At<String>) -> Result<Json
     let near = nearest(&name, standing.map(|token| token.name.as_str()));
     Err(Problem::not_found(format!(
         "there is no token `{name}` that could be revoked; {}`ralph token list` shows which there are",
-        meant(near)
+        did_you_mean(near)
     )))
 }

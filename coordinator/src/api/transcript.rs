@@ -15,7 +15,7 @@ use super::body::{PromptSent, SectionTokens, SectionView, Transcript};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At};
+use crate::api::http::request::{PathParams, QueryParams};
 use crate::flow::maintenance::transcripts;
 use crate::store;
 use crate::store::dispatch::transcript::Holder;
@@ -56,8 +56,8 @@ pub struct SessionQuery {
 )]
 pub async fn show(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(query): Asked<SessionQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<SessionQuery>,
 ) -> Result<Json<Transcript>, Problem> {
     let (of, dispatch) = find(&app, &id, &query).await?;
     let items = entries(&app, dispatch).await?;
@@ -75,8 +75,8 @@ pub async fn show(
 )]
 pub async fn prompt(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(query): Asked<SessionQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<SessionQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
     // Without a kind, the session that began the attempt: a verifier's is asked for by its kind.
     let (of, dispatch) = match query.kind {
@@ -108,7 +108,7 @@ pub(super) async fn find(
     let id = locate::task(&mut conn, task).await?;
     let found = view::session_of_task(&mut conn, id, query.attempt, query.kind).await?;
     let dispatch = found.ok_or_else(|| no_such_session(id, query.attempt, query.kind))?;
-    told(&mut conn, dispatch).await
+    with_source(&mut conn, dispatch).await
 }
 
 /// The requested session does not exist, or not yet.
@@ -134,10 +134,13 @@ pub(super) async fn find_beginning(
     let id = locate::task(&mut conn, task).await?;
     let found = view::beginning_of_attempt(&mut conn, id, attempt).await?;
     let dispatch = found.ok_or_else(|| no_such_session(id, attempt, None))?;
-    told(&mut conn, dispatch).await
+    with_source(&mut conn, dispatch).await
 }
 
-async fn told(conn: &mut PgConnection, dispatch: DispatchId) -> Result<(TranscriptOf, DispatchId), Problem> {
+async fn with_source(
+    conn: &mut PgConnection,
+    dispatch: DispatchId,
+) -> Result<(TranscriptOf, DispatchId), Problem> {
     let of = view::of_dispatch(conn, dispatch).await?;
     of.map(|of| (of, dispatch))
         .ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))
@@ -160,6 +163,9 @@ pub(super) fn numbered(bodies: Vec<Bytes>, holder: &Holder) -> BTreeMap<u64, Tra
 }
 
 /// The entries in Postgres, by number.
-pub(super) async fn kept(app: &App, dispatch: DispatchId) -> Result<BTreeMap<u64, TranscriptEntry>, Problem> {
-    Ok(transcripts::kept(&mut *app.db().await?, dispatch).await?)
+pub(super) async fn stored_entries(
+    app: &App,
+    dispatch: DispatchId,
+) -> Result<BTreeMap<u64, TranscriptEntry>, Problem> {
+    Ok(transcripts::stored_entries(&mut *app.db().await?, dispatch).await?)
 }

@@ -10,7 +10,7 @@ use crate::config::{EmbeddingsTable, Memory, chosen};
 use crate::domain::recall::lifecycle::{Bounds, Distill};
 use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
-use crate::prompt::{Asks, Templates};
+use crate::prompt::{PromptOptions, Templates};
 
 /// With less of a text, a prompt doesn't say what it is about.
 const LEAST_REFERENCE_CHARS: usize = 1_000;
@@ -86,10 +86,10 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
         );
         settings.max_entries = entries;
     }
-    let mut asks = Asks {
+    let mut asks = PromptOptions {
         agent_files: memory.agent_files,
         people: !settings.question_wait.is_zero(),
-        ..Asks::default()
+        ..PromptOptions::default()
     };
     if let Some(entries) = memory.kept_entries {
         anyhow::ensure!(
@@ -111,7 +111,7 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
         Some(table) => Some(Embedder::new(endpoint(table)?)?),
         None => None,
     };
-    if memory.templates.is_some() || asks != Asks::default() {
+    if memory.templates.is_some() || asks != PromptOptions::default() {
         let templates = Templates::load(memory.templates.as_deref(), asks)
             .context("memory.templates names a folder that can't be used")?;
         settings.templates = Arc::new(templates);

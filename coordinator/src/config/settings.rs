@@ -48,7 +48,7 @@ pub fn settings_of(config: &Config) -> anyhow::Result<Settings> {
     settings.levels = config.budgets.checked()?;
     settings.prices = config.prices.clone().checked().map_err(anyhow::Error::msg)?;
     settings.notify = notify(&config.notify)?;
-    settings.kept = config.retention.checked()?;
+    settings.retention = config.retention.checked()?;
     settings.repositories = config.repositories.checked()?;
     settings.tracer = telemetry::tracer(&config.telemetry)?;
     Ok(settings)

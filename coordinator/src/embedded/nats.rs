@@ -87,7 +87,7 @@ impl Nats {
                 .pid()
                 .and_then(|pid| files.port_of(pid))
                 .ok_or("it has no port yet")?;
-            ask_jetstream(port, &passwords.0).await?;
+            query_jetstream(port, &passwords.0).await?;
             Ok(port)
         };
         let port_may_be_taken = |problem: &str| {
@@ -209,7 +209,7 @@ fn ends_with(path: &Path, ending: &str) -> bool {
         .is_some_and(|name| name.to_string_lossy().ends_with(ending))
 }
 
-async fn ask_jetstream(port: u16, password: &str) -> Result<(), String> {
+async fn query_jetstream(port: u16, password: &str) -> Result<(), String> {
     let options = async_nats::ConnectOptions::with_user_and_password(
         Role::Coordinator.user().to_owned(),
         password.to_owned(),

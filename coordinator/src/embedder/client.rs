@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
 
-use super::answer::{self, Failure};
 use super::lane::Lane;
+use super::response::{self, Failure};
 use crate::http;
 
 /// Time limit of a batch of entries.
@@ -126,7 +126,7 @@ impl Embedder {
         if texts.is_empty() || !self.is_open(QUESTIONS) {
             return None;
         }
-        let answered = self.ask(texts, within).await;
+        let answered = self.post_within(texts, within).await;
         self.note(QUESTIONS, &answered);
         answered.ok()
     }
@@ -142,7 +142,7 @@ impl Embedder {
         if !self.is_open(ENTRIES) {
             return Entries::NotNow;
         }
-        let answered = self.ask(texts, ENTRIES_WITHIN).await;
+        let answered = self.post_within(texts, ENTRIES_WITHIN).await;
         self.note(ENTRIES, &answered);
         match answered {
             Ok(vectors) => return Entries::Vectors(vectors.into_iter().map(Some).collect()),
@@ -151,7 +151,7 @@ impl Embedder {
         }
         let mut vectors = Vec::with_capacity(texts.len());
         for text in texts {
-            let answered = self.ask(std::slice::from_ref(text), ENTRIES_WITHIN).await;
+            let answered = self.post_within(std::slice::from_ref(text), ENTRIES_WITHIN).await;
             self.note(ENTRIES, &answered);
             match answered {
                 Ok(one) => vectors.extend(one.into_iter().map(Some)),
@@ -194,7 +194,7 @@ impl Embedder {
         }
     }
 
-    async fn ask(&self, texts: &[String], within: Duration) -> Result<Vec<Vec<f32>>, Failure> {
+    async fn post_within(&self, texts: &[String], within: Duration) -> Result<Vec<Vec<f32>>, Failure> {
         let asked = tokio::time::timeout(within, self.post(texts)).await;
         asked.unwrap_or_else(|_| {
             Err(Failure::away(format!(
@@ -232,14 +232,14 @@ impl Embedder {
         }
         if !response.status().is_success() {
             let pause = response.headers().get(RETRY_AFTER);
-            return Err(answer::refusal(
+            return Err(response::refusal(
                 response.status().as_u16(),
                 pause.and_then(|seconds| seconds.to_str().ok()),
                 &body,
                 endpoint.key.as_deref(),
             ));
         }
-        let (dimensions, vectors) = answer::vectors(&body, texts.len(), self.dimensions())?;
+        let (dimensions, vectors) = response::vectors(&body, texts.len(), self.dimensions())?;
         self.state(|state| state.dimensions = Some(dimensions));
         Ok(vectors)
     }

@@ -5,10 +5,10 @@
 //! have separate lanes: a model that is too slow for a claim may be fast enough for the background, and vice
 //! versa.
 //!
-//! [`Embedder`] asks, `answer` validates. `crate::domain::recall` uses the vectors.
+//! [`Embedder`] asks, `response` validates. `crate::domain::recall` uses the vectors.
 
-mod answer;
 mod client;
 mod lane;
+mod response;
 
 pub use client::{Embedder, Endpoint, Entries};

@@ -20,14 +20,14 @@ pub(super) fn is_away(error: &sqlx::Error) -> bool {
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
         | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(e) => e.code().is_some_and(|code| says_away(&code)),
+        sqlx::Error::Database(e) => e.code().is_some_and(|code| is_away_code(&code)),
         _ => false,
     }
 }
 
 /// Whether a code of Postgres concerns the server or the connection, not the statement. A statement that took
 /// too long (57014) or too much memory (53200) may do so each time.
-fn says_away(code: &str) -> bool {
+fn is_away_code(code: &str) -> bool {
     // 08: the connection broke; 57P0x: the server shuts down or starts; 53100, 53300: out of disk or
     // connections; 40: repeated contention on the same rows; 25P0x: the server ended an idle transaction;
     // 42703, 42P01, 42883: a later release has changed the schema, and only its coordinators can go on.
@@ -59,7 +59,7 @@ mod tests {
             ("22012", false),
             ("P0001", false),
         ] {
-            assert_eq!(says_away(code), away, "{code}");
+            assert_eq!(is_away_code(code), away, "{code}");
         }
     }
 

@@ -36,6 +36,6 @@ mod guard;
 mod settings;
 
 pub use crate::bus::Signals;
-pub use crate::flow::assignment::prompt_log::Sent;
-pub use crate::flow::maintenance::expired::KeptDays;
+pub use crate::flow::assignment::prompt_log::SentPrompts;
+pub use crate::flow::maintenance::expired::RetentionDays;
 pub use settings::{Notify, Settings};

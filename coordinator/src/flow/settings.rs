@@ -17,8 +17,8 @@ use crate::domain::routing::strategy::Tiers;
 use crate::domain::run::Ceilings;
 use crate::domain::scheduling::fairness::Turns;
 use crate::embedder::Embedder;
-use crate::flow::maintenance::expired::KeptDays;
-use crate::prompt::{Asks, Budgets, Templates};
+use crate::flow::maintenance::expired::RetentionDays;
+use crate::prompt::{Budgets, PromptOptions, Templates};
 use crate::store::memory::postings::Tail;
 use crate::store::notice::Event;
 use crate::tracer::Tracer;
@@ -84,7 +84,7 @@ pub struct Settings {
     /// Where attempts are at the remote.
     pub attempts: AttemptPlace,
     /// Retention of sessions' by-products.
-    pub kept: KeptDays,
+    pub retention: RetentionDays,
     /// Receivers of notices, if any.
     pub notify: Option<Notify>,
     /// This process's cache of the newest memory entries.
@@ -149,12 +149,12 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             prices: Prices::default(),
             max_entries: 50,
-            kept_entries: Asks::default().kept_entries,
+            kept_entries: PromptOptions::default().kept_entries,
             stuck_threshold: 3,
             keep_attempts: Some(KEEP_ATTEMPTS),
             repositories: Repositories::default(),
             attempts: AttemptPlace::default(),
-            kept: KeptDays::default(),
+            retention: RetentionDays::default(),
             notify: None,
             tail: Arc::default(),
             turns: Arc::default(),

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::confirmations::{GOES_ON, said};
+use super::confirmations::{GOES_ON, confirmation};
 use super::sheet::{encoded, own_path};
 use super::site::Site;
 use super::words::line;
@@ -26,9 +26,9 @@ use crate::store::view::{LogEntry, Page};
 /// A form's fields.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub struct Sent(HashMap<String, String>);
+pub struct FormFields(HashMap<String, String>);
 
-impl Sent {
+impl FormFields {
     /// Whether it is a form of this session.
     ///
     /// # Errors
@@ -52,20 +52,20 @@ impl Sent {
     }
 }
 
-/// A request to the API, and what is said when it is done.
-type Asked = (Method, String, Value, &'static str);
+/// A request to the API, and the confirmation when it is done.
+type ActionRequest = (Method, String, Value, &'static str);
 
 /// Does it, and leads back with a word on what was done.
 pub async fn act(
     State(site): State<Site>,
     visitor: Visitor,
     Path((kind, verb)): Path<(String, String)>,
-    Form(form): Form<Sent>,
+    Form(form): Form<FormFields>,
 ) -> Result<Redirect, Trouble> {
     form.check(&visitor)?;
     let (method, path, body, said) = request(&kind, &verb, &form)?;
-    let answer = match site.ask(&visitor, method, &path, &body).await {
-        Err(Trouble::Told(StatusCode::CONFLICT, problem)) if kind == "task" => {
+    let answer = match site.request(&visitor, method, &path, &body).await {
+        Err(Trouble::Problem(StatusCode::CONFLICT, problem)) if kind == "task" => {
             return Err(meanwhile(&site, &visitor, form.get("of"), problem).await);
         }
         answer => answer?,
@@ -103,11 +103,11 @@ async fn meanwhile(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<Pr
             "The last that was done to it: {what}, by {by}, {how_long}"
         ));
     }
-    Trouble::Told(StatusCode::CONFLICT, problem)
+    Trouble::Problem(StatusCode::CONFLICT, problem)
 }
 
 /// What a form means.
-fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
+fn request(kind: &str, verb: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     if (kind, verb) == ("feature", "submit") {
         return submitted(form);
     }
@@ -120,13 +120,13 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
             Method::POST,
             format!("/tasks/{of}/answer"),
             answered(form)?,
-            said(verb),
+            confirmation(verb),
         )),
         "task" => Ok((
             Method::POST,
             format!("/tasks/{of}/{}", encoded(verb)),
             with_reason(form),
-            said(verb),
+            confirmation(verb),
         )),
         "feature" => of_feature(verb, &of, form),
         "budget" => {
@@ -159,7 +159,7 @@ fn request(kind: &str, verb: &str, form: &Sent) -> Result<Asked, Trouble> {
 }
 
 /// A feature from what somebody wrote; without a name it is called as that begins.
-fn submitted(form: &Sent) -> Result<Asked, Trouble> {
+fn submitted(form: &FormFields) -> Result<ActionRequest, Trouble> {
     let description = form.get("description").replace("\r\n", "\n");
     let Some(first) = description.lines().next() else {
         return Err(Trouble::incomplete("say in a sentence what should be there"));
@@ -178,7 +178,7 @@ fn submitted(form: &Sent) -> Result<Asked, Trouble> {
     Ok((Method::POST, "/features".to_owned(), body, "Submitted"))
 }
 
-fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
+fn of_feature(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     let path = format!("/features/{of}");
     match verb {
         "limit" => Ok((
@@ -191,7 +191,7 @@ fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
             Method::POST,
             format!("{path}/merge"),
             json!({ "how": form.get("how") }),
-            said(verb),
+            confirmation(verb),
         )),
         "spec" | "plan" | "tasks" => {
             let mut body =
@@ -210,12 +210,12 @@ fn of_feature(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
             Method::POST,
             format!("{path}/{}", encoded(verb)),
             json!({}),
-            said(verb),
+            confirmation(verb),
         )),
     }
 }
 
-fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
+fn of_memory(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     let ids = json!({ "ids": [form.get("of")] });
     match verb {
         "prune" => Ok((
@@ -249,7 +249,7 @@ fn of_memory(verb: &str, of: &str, form: &Sent) -> Result<Asked, Trouble> {
     }
 }
 
-fn with_reason(form: &Sent) -> Value {
+fn with_reason(form: &FormFields) -> Value {
     match form.get("reason") {
         "" => json!({}),
         reason => json!({ "reason": reason.replace("\r\n", "\n") }),
@@ -257,7 +257,7 @@ fn with_reason(form: &Sent) -> Value {
 }
 
 /// The answer to a question: a choice, or words.
-fn answered(form: &Sent) -> Result<Value, Trouble> {
+fn answered(form: &FormFields) -> Result<Value, Trouble> {
     let mut body = Map::new();
     if !form.get("question").is_empty() {
         body.insert("question".to_owned(), form.get("question").into());
@@ -277,7 +277,7 @@ fn answered(form: &Sent) -> Result<Value, Trouble> {
 }
 
 /// A limit as the API takes it.
-fn raised(cost: &str, form: &Sent) -> Result<Map<String, Value>, Trouble> {
+fn raised(cost: &str, form: &FormFields) -> Result<Map<String, Value>, Trouble> {
     let value = form.get("value");
     let wrong = || Trouble::incomplete("the limit is no number; write it as 5, 5.50 or, for a time, as 24h");
     let (field, value) = match form.get("flag") {
@@ -296,8 +296,8 @@ mod tests {
 
     use super::*;
 
-    fn sent(fields: &[(&str, &str)]) -> Sent {
-        Sent(
+    fn sent(fields: &[(&str, &str)]) -> FormFields {
+        FormFields(
             fields
                 .iter()
                 .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))

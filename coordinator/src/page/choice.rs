@@ -65,19 +65,19 @@ pub fn read(command: &str) -> Choice {
 fn verb(word: &str) -> (&'static str, Words) {
     match word {
         "approve" => ("Approve", Words::None),
-        "reject" => ("Send back", Words::Wanted),
-        "retry" => ("Try again", Words::Taken),
-        "feedback" => ("Leave feedback", Words::Wanted),
-        "say" => ("Say something", Words::Wanted),
-        "answer" => ("Answer", Words::Wanted),
-        "interrupt" => ("Interrupt", Words::Taken),
-        "skip" => ("Skip it", Words::Asked),
-        "cancel" => ("Cancel", Words::Asked),
+        "reject" => ("Send back", Words::Required),
+        "retry" => ("Try again", Words::Optional),
+        "feedback" => ("Leave feedback", Words::Required),
+        "say" => ("Say something", Words::Required),
+        "answer" => ("Answer", Words::Required),
+        "interrupt" => ("Interrupt", Words::Optional),
+        "skip" => ("Skip it", Words::Confirmation),
+        "cancel" => ("Cancel", Words::Confirmation),
         "run" => ("Run", Words::None),
         "resume" => ("Go on", Words::None),
         "pause" => ("Pause", Words::None),
-        "stop" => ("Stop the run", Words::Asked),
-        "release" => ("Take from its worker", Words::Asked),
+        "stop" => ("Stop the run", Words::Confirmation),
+        "release" => ("Take from its worker", Words::Confirmation),
         "review" => ("Review once more", Words::None),
         _ => ("Do it", Words::None),
     }
@@ -87,10 +87,10 @@ fn verb(word: &str) -> (&'static str, Words) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Words {
     None,
-    /// It is asked for once more.
-    Asked,
-    Taken,
-    Wanted,
+    /// It needs another confirmation.
+    Confirmation,
+    Optional,
+    Required,
 }
 
 /// A form for something to a task or a feature; `back` is where it leads.
@@ -112,9 +112,9 @@ pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, fir
                 summary class=(format!("button {class}")) { (name) "…" }
                 form method="post" action=(action) {
                     (fields)
-                    @if words != Words::Asked {
-                        label { (if words == Words::Wanted { "What should the agent know?" } else { "What should the agent know? (may stay empty)" })
-                            textarea name="reason" rows="3" required[words == Words::Wanted] {}
+                    @if words != Words::Confirmation {
+                        label { (if words == Words::Required { "What should the agent know?" } else { "What should the agent know? (may stay empty)" })
+                            textarea name="reason" rows="3" required[words == Words::Required] {}
                         }
                     }
                     button.primary type="submit" { (name) }
@@ -125,7 +125,7 @@ pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, fir
 }
 
 /// Forms that answer a question: a button for each choice, and words.
-pub fn answers(visitor: &Visitor, question: &QuestionView, of: &str, back: &str) -> Markup {
+pub fn answer_forms(visitor: &Visitor, question: &QuestionView, of: &str, back: &str) -> Markup {
     let fields = html! {
         (hidden(visitor))
         input type="hidden" name="of" value=(of);

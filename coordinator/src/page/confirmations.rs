@@ -1,7 +1,7 @@
 //! What the page says once a form is done.
 
-/// What is said when a verb is done.
-const SAID: [(&str, &str); 16] = [
+/// The confirmation of each verb.
+const CONFIRMATIONS: [(&str, &str); 16] = [
     ("approve", "Approved"),
     ("reject", "Sent back"),
     ("retry", "It is tried again"),
@@ -36,15 +36,15 @@ const DONE: [&str; 10] = [
 
 pub const GOES_ON: &str = "; the run goes on";
 
-pub fn said(verb: &str) -> &'static str {
-    let known = SAID.iter().find(|(known, _)| *known == verb);
+pub fn confirmation(verb: &str) -> &'static str {
+    let known = CONFIRMATIONS.iter().find(|(known, _)| *known == verb);
     known.map_or("Done", |(_, said)| said)
 }
 
-/// Whether an address may have the page say so: nobody else puts words into its mouth.
-pub fn is_said(words: &str) -> bool {
+/// Whether these words are a confirmation. An address can make the page show nothing else.
+pub fn is_confirmation(words: &str) -> bool {
     let words = words.strip_suffix(GOES_ON).unwrap_or(words);
-    SAID.iter().any(|(_, said)| *said == words) || DONE.contains(&words)
+    CONFIRMATIONS.iter().any(|(_, said)| *said == words) || DONE.contains(&words)
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn only_what_is_done_is_said() {
-        assert!(is_said("Approved; the run goes on") && is_said("The limit is raised"));
-        assert!(!is_said("Call this number") && !is_said(""));
+        assert!(is_confirmation("Approved; the run goes on") && is_confirmation("The limit is raised"));
+        assert!(!is_confirmation("Call this number") && !is_confirmation(""));
     }
 }

@@ -42,7 +42,7 @@ const PARTS: [(&str, &str); 5] = [
 
 /// What a list shows.
 #[derive(Debug, Default, Deserialize)]
-pub struct Asked {
+pub struct FeatureQuery {
     status: Option<String>,
     after: Option<String>,
     did: Option<String>,
@@ -53,7 +53,7 @@ pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<FeatureQuery>,
 ) -> Result<Markup, Trouble> {
     let of = encoded(&id);
     let progress: Progress = site.read(&visitor, &format!("/features/{of}/progress")).await?;
@@ -105,7 +105,7 @@ pub async fn part(
     State(site): State<Site>,
     visitor: Visitor,
     Path((id, part)): Path<(String, String)>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<FeatureQuery>,
 ) -> Result<Markup, Trouble> {
     let of = encoded(&id);
     let progress: Progress = site.read(&visitor, &format!("/features/{of}/progress")).await?;
@@ -332,7 +332,7 @@ async fn tasks(
     site: &Site,
     visitor: &Visitor,
     feature: &FeatureView,
-    asked: &Asked,
+    asked: &FeatureQuery,
 ) -> Result<Markup, Trouble> {
     let status = asked.status.as_deref().filter(|status| !status.is_empty());
     let mut path = format!("/features/{}/tasks?limit={LISTED}", feature.id);

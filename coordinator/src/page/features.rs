@@ -16,14 +16,14 @@ const ROWS: i64 = 100;
 
 /// Where the list begins.
 #[derive(Debug, Deserialize)]
-pub struct Asked {
+pub struct FeaturesQuery {
     after: Option<String>,
 }
 
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<FeaturesQuery>,
 ) -> Result<Markup, Trouble> {
     let after = asked
         .after

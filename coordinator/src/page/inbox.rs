@@ -109,7 +109,7 @@ fn one(visitor: &Visitor, item: &InboxItem, inside: &Markup) -> Markup {
             @if let Some(reason) = reason(item) { p.reason { (cut_line(reason, REASON)) } }
             (inside)
             @match &item.question {
-                Some(question) => { (choice::answers(visitor, question, of, "/")) }
+                Some(question) => { (choice::answer_forms(visitor, question, of, "/")) }
                 None => { (choice::forms(visitor, &item.commands, "/")) }
             }
             @if visitor.may_act() { (choice::typed(&item.commands)) }

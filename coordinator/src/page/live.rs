@@ -24,7 +24,7 @@ use crate::store::view;
 
 /// What changes, as the API tells it.
 pub async fn changes(State(site): State<Site>, visitor: Visitor) -> Result<Response, Trouble> {
-    let response = news::answer(&site.app).into_response();
+    let response = news::stream(&site.app).into_response();
     Ok(bounded(site.app, visitor.holder.hash, response)?)
 }
 

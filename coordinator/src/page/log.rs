@@ -21,7 +21,7 @@ const ROWS: usize = 12;
 
 /// Which events.
 #[derive(Debug, Default, Deserialize)]
-pub struct Asked {
+pub struct EventQuery {
     since: Option<String>,
     feature: Option<String>,
     what: Option<String>,
@@ -30,7 +30,7 @@ pub struct Asked {
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<EventQuery>,
 ) -> Result<Markup, Trouble> {
     let now = OffsetDateTime::now_utc();
     let (word, since) = since(asked.since.as_deref(), visitor.left_at, now);
@@ -89,7 +89,7 @@ fn since(
     }
 }
 
-fn filter(asked: &Asked, word: &str, has_left: bool, features: &[FeatureView]) -> Markup {
+fn filter(asked: &EventQuery, word: &str, has_left: bool, features: &[FeatureView]) -> Markup {
     let feature = asked.feature.as_deref().unwrap_or_default();
     let what = asked.what.as_deref().unwrap_or_default();
     html! {

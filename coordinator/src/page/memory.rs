@@ -25,7 +25,7 @@ const TEXT_BYTES: usize = 64 * 1024;
 
 /// Which entries.
 #[derive(Debug, Default, Deserialize)]
-pub struct Asked {
+pub struct EntryQuery {
     q: Option<String>,
     repo: Option<String>,
     kind: Option<String>,
@@ -37,7 +37,7 @@ pub struct Asked {
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<EntryQuery>,
 ) -> Result<Markup, Trouble> {
     let repos = repos(&site, &visitor).await?;
     let question = asked.q.as_deref().map(str::trim).filter(|q| !q.is_empty());
@@ -85,7 +85,7 @@ fn worth(report: &MemoryReport) -> Markup {
     }
 }
 
-fn filter(asked: &Asked, repos: &[String]) -> Markup {
+fn filter(asked: &EntryQuery, repos: &[String]) -> Markup {
     let chosen = |value: &Option<String>, one: &str| value.as_deref().unwrap_or_default() == one;
     html! {
         form.filter method="get" action="/memory" {
@@ -109,7 +109,7 @@ fn filter(asked: &Asked, repos: &[String]) -> Markup {
     }
 }
 
-async fn list(site: &Site, visitor: &Visitor, asked: &Asked) -> Result<Markup, Trouble> {
+async fn list(site: &Site, visitor: &Visitor, asked: &EntryQuery) -> Result<Markup, Trouble> {
     let mut path = format!("/memory?limit={ROWS}");
     for (name, value) in [
         ("repo", &asked.repo),
@@ -145,7 +145,7 @@ async fn list(site: &Site, visitor: &Visitor, asked: &Asked) -> Result<Markup, T
 async fn search(
     site: &Site,
     visitor: &Visitor,
-    asked: &Asked,
+    asked: &EntryQuery,
     repos: &[String],
     question: &str,
 ) -> Result<Markup, Trouble> {
@@ -161,7 +161,9 @@ async fn search(
     for kind in kinds {
         let queries = json!([{ "query_id": "page", "date": now, "title": question }]);
         let body = json!({ "repo": repo, "kind": kind, "limit": HITS, "queries": queries });
-        let answer = site.ask(visitor, Method::POST, "/memory/search", &body).await?;
+        let answer = site
+            .request(visitor, Method::POST, "/memory/search", &body)
+            .await?;
         let answer: Page<Answered> = serde_json::from_value(answer).map_err(|_| Trouble::failed())?;
         answers.extend(answer.items);
     }
@@ -189,7 +191,7 @@ pub async fn entry(
     State(site): State<Site>,
     visitor: Visitor,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<EntryQuery>,
 ) -> Result<Markup, Trouble> {
     let entry: MemoryView = site.read(&visitor, &format!("/memory/{}", encoded(&id))).await?;
     let name = title(&entry);

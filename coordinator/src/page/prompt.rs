@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::sheet::Watch;
 use super::site::Site;
-use super::task::{self, Asked};
+use super::task::{self, TaskQuery};
 use super::words::{line, pre};
 use crate::api::body::PromptSent;
 use crate::page::session::signed_in::Visitor;
@@ -18,7 +18,7 @@ pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<TaskQuery>,
 ) -> Result<Markup, Trouble> {
     let of = task::read(&site, &visitor, &id).await?;
     if of.dispatches.is_empty() {

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::assets::{SCRIPT, STYLE};
-use crate::page::confirmations::is_said;
+use crate::page::confirmations::is_confirmation;
 use crate::page::session::signed_in::Visitor;
 
 /// The pages that each page leads to: address, name, the key that goes there after `g`.
@@ -98,7 +98,7 @@ pub fn hidden(visitor: &Visitor) -> Markup {
 /// What was done, once it is: the page that it led to says so.
 pub fn done(said: Option<&str>) -> Markup {
     html! {
-        @if let Some(said) = said.filter(|said| is_said(said)) { p.done role="status" { (said) } }
+        @if let Some(said) = said.filter(|said| is_confirmation(said)) { p.done role="status" { (said) } }
     }
 }
 

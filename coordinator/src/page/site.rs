@@ -13,8 +13,8 @@ use crate::api::http::app::App;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 
-/// Larger answers of the API are none to a page. Bytes.
-const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// Pages refuse larger responses of the API. Bytes.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// What handlers work with.
 #[derive(Debug, Clone)]
@@ -25,11 +25,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// Asks the API for something with the rights of who is logged in.
+    /// Sends a request to the API with the rights of the logged-in user.
     ///
     /// # Errors
     /// What the API refuses, in its words.
-    pub async fn ask(
+    pub async fn request(
         &self,
         visitor: &Visitor,
         method: Method,
@@ -51,7 +51,7 @@ impl Site {
             .map_err(|_| Trouble::not_found("no such thing"))?;
         let Ok(response) = self.api.clone().oneshot(request).await;
         let status = response.status();
-        let bytes = to_bytes(response.into_body(), MAX_ANSWER)
+        let bytes = to_bytes(response.into_body(), MAX_RESPONSE_BYTES)
             .await
             .unwrap_or_default();
         if status.is_success() {
@@ -68,7 +68,7 @@ impl Site {
     /// # Errors
     /// What the API refuses, in its words.
     pub async fn read<T: DeserializeOwned>(&self, visitor: &Visitor, path: &str) -> Result<T, Trouble> {
-        let answer = self.ask(visitor, Method::GET, path, &Value::Null).await?;
+        let answer = self.request(visitor, Method::GET, path, &Value::Null).await?;
         serde_json::from_value(answer).map_err(|_| Trouble::failed())
     }
 }

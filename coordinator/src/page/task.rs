@@ -40,7 +40,7 @@ const PARTS: [(&str, &str); 4] = [
 
 /// Which session, and which part of it.
 #[derive(Debug, Default, Deserialize)]
-pub struct Asked {
+pub struct TaskQuery {
     /// The number of the attempt.
     pub attempt: Option<i32>,
     /// What the session did.
@@ -49,7 +49,7 @@ pub struct Asked {
     did: Option<String>,
 }
 
-impl Asked {
+impl TaskQuery {
     /// As the API is asked.
     pub fn query(&self) -> String {
         let attempt = self.attempt.map(|n| format!("attempt={n}"));
@@ -67,7 +67,7 @@ pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<TaskQuery>,
     headers: HeaderMap,
 ) -> Result<Markup, Trouble> {
     let task = read(&site, &visitor, &id).await?;
@@ -191,7 +191,7 @@ pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
             @if let Some(why) = why { p.reason { (cut_line(why, 1_200)) @if let Some(until) = of.waits_until { " " (ago(until)) } } }
             @for question in open_questions(task) {
                 p.reason { "It asks: " (cut_line(&question.words(), 4_000)) @if let Some(until) = question.waits_until { " It waits until " (ago(until)) } }
-                (choice::answers(visitor, question, &of.id, &address))
+                (choice::answer_forms(visitor, question, &of.id, &address))
             }
             @if let Some(place) = &of.queue { p.dim { (line(&place.to_string())) } }
             nav.parts aria-label="Parts of the task" {
@@ -270,7 +270,7 @@ fn neighbours(task: &TaskDetail) -> Markup {
     }
 }
 
-fn attempts(task: &TaskDetail, asked: &Asked) -> Markup {
+fn attempts(task: &TaskDetail, asked: &TaskQuery) -> Markup {
     let shown = chosen(&task.dispatches, asked).map(|one| one.id.clone());
     html! {
         @if !task.dispatches.is_empty() {
@@ -318,7 +318,7 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
 }
 
 /// The session that is shown: where nobody chose, the one that runs, else the last that worked rather than what judged it.
-fn chosen<'a>(dispatches: &'a [DispatchView], asked: &Asked) -> Option<&'a DispatchView> {
+fn chosen<'a>(dispatches: &'a [DispatchView], asked: &TaskQuery) -> Option<&'a DispatchView> {
     let sessions = || {
         dispatches
             .iter()
@@ -342,7 +342,7 @@ fn chosen<'a>(dispatches: &'a [DispatchView], asked: &Asked) -> Option<&'a Dispa
 async fn session(
     site: &Site,
     task: &TaskDetail,
-    asked: &Asked,
+    asked: &TaskQuery,
     chosen: &DispatchView,
     by_itself: bool,
 ) -> Result<Markup, Trouble> {
@@ -413,7 +413,7 @@ mod tests {
                 serde_json::from_value(view).unwrap_or_else(|error| panic!("{error}"))
             });
             let dispatches: Vec<DispatchView> = dispatches.collect();
-            let shown = chosen(&dispatches, &Asked::default()).map(|one| one.id.as_str());
+            let shown = chosen(&dispatches, &TaskQuery::default()).map(|one| one.id.as_str());
             assert_eq!(shown, expected.map(|n| format!("d-{n}")).as_deref(), "{of:?}");
         };
         let (over, live) = ("settled", "live");

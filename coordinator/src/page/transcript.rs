@@ -51,7 +51,7 @@ impl Calls {
             ),
             TranscriptUpdate::Text { text } => shown("t-text", "says", prose(text)),
             TranscriptUpdate::Thought { text } => shown("t-thought", "thinks", prose(text)),
-            TranscriptUpdate::Tool { .. } => self.told(entry).map(|call| tool(&call, at)),
+            TranscriptUpdate::Tool { .. } => self.update_call(entry).map(|call| tool(&call, at)),
             TranscriptUpdate::Plan { entries } => shown(
                 "t-plan",
                 "plans",
@@ -68,7 +68,7 @@ impl Calls {
             ),
             TranscriptUpdate::Said { by, text } => shown("t-said", by, prose(text)),
             TranscriptUpdate::Note { text } => shown(
-                if tells_error(text) {
+                if mentions_error(text) {
                     "t-note is-error"
                 } else {
                     "t-note"
@@ -91,11 +91,11 @@ impl Calls {
     /// Takes notice of an entry that isn't shown again.
     pub fn learn(&mut self, entry: &TranscriptEntry) {
         if let TranscriptUpdate::Tool { .. } = &entry.update {
-            self.told(entry);
+            self.update_call(entry);
         }
     }
 
-    fn told(&mut self, entry: &TranscriptEntry) -> Option<Call> {
+    fn update_call(&mut self, entry: &TranscriptEntry) -> Option<Call> {
         match &entry.update {
             TranscriptUpdate::Tool {
                 id,
@@ -156,7 +156,7 @@ pub fn part(entries: &[TranscriptEntry], before: Option<u64>, most: usize) -> Pa
     let mut lines: Vec<(&TranscriptEntry, Option<Call>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for entry in entries {
-        let call = calls.told(entry);
+        let call = calls.update_call(entry);
         match &entry.update {
             TranscriptUpdate::Usage { .. } | TranscriptUpdate::Session { .. } | TranscriptUpdate::Unknown => {
             }
@@ -171,7 +171,7 @@ pub fn part(entries: &[TranscriptEntry], before: Option<u64>, most: usize) -> Pa
         }
     }
     let is_error = |(entry, call): &&(&TranscriptEntry, Option<Call>)| match (&entry.update, call) {
-        (TranscriptUpdate::Note { text }, _) => tells_error(text),
+        (TranscriptUpdate::Note { text }, _) => mentions_error(text),
         (_, call) => call.as_ref().is_some_and(Call::failed),
     };
     let errors = lines.iter().filter(is_error).count();
@@ -195,7 +195,7 @@ fn moment(entry: &TranscriptEntry) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(entry.at_ms) * 1_000_000).ok()
 }
 
-fn tells_error(note: &str) -> bool {
+fn mentions_error(note: &str) -> bool {
     let note = note.to_lowercase();
     ["error", "fail", "limit", "refused"]
         .iter()

@@ -13,9 +13,9 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
-use super::requests::{answer, note_panic, read};
+use super::requests::{note_panic, read, reply};
 use crate::bus::Bus;
-use crate::waiting::Asked;
+use crate::waiting::PendingClaim;
 use crate::{faults, flow};
 
 /// Claims of one transaction.
@@ -29,7 +29,7 @@ const IN_FLIGHT: usize = 3;
 const TAKING: usize = 1;
 
 /// How often waiting claims are checked for their time limit.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves claims until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
@@ -40,10 +40,10 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         .await?;
     // Tickets of other coordinators concern these claims as well.
     let mut tickets = client.subscribe(deps.bus.subjects.tickets_all()).await?;
-    let (sender, mut queue) = mpsc::channel::<Asked>(QUEUE);
+    let (sender, mut queue) = mpsc::channel::<PendingClaim>(QUEUE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
     let taking = Arc::new(Semaphore::new(TAKING));
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(CHECK_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut serving = JoinSet::new();
     let mut batch = Vec::with_capacity(MAX_BATCH);
@@ -60,7 +60,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             message = subscription.next(), if receiving && sender.capacity() > 0 => {
                 let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
                 if let Some(claim) = read::<ClaimRequest>(&message) {
-                    let _ = sender.try_send(Asked::new(claim, message));
+                    let _ = sender.try_send(PendingClaim::new(claim, message));
                 }
             }
             () = waiting.due(), if receiving && sender.capacity() > 0 => {
@@ -98,9 +98,9 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 }
 
 /// Answers claims without work.
-async fn nothing(bus: &Bus, asked: Vec<Asked>) {
+async fn nothing(bus: &Bus, asked: Vec<PendingClaim>) {
     for one in asked {
-        answer(bus, &one.message, &ClaimAnswer::Nothing).await;
+        reply(bus, &one.message, &ClaimAnswer::Nothing).await;
     }
 }
 
@@ -113,10 +113,10 @@ async fn both(
     Ok((permit, Arc::clone(taking).acquire_owned().await?))
 }
 
-async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
+async fn serve(deps: &Deps, batch: Vec<PendingClaim>, turn: OwnedSemaphorePermit) {
     let before = deps.bus.waiting.missed_tickets();
     let claims: Vec<_> = batch.iter().map(|asked| asked.claim.clone()).collect();
-    let (answers, unmet, sent) = match flow::claim::answer(
+    let (answers, unmet, sent) = match flow::claim::serve(
         &deps.reserved.claims,
         &deps.settings,
         &claims,
@@ -146,7 +146,7 @@ async fn serve(deps: &Deps, batch: Vec<Asked>, turn: OwnedSemaphorePermit) {
         }
         match given {
             ClaimAnswer::Nothing => idle.push((asked, unmet.get(&index).copied().unwrap_or_default())),
-            given => answer(&deps.bus, &asked.message, &given).await,
+            given => reply(&deps.bus, &asked.message, &given).await,
         }
     }
     nothing(&deps.bus, deps.bus.waiting.keep(idle, &before)).await;

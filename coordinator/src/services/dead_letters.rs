@@ -16,9 +16,9 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Whether to hand back this copy, by its number in the stream. An older one may go, since the newer one
+    /// Whether this copy is the newest, by its number in the stream. An older one may go, since the newer one
     /// stays.
-    pub fn keeps(&mut self, dispatch: DispatchId, sequence: u64) -> bool {
+    pub fn is_newest(&mut self, dispatch: DispatchId, sequence: u64) -> bool {
         if self.newest.len() >= MOST && !self.newest.contains_key(&dispatch) {
             self.newest.clear();
         }
@@ -38,7 +38,7 @@ mod tests {
         let (one, other) = (DispatchId::new(), DispatchId::new());
         let kept: Vec<bool> = [(one, 5), (one, 5), (one, 9), (one, 5), (other, 6), (one, 9)]
             .into_iter()
-            .map(|(dispatch, sequence)| unread.keeps(dispatch, sequence))
+            .map(|(dispatch, sequence)| unread.is_newest(dispatch, sequence))
             .collect();
         assert_eq!(kept, [true, true, true, false, true, true]);
     }

@@ -36,14 +36,14 @@ impl Pulse {
         beats.entry(name).or_insert_with(Instant::now);
     }
 
-    /// This loop did its work.
-    pub(super) fn beat(&self, name: &'static str) {
+    /// Records that this loop did its work.
+    pub(super) fn record(&self, name: &'static str) {
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         beats.insert(name, Instant::now());
     }
 
     /// The loop that is stuck longest at `now`, if any, and for how long. Unregistered loops do not count.
-    pub fn standing(&self, now: Instant) -> Option<(&'static str, Duration)> {
+    pub fn longest_stuck(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let (name, last) = beats.iter().min_by_key(|(_, last)| **last)?;
         let since = now.saturating_duration_since(*last);
@@ -61,7 +61,7 @@ mod tests {
         let began = Instant::now();
         let after = |seconds| {
             let now = Instant::now() + Duration::from_secs(seconds);
-            pulse.standing(now).map(|(name, _)| name)
+            pulse.longest_stuck(now).map(|(name, _)| name)
         };
         assert_eq!(after(1_000), None);
         pulse.begin("rescue");
@@ -70,8 +70,8 @@ mod tests {
         assert_eq!(after(31), Some("rescue"));
         pulse.begin("rescue");
         assert_eq!(after(31), Some("rescue"));
-        pulse.beat("rescue");
+        pulse.record("rescue");
         assert_eq!(after(31), Some("tickets"));
-        assert!(pulse.standing(began).is_none());
+        assert!(pulse.longest_stuck(began).is_none());
     }
 }

@@ -10,7 +10,7 @@ use crate::store;
 
 /// The content of a message on the reports' subject.
 #[derive(Debug)]
-pub enum Read {
+pub enum IncomingMessage {
     /// A report that can be applied.
     Report(Box<Incoming>),
     /// A report for a later release, or one whose text is not there yet: handed back with a delay.
@@ -32,7 +32,7 @@ pub enum Read {
 }
 
 /// Reads a message. Replaces NUL and invalid UTF-8; `last_try` stops waiting for a text in parts.
-pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<Read> {
+pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<IncomingMessage> {
     if let Some(report) = as_written(payload) {
         return with_text(db, report, last_try).await;
     }
@@ -50,7 +50,7 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<R
         Some(v) if READS.iter().any(|&known| u64::from(known) == v) => {}
         Some(v) => {
             let reason = format!("its version {v} is not one of {READS:?}");
-            return Ok(Read::Later { dispatch, reason });
+            return Ok(IncomingMessage::Later { dispatch, reason });
         }
         None => return Ok(never(dispatch, sender, "it has no version".to_owned())),
     }
@@ -72,7 +72,7 @@ fn as_written(payload: &[u8]) -> Option<Report> {
     READS.contains(&report.v).then_some(report)
 }
 
-async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<Read> {
+async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<IncomingMessage> {
     let text = match &report.finished {
         Finished::Session(session) => match &session.text {
             Text::Inline(text) => text.clone(),
@@ -90,7 +90,7 @@ async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<
                         String::new()
                     }
                     Err(error) => {
-                        return Ok(Read::Later {
+                        return Ok(IncomingMessage::Later {
                             dispatch: Some(report.dispatch),
                             reason: error.to_string(),
                         });
@@ -100,11 +100,11 @@ async fn with_text(db: &PgPool, report: Report, last_try: bool) -> sqlx::Result<
         },
         Finished::Integration(_) => String::new(),
     };
-    Ok(Read::Report(Box::new(Incoming::new(report, text))))
+    Ok(IncomingMessage::Report(Box::new(Incoming::new(report, text))))
 }
 
-fn never(dispatch: Option<DispatchId>, sender: Option<Sender>, reason: String) -> Read {
-    Read::Never {
+fn never(dispatch: Option<DispatchId>, sender: Option<Sender>, reason: String) -> IncomingMessage {
+    IncomingMessage::Never {
         dispatch,
         sender,
         reason,

@@ -190,7 +190,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
     keep!("upkeep", ticks::upkeep);
     keep!("retention", ticks::retention);
     keep!("schedules", ticks::schedules);
-    keep!("aged", ticks::aged);
+    keep!("aged", ticks::delete_expired);
     keep!("memory", ticks::memory);
     keep!("bounds", ticks::bounds);
     keep!("embeddings", ticks::embeddings);

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Deps;
-use super::incoming::{self, Read};
+use super::incoming::{self, IncomingMessage};
 use crate::faults;
 use crate::flow::Signals;
-use crate::flow::apply::{self, Fate, Incoming, Sender};
+use crate::flow::apply::{self, Incoming, ReportFate, Sender};
 use crate::services::dead_letters::Unread;
 use crate::store;
 
@@ -27,7 +27,7 @@ const MAX_BATCH: usize = 128;
 /// Most text of one batch, since each report may have as much; further reports form another one. Bytes.
 const MAX_BATCH_BYTES: usize = MAX_TEXT_BYTES;
 /// Delay of a report that cannot be read or applied now.
-const HAND_BACK: Duration = Duration::from_secs(2);
+const REDELIVERY_DELAY: Duration = Duration::from_secs(2);
 /// Deliveries after which a report is applied without its missing text.
 const MAX_DELIVERIES: i64 = 20;
 /// How long one request for reports stays open.
@@ -47,7 +47,7 @@ struct Batch {
 #[derive(Debug)]
 struct Applied {
     taken: Batch,
-    fates: Vec<Fate>,
+    fates: Vec<ReportFate>,
 }
 
 /// Applies reports until `shutdown`. While one batch is applied, the next one is read, and earlier ones are
@@ -132,33 +132,33 @@ async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch
     let mut bytes = 0;
     for message in messages {
         if bytes > MAX_BATCH_BYTES {
-            hand_back(&message).await;
+            redeliver(&message).await;
             continue;
         }
         let last_try = message.info().is_ok_and(|info| info.delivered >= MAX_DELIVERIES);
         match incoming::read(&deps.db, &message.payload, last_try).await {
-            Ok(Read::Report(report)) => {
+            Ok(IncomingMessage::Report(report)) => {
                 bytes += report.text.len();
                 taken.reports.push(*report);
                 taken.messages.push(message);
             }
-            Ok(Read::Later { dispatch, reason }) => {
+            Ok(IncomingMessage::Later { dispatch, reason }) => {
                 let sequence = message.info().map_or(0, |info| info.stream_sequence);
-                if dispatch.is_none_or(|dispatch| unread.keeps(dispatch, sequence)) {
+                if dispatch.is_none_or(|dispatch| unread.is_newest(dispatch, sequence)) {
                     tracing::warn!(reason, ?dispatch, "report handed back");
-                    hand_back(&message).await;
+                    redeliver(&message).await;
                 } else {
                     ack(&message).await;
                 }
             }
-            Ok(Read::Never {
+            Ok(IncomingMessage::Never {
                 dispatch,
                 sender,
                 reason,
             }) => set_aside(deps, &message, dispatch, sender, &reason).await,
             Err(error) => {
                 tracing::warn!(%error, "report handed back");
-                hand_back(&message).await;
+                redeliver(&message).await;
             }
         }
     }
@@ -182,7 +182,7 @@ async fn apply(deps: &Deps, taken: Batch) -> Option<Applied> {
             let reports = taken.reports.len();
             tracing::warn!(%error, reports, "reports could not be applied now; handed back");
             for message in &taken.messages {
-                hand_back(message).await;
+                redeliver(message).await;
             }
             None
         }
@@ -195,7 +195,7 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
     if let Err(error) = store::flush(&deps.reserved.reports).await {
         tracing::warn!(%error, "it isn't known whether reports are kept; handed back");
         for message in applied.iter().flat_map(|one| &one.taken.messages) {
-            hand_back(message).await;
+            redeliver(message).await;
         }
         return;
     }
@@ -206,16 +206,16 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
         for ((message, report), fate) in taken.messages.iter().zip(&taken.reports).zip(fates) {
             faults::point("report.before_ack");
             match fate {
-                Fate::Unknown => {
+                ReportFate::Unknown => {
                     let reason = "its dispatch is not known here";
                     set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
                 }
-                Fate::Foreign => {
+                ReportFate::Foreign => {
                     let reason = "its sender does not hold its dispatch";
                     set_aside(deps, message, Some(report.report.dispatch), None, reason).await;
                 }
-                Fate::Stuck => hand_back(message).await,
-                Fate::Applied | Fate::Superseded | Fate::Poisoned => ack(message).await,
+                ReportFate::Stuck => redeliver(message).await,
+                ReportFate::Applied | ReportFate::Superseded | ReportFate::Poisoned => ack(message).await,
             }
         }
     }
@@ -223,16 +223,16 @@ async fn conclude(deps: &Deps, applied: Vec<Applied>) {
 
 /// Tells workers about settlements before their heartbeats ask: every heartbeat looks up all dispatches that
 /// its worker still names.
-fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[Fate]) {
+fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[ReportFate]) {
     let mut by_worker: BTreeMap<&str, Vec<Settled>> = BTreeMap::new();
     for (incoming, fate) in reports.iter().zip(fates) {
         // Heartbeats answer this too, but never ask about a push that is reported late.
         let settlement = match fate {
-            Fate::Applied | Fate::Poisoned => Settlement::Applied,
-            Fate::Superseded => Settlement::Superseded,
-            Fate::Unknown => Settlement::UnknownDispatch,
+            ReportFate::Applied | ReportFate::Poisoned => Settlement::Applied,
+            ReportFate::Superseded => Settlement::Superseded,
+            ReportFate::Unknown => Settlement::UnknownDispatch,
             // The holder of the dispatch must not hear the fate of another worker's report.
-            Fate::Stuck | Fate::Foreign => continue,
+            ReportFate::Stuck | ReportFate::Foreign => continue,
         };
         let report = &incoming.report;
         if is_label(&report.worker) {
@@ -254,8 +254,8 @@ async fn ack(message: &Message) {
     }
 }
 
-async fn hand_back(message: &Message) {
-    let _ = message.ack_with(AckKind::Nak(Some(HAND_BACK))).await;
+async fn redeliver(message: &Message) {
+    let _ = message.ack_with(AckKind::Nak(Some(REDELIVERY_DELAY))).await;
 }
 
 /// Keeps an unusable message raw, ends the attempt that it names if the sender holds it, and deletes it from
@@ -272,7 +272,7 @@ async fn set_aside(
         Ok(()) => ack(message).await,
         Err(error) => {
             tracing::warn!(%error, "report handed back");
-            hand_back(message).await;
+            redeliver(message).await;
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::{flow, store};
 const IN_FLIGHT: usize = 16;
 /// Concurrent heartbeats and hellos. They wait for no other request: a lease must not end because decisions
 /// or checks take long.
-const BEATS_IN_FLIGHT: usize = 8;
+const HEARTBEATS_IN_FLIGHT: usize = 8;
 
 /// How long the answer to a hello waits for the consumers of its pools: claims need none, and heartbeats wait
 /// behind it.
@@ -63,14 +63,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         ..deps.clone()
     };
     tokio::try_join!(
-        answer_all(&first, shutdown, beats.into(), BEATS_IN_FLIGHT),
-        answer_all(deps, shutdown, others.into(), IN_FLIGHT),
+        serve_kinds(&first, shutdown, beats.into(), HEARTBEATS_IN_FLIGHT),
+        serve_kinds(deps, shutdown, others.into(), IN_FLIGHT),
     )?;
     Ok(())
 }
 
 /// Answers requests of these kinds, at most `most` at once.
-async fn answer_all(
+async fn serve_kinds(
     deps: &Deps,
     shutdown: &CancellationToken,
     kinds: Vec<(Kind, String)>,
@@ -142,12 +142,12 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                 {
                     tracing::warn!("no tickets for a worker's pools yet: JetStream gives no answer");
                 }
-                answer(bus, message, &answered).await;
+                reply(bus, message, &answered).await;
             }
         }
         Kind::Heartbeat => {
             if let Some(beat) = read::<Heartbeat>(message) {
-                answer(
+                reply(
                     bus,
                     message,
                     &flow::workers::heartbeat::heartbeat(db, settings, &beat).await?,
@@ -163,17 +163,17 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                         reason: error.to_string(),
                     },
                 };
-                answer(bus, message, &decided).await;
+                reply(bus, message, &decided).await;
             }
         }
         Kind::Check => {
             if let Some(request) = read::<CheckRequest>(message) {
-                answer(bus, message, &check(deps, &request).await?).await;
+                reply(bus, message, &check(deps, &request).await?).await;
             }
         }
         Kind::Prune => {
             if let Some(request) = read::<PruneRequest>(message) {
-                answer(
+                reply(
                     bus,
                     message,
                     &flow::maintenance::retention::next(db, &deps.settings, &request).await?,
@@ -184,7 +184,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         Kind::Session => {
             if let Some(request) = read::<SessionCall>(message) {
                 let (answered, signals) = flow::workers::question::call(db, settings, &request).await?;
-                answer(bus, message, &answered).await;
+                reply(bus, message, &answered).await;
                 bus.emit(signals).await;
             }
         }
@@ -196,7 +196,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
                         reason: error.to_string(),
                     },
                 };
-                answer(bus, message, &given).await;
+                reply(bus, message, &given).await;
             }
         }
     }
@@ -282,7 +282,7 @@ pub fn read<T: DeserializeOwned>(message: &Message) -> Option<T> {
 }
 
 /// Answers a request, only to an inbox.
-pub async fn answer(bus: &Bus, message: &Message, answer: &impl Serialize) {
+pub async fn reply(bus: &Bus, message: &Message, answer: &impl Serialize) {
     let Some(reply) = message.reply.clone() else {
         return;
     };

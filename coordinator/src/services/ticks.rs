@@ -37,7 +37,7 @@ const QUARANTINE: Duration = Duration::from_secs(30);
 /// Period of keeping the memory within its bounds.
 const BOUNDS: Duration = Duration::from_secs(60);
 /// Period of deleting old by-products.
-const AGED: Duration = Duration::from_secs(10 * 60);
+const EXPIRY_PERIOD: Duration = Duration::from_secs(10 * 60);
 /// Period of comparing counters with a recount.
 const RECOUNT: Duration = Duration::from_secs(10 * 60);
 /// Period of the search for attempt refs whose retention is over.
@@ -88,7 +88,7 @@ pub async fn tickets(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Resul
     let mut pools = BTreeSet::new();
     while tick(&mut seconds, shutdown).await {
         flow::claim::tickets::top_up(&deps.db, &deps.bus, &deps.settings, &mut pools).await?;
-        deps.pulse.beat(TICKETS);
+        deps.pulse.record(TICKETS);
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
                 }
                 database_time = Some(now);
                 deps.bus.emit(signals).await;
-                deps.pulse.beat(RESCUE);
+                deps.pulse.record(RESCUE);
             }
             Err(error) => tracing::warn!(%error, "leases could not be looked at"),
         }
@@ -140,7 +140,7 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
         deps.bus.emit(signals).await;
         let signals = flow::finish::limits::tick(&deps.db, &deps.settings).await?;
         deps.bus.emit(signals).await;
-        deps.pulse.beat(RUNS);
+        deps.pulse.record(RUNS);
     }
     Ok(())
 }
@@ -240,10 +240,10 @@ pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
 }
 
 /// Deletes old by-products of sessions.
-pub async fn aged(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
-    let mut rounds = every(AGED);
+pub async fn delete_expired(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    let mut rounds = every(EXPIRY_PERIOD);
     while tick(&mut rounds, shutdown).await {
-        let removed = flow::maintenance::expired::tick(&deps.db, &deps.settings.kept).await?;
+        let removed = flow::maintenance::expired::tick(&deps.db, &deps.settings.retention).await?;
         if removed != flow::maintenance::expired::Removed::default() {
             tracing::info!(?removed, "what was old is removed");
         }

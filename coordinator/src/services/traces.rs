@@ -12,7 +12,7 @@ use super::Deps;
 use crate::domain::trace::{self, Span};
 use crate::flow::maintenance::transcripts;
 use crate::store;
-use crate::tracer::{Ended, Tracer};
+use crate::tracer::{EndedWork, Tracer};
 
 /// Attempts that end within this time are sent together.
 const LINGER: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const AT_THE_END: Duration = Duration::from_secs(2);
 /// From try to try.
 const PAUSE: Duration = Duration::from_secs(5);
 /// A batch is dropped after this: the collector may object to its content.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const MAX_BATCH_AGE: Duration = Duration::from_secs(10 * 60);
 /// Bytes that are read from a transcript's beginning, and from its end.
 const HALF_BYTES: usize = 4 * 1024 * 1024;
 /// Spans after which a batch is full: some megabytes, where collectors usually accept 20 MiB.
@@ -32,7 +32,7 @@ const ENOUGH: usize = 10_000;
 /// A batch of spans, held until the collector takes it: reading transcripts again for each try would cost too
 /// much.
 struct Batch {
-    ended: Ended,
+    ended: EndedWork,
     spans: Vec<Span>,
 }
 
@@ -71,14 +71,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     tracing::warn!(error, "traces can't be told; trying again");
                     Instant::now()
                 });
-                if since.elapsed() > PATIENCE {
+                if since.elapsed() > MAX_BATCH_AGE {
                     let ended = match held.take() {
                         Some(batch) => batch.ended,
                         None => tracer.next().await,
                     };
                     let dispatches = ended.dispatches.len();
                     tracing::warn!(error, dispatches, "traces were not taken and are given up");
-                    tracer.told(&ended);
+                    tracer.forget(&ended);
                     failing = Some(Instant::now());
                 }
             }
@@ -115,13 +115,13 @@ async fn tell(
     if n > 0 {
         tracer.send(batch.spans.clone(), within).await?;
     }
-    tracer.told(&batch.ended);
+    tracer.forget(&batch.ended);
     *held = None;
     Ok(n)
 }
 
 /// Builds the spans of ended attempts and runs, up to a full batch.
-async fn read(deps: &Deps, mut ended: Ended) -> anyhow::Result<Batch> {
+async fn read(deps: &Deps, mut ended: EndedWork) -> anyhow::Result<Batch> {
     let ids: Vec<Uuid> = ended.dispatches.iter().map(|id| id.0).collect();
     let runs: Vec<Uuid> = ended.runs.iter().map(|id| id.0).collect();
     let mut conn = deps.db.acquire().await?;

@@ -32,7 +32,7 @@ pub enum TokenStatus {
 }
 
 /// A token's state, by the database's clock; `None` when it is unknown or revoked.
-pub async fn standing_of(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<TokenStatus>> {
+pub async fn token_status(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<TokenStatus>> {
     let row = sqlx::query!(
         r#"select name, role as "role: Role", repositories, case when expires_at <= now() then expires_at end as expired_at,
                   coalesce(last_used_at > now() - make_interval(secs => $2), false) as "is_noted!"

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::domain::failure::Failure;
 use crate::domain::failure::silence::Silence;
 use crate::domain::scheduling::availability::{
-    BreakerState, PATIENCE, Pause, Probe, WIDEST, after_failure, standing,
+    BreakerState, PROBE_TIMEOUT, Pause, Probe, WIDEST, after_failure, breaker_state,
 };
 
 /// An account that sessions failed at.
@@ -28,7 +28,7 @@ pub struct Account {
     /// No claim uses it before.
     pub until: OffsetDateTime,
     /// Whether it pauses, is on trial, or may be tried.
-    pub standing: BreakerState,
+    pub state: BreakerState,
     /// Number of sessions that may use it at once.
     pub width: i32,
 }
@@ -50,7 +50,7 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
            -- Whom nobody used for long isn't held back for what was.
            where a.width = 1 or a.widened_at > now() - make_interval(secs => $1)
            order by a.until, a.account"#,
-        PATIENCE.as_secs_f64(),
+        PROBE_TIMEOUT.as_secs_f64(),
     )
     .fetch_all(conn)
     .await?;
@@ -63,7 +63,7 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
             worker: row.worker,
             failures: row.failures,
             until: row.until,
-            standing: standing(
+            state: breaker_state(
                 row.until,
                 row.probed_at.map(|since| Probe {
                     since,
@@ -114,7 +114,7 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
         failures: row.failures,
         until: row.until,
     });
-    let pauses = Failure::of_door(failed.door).policy().account;
+    let pauses = Failure::of_unavailable(failed.door).policy().account;
     let pause = pauses.and_then(|pauses| {
         after_failure(
             before,
@@ -205,7 +205,7 @@ async fn widen(conn: &mut PgConnection, answered: &[(String, Uuid)]) -> sqlx::Re
             .collect::<Vec<_>>(),
         &answered.iter().map(|(_, dispatch)| *dispatch).collect::<Vec<_>>(),
         WIDEST,
-        PATIENCE.as_secs_f64(),
+        PROBE_TIMEOUT.as_secs_f64(),
     )
     .execute(conn)
     .await?;

@@ -6,7 +6,7 @@ use ralph_shared::ids::{DispatchId, FeatureId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::budget::levels::{Key, Level, Levels, Limit, Notice, Used};
+use crate::domain::budget::levels::{Key, Level, LevelUsage, Levels, Limit, Notice};
 
 /// Tasks whose use is of interest.
 #[derive(Debug, Clone, Copy)]
@@ -80,9 +80,9 @@ async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx:
     )
     .fetch_all(conn)
     .await?;
-    let (mut day, mut installation) = (Used::default(), Used::default());
+    let (mut day, mut installation) = (LevelUsage::default(), LevelUsage::default());
     for row in rows {
-        let account = Used {
+        let account = LevelUsage {
             usd: row.usd,
             tokens: row.tokens,
             in_flight_usd: row.live_usd,
@@ -91,7 +91,7 @@ async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx:
             held_tokens: row.held_tokens,
         };
         installation.add(&account);
-        day.add(&Used {
+        day.add(&LevelUsage {
             usd: row.day_usd,
             tokens: row.day_tokens,
             ..account
@@ -137,7 +137,7 @@ async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<
     .fetch_all(conn)
     .await?;
     for row in rows {
-        let used = Used {
+        let used = LevelUsage {
             usd: row.usd,
             tokens: row.tokens,
             in_flight_usd: row.live_usd,
@@ -186,7 +186,7 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
     .fetch_all(conn)
     .await?;
     for row in rows {
-        let used = Used {
+        let used = LevelUsage {
             usd: row.usd,
             tokens: row.tokens,
             in_flight_usd: row.live_usd,
@@ -311,7 +311,10 @@ pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<St
 }
 
 /// Why features may start nothing because of their own limits.
-pub async fn held(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, String>> {
+pub async fn hold_reasons(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+) -> sqlx::Result<HashMap<FeatureId, String>> {
     let rows = sqlx::query!(
         r#"select f.id as "id!", h.reason
            from unnest($1::uuid[]) as f(id)

@@ -98,7 +98,7 @@ pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
 }
 
 /// Newest tasks of a repository that an estimate reads.
-const LOOKED_AT: i64 = 300;
+const NEWEST_TASKS: i64 = 300;
 
 /// Total usage of each of a repository's newest finished tasks, with all of its sessions.
 pub async fn before(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Before> {
@@ -122,7 +122,7 @@ pub async fn before(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Befo
              having bool_or(d.kind = 'work')
            ) done"#,
         repo_id,
-        LOOKED_AT,
+        NEWEST_TASKS,
     )
     .fetch_one(conn)
     .await?;

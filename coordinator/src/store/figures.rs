@@ -212,7 +212,7 @@ pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
 
 /// Ended sessions of a kind, by outcome and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedSessions {
     pub kind: SessionKind,
     pub outcome: Outcome,
     pub failure: Option<Failure>,
@@ -220,9 +220,9 @@ pub struct Ended {
 }
 
 /// Sessions that ended in the last ten minutes, among those that started last.
-pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<Ended>> {
+pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedSessions>> {
     sqlx::query_as!(
-        Ended,
+        EndedSessions,
         r#"select kind as "kind!: SessionKind", outcome as "outcome!: Outcome", failure as "failure: Failure", count(*) as "sessions!"
            from (
              select kind, outcome, failure, settled_at from dispatches order by id desc limit $1

@@ -3,8 +3,8 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// How long answers are replayed. Hours.
-pub const KEPT_HOURS: i32 = 24;
+/// How long responses are replayed. Hours.
+pub const RETENTION_HOURS: i32 = 24;
 
 /// A request with a key.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ pub async fn claim(
         request.request_sha256,
         holder,
         hold_s,
-        KEPT_HOURS,
+        RETENTION_HOURS,
     )
     .fetch_optional(&mut *conn)
     .await?;
@@ -120,8 +120,8 @@ pub async fn renew(
     Ok(())
 }
 
-/// Stores the answer of a served request.
-pub async fn answer(
+/// Stores the response of a served request.
+pub async fn store_response(
     conn: &mut PgConnection,
     holder: Uuid,
     request: Keyed<'_>,
@@ -189,7 +189,7 @@ pub async fn prune(conn: &mut PgConnection) -> sqlx::Result<u64> {
            where created_at < now() - make_interval(hours => $1)
            limit 10000
          )",
-        KEPT_HOURS,
+        RETENTION_HOURS,
     )
     .execute(conn)
     .await?;

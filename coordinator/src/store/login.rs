@@ -3,8 +3,8 @@
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-/// Who looks at something again after so long had left meanwhile. Seconds.
-const LEFT_AFTER_S: f64 = 900.0;
+/// A user without a request for this long was away. Seconds.
+const AWAY_AFTER_S: f64 = 900.0;
 /// How seldom it is noted that somebody looks. Seconds.
 const NOTED_EVERY_S: f64 = 60.0;
 
@@ -87,7 +87,7 @@ pub async fn note_visit(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<(
          set left_at = case when seen_at < now() - make_interval(secs => $2) then seen_at else left_at end, seen_at = now()
          where sha256 = $1 and seen_at < now() - make_interval(secs => $3)",
         sha256,
-        LEFT_AFTER_S,
+        AWAY_AFTER_S,
         NOTED_EVERY_S,
     )
     .execute(conn)

@@ -88,7 +88,7 @@ pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) 
 
 /// Records that the agent of this task's session did not start. At the `told_at`-th failure in a row of that
 /// agent in its pool, writes a notice, once until a session starts.
-pub async fn door_closed(
+pub async fn record_failed_start(
     conn: &mut PgConnection,
     task: TaskId,
     agent: &str,

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::question::Asked;
+use crate::domain::question::TaskQuestion;
 use crate::store::dispatch::DispatchState;
 
 /// Stores questions of a session that nobody was asked, once its report is applied.
@@ -31,7 +31,7 @@ pub async fn keep(
 }
 
 /// Stores a session's question, which waits for `wait_ms`, or not at all. Whether it is new.
-pub async fn ask(
+pub async fn insert(
     conn: &mut PgConnection,
     id: Uuid,
     (dispatch, task): (DispatchId, TaskId),
@@ -54,8 +54,8 @@ pub async fn ask(
     Ok(stored.rows_affected() == 1)
 }
 
-/// How many questions a session has asked.
-pub async fn asked_by(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<i64> {
+/// The number of a session's questions.
+pub async fn count_of(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from questions where dispatch_id = $1"#,
         dispatch.0
@@ -81,7 +81,7 @@ pub async fn waits_ms(conn: &mut PgConnection, id: Uuid, dispatch: DispatchId) -
 }
 
 /// All questions of a task, in the order in which they were asked.
-pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Asked>> {
+pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<TaskQuestion>> {
     let rows = sqlx::query!(
         r#"select q.id, q.dispatch_id, q.asked, q.choices, q.waits_until is not null as "waits!", q.answer, q.answered_by,
                   q.answered_at, coalesce(d.failure = 'unanswered', false) as "ended!",
@@ -97,7 +97,7 @@ pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| Asked {
+        .map(|row| TaskQuestion {
             id: row.id,
             dispatch: DispatchId(row.dispatch_id),
             question: Question {

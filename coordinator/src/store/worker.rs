@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::failure::Failure;
-use crate::domain::failure::worker_health::Ended;
+use crate::domain::failure::worker_health::EndedSession;
 
 /// A worker that said hello.
 #[derive(Debug, Clone)]
@@ -277,13 +277,13 @@ pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<
 #[derive(Debug, Default)]
 pub struct Sessions {
     /// The newest first.
-    pub sessions: Vec<Ended>,
+    pub sessions: Vec<EndedSession>,
     /// What the newest failure said.
     pub last: String,
 }
 
 /// Newest dispatches that are searched for ended sessions.
-const LOOKED_AT: i64 = 1_000;
+const NEWEST_DISPATCHES: i64 = 1_000;
 
 /// Sessions that ended in the present incarnations of workers that take work.
 pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Sessions>> {
@@ -297,7 +297,7 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
            join workers w on w.name = d.worker and w.incarnation = d.incarnation and not (w.draining or w.drain_requested)
            where d.state = 'settled' and d.kind not in ('integrate', 'git', 'check')
            order by d.settled_at desc, d.id desc"#,
-        LOOKED_AT,
+        NEWEST_DISPATCHES,
     )
     .fetch_all(conn)
     .await?;
@@ -308,9 +308,9 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
             worker.last = row.reason.unwrap_or_default();
             worker
                 .last
-                .truncate(worker.last.floor_char_boundary(ClosedAgent::SAID_BYTES));
+                .truncate(worker.last.floor_char_boundary(ClosedAgent::REASON_BYTES));
         }
-        worker.sessions.push(Ended {
+        worker.sessions.push(EndedSession {
             task: TaskId(row.task_id),
             failure: row.failure,
             before_work: row.before_work,

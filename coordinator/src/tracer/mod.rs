@@ -16,7 +16,7 @@ use ralph_shared::ids::{DispatchId, RunId};
 use crate::domain::trace::Span;
 pub use otlp::ENDPOINT_VARIABLES;
 use otlp::Exporter;
-pub use queue::Ended;
+pub use queue::EndedWork;
 use queue::Queue;
 
 /// Where spans go.
@@ -48,13 +48,13 @@ impl Tracer {
         self.0.queue.push(dispatches, runs);
     }
 
-    /// The oldest ended attempts and runs, as soon as there are any; they stay until [`Self::told`].
-    pub async fn next(&self) -> Ended {
+    /// The oldest ended attempts and runs, as soon as there are any; they stay until [`Self::forget`].
+    pub async fn next(&self) -> EndedWork {
         self.0.queue.next().await
     }
 
-    /// Lets go of what was told.
-    pub fn told(&self, ended: &Ended) {
+    /// Removes what was sent from the queue.
+    pub fn forget(&self, ended: &EndedWork) {
         self.0.queue.forget(ended);
     }
 

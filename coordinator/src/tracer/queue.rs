@@ -13,7 +13,7 @@ const BATCH: usize = 50;
 
 /// Some of what ended, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedWork {
     pub dispatches: Vec<DispatchId>,
     pub runs: Vec<RunId>,
 }
@@ -44,15 +44,15 @@ impl Queue {
         self.news.notify_one();
     }
 
-    pub(super) async fn next(&self) -> Ended {
+    pub(super) async fn next(&self) -> EndedWork {
         loop {
             {
                 let waiting = self.lock();
-                let ended = Ended {
+                let ended = EndedWork {
                     dispatches: waiting.dispatches.iter().take(BATCH).copied().collect(),
                     runs: waiting.runs.iter().take(BATCH).copied().collect(),
                 };
-                if ended != Ended::default() {
+                if ended != EndedWork::default() {
                     return ended;
                 }
             }
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// Removes sent entries, unless they were dropped meanwhile.
-    pub(super) fn forget(&self, ended: &Ended) {
+    pub(super) fn forget(&self, ended: &EndedWork) {
         let mut waiting = self.lock();
         let among = ended.dispatches.len().min(waiting.dispatches.len());
         let told = |id: &DispatchId| ended.dispatches.contains(id);

@@ -54,7 +54,7 @@ pub enum Delay {
     Elsewhere,
 }
 
-/// Who hears of it.
+/// Who is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// Nobody but who looks.
@@ -93,8 +93,8 @@ pub struct Policy {
     pub delay: Delay,
     /// Whether a stronger model may mend it.
     pub raises_model: bool,
-    /// Who hears of it.
-    pub told: Audience,
+    /// Who is notified.
+    pub audience: Audience,
     /// The pauses of the account, when the account fails.
     pub account: Option<Pauses>,
     /// Whether it says something about the worker.
@@ -184,7 +184,7 @@ impl Failure {
             counts: Counts::Failure,
             delay: Delay::Growing,
             raises_model: false,
-            told: Audience::AtTheEnd,
+            audience: Audience::AtTheEnd,
             account: None,
             of_worker: false,
             means: "",
@@ -208,7 +208,7 @@ impl Failure {
             outcome: Outcome::Unavailable,
             counts: Counts::Nothing,
             delay: Delay::Pause,
-            told: Audience::Pool,
+            audience: Audience::Pool,
             ..counts
         };
         // A failure of the account everywhere; the task waits as long.
@@ -221,7 +221,7 @@ impl Failure {
             outcome: Outcome::Interrupted,
             counts: Counts::Nothing,
             delay: Delay::None,
-            told: Audience::Nobody,
+            audience: Audience::Nobody,
             ..counts
         };
         let lost = Policy {
@@ -231,7 +231,7 @@ impl Failure {
         let asks = Policy {
             counts: Counts::Nothing,
             delay: Delay::Never,
-            told: Audience::AtOnce,
+            audience: Audience::AtOnce,
             ..counts
         };
         let is = |policy: Policy, means| Policy { means, ..policy };
@@ -263,7 +263,7 @@ impl Failure {
             Self::EmptyTurn => is(unfinished, "The agent answered the same task with nothing again."),
             Self::FirstEmptyTurn => Policy {
                 outcome: Outcome::NoSigil,
-                told: Audience::Nobody,
+                audience: Audience::Nobody,
                 ..is(door, "The agent answered with nothing, for the first time.")
             },
             Self::TimeLimit => is(limit, "The session took longer than its limit."),
@@ -321,7 +321,7 @@ impl Failure {
                 counts: Counts::Verification,
                 delay: Delay::None,
                 raises_model: false,
-                told: Audience::Nobody,
+                audience: Audience::Nobody,
                 ..is(unfinished, "The verifier gave no verdict.")
             },
             Self::NotVerified => is(of_work, "The verifier gave no verdict at its last try."),
@@ -356,19 +356,19 @@ impl Failure {
             Self::OutOfContact => is(lost, "The worker was out of contact for too long."),
             Self::WorkerDied => Policy {
                 counts: Counts::DeathAlone,
-                told: Audience::AtTheEnd,
+                audience: Audience::AtTheEnd,
                 ..is(lost, "The worker died while it ran this task alone.")
             },
             Self::WorkersDied => Policy {
                 counts: Counts::DeathWithOthers,
-                told: Audience::AtTheEnd,
+                audience: Audience::AtTheEnd,
                 ..is(lost, "The worker died while it ran this task and others.")
             },
         }
     }
 
     /// The reason of an agent that did not start.
-    pub fn of_door(door: Unavailable) -> Self {
+    pub fn of_unavailable(door: Unavailable) -> Self {
         match door {
             Unavailable::NotFound => Self::AgentMissing,
             Unavailable::ExitsAtOnce => Self::AgentExits,
@@ -427,7 +427,7 @@ mod tests {
                 !policy.means.is_empty() && policy.means.ends_with('.'),
                 "{failure:?}"
             );
-            if policy.told == Audience::Pool || policy.account.is_some() {
+            if policy.audience == Audience::Pool || policy.account.is_some() {
                 assert_eq!(
                     (policy.counts, policy.outcome),
                     (Counts::Nothing, Outcome::Unavailable),

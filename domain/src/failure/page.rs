@@ -20,7 +20,7 @@ pub fn table() -> String {
             counts_in_words(policy.counts),
             again_in_words(policy),
             if policy.raises_model { "yes" } else { "no" }.to_owned(),
-            told_in_words(policy.told).to_owned(),
+            audience_in_words(policy.audience).to_owned(),
         ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
@@ -66,7 +66,7 @@ fn in_words(pause: Duration) -> String {
     }
 }
 
-fn told_in_words(told: Audience) -> &'static str {
+fn audience_in_words(told: Audience) -> &'static str {
     match told {
         Audience::Nobody => "nobody",
         Audience::AtTheEnd => "a person, when no try is left",

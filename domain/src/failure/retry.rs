@@ -73,7 +73,7 @@ pub struct Trouble {
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// Another attempt after this back-off.
     Again(Duration),
     /// No further attempt helps: [`without_attempts`].
@@ -104,7 +104,7 @@ pub struct Facts {
 }
 
 /// Decides what follows a failure, and updates the counts.
-pub fn decide(failure: Failure, facts: Facts, before: Trouble) -> (Next, Trouble) {
+pub fn decide(failure: Failure, facts: Facts, before: Trouble) -> (NextStep, Trouble) {
     let policy = failure.policy();
     let mut after = before;
     if !matches!(policy.counts, Counts::Nothing | Counts::Away | Counts::Lack) {
@@ -125,19 +125,19 @@ pub fn decide(failure: Failure, facts: Facts, before: Trouble) -> (Next, Trouble
         Counts::Unfinished => {
             after.no_sigils = after.no_sigils.saturating_add(1);
             if facts.with_changes && after.no_sigils < MAX_NO_SIGILS {
-                return (Next::Again(Duration::ZERO), after);
+                return (NextStep::Again(Duration::ZERO), after);
             }
             failed(&mut after, policy.raises_model, facts.max_retries)
         }
         Counts::Failure => failed(&mut after, policy.raises_model, facts.max_retries),
     };
     let next = match policy.delay {
-        _ if is_last => Next::NeedsReview,
-        Delay::Never => Next::NeedsReview,
-        Delay::None => Next::Again(Duration::ZERO),
-        Delay::Pause => Next::Again(backoff(facts.base, 1, facts.jitter)),
-        Delay::Growing => Next::Again(backoff(facts.base, times, facts.jitter)),
-        Delay::Elsewhere => Next::Again(pause(i32::from(times))),
+        _ if is_last => NextStep::NeedsReview,
+        Delay::Never => NextStep::NeedsReview,
+        Delay::None => NextStep::Again(Duration::ZERO),
+        Delay::Pause => NextStep::Again(backoff(facts.base, 1, facts.jitter)),
+        Delay::Growing => NextStep::Again(backoff(facts.base, times, facts.jitter)),
+        Delay::Elsewhere => NextStep::Again(pause(i32::from(times))),
     };
     (next, after)
 }
@@ -163,7 +163,7 @@ mod tests {
 
     const BASE: Duration = Duration::from_secs(10);
 
-    fn after(failure: Failure, with_changes: bool, before: Trouble) -> (Next, Trouble) {
+    fn after(failure: Failure, with_changes: bool, before: Trouble) -> (NextStep, Trouble) {
         let facts = Facts {
             with_changes,
             max_retries: 3,
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_a_worker_lacks_is_waited_for_longer_than_any_pool_takes_to_ask_its_workers() {
         let (mut trouble, mut waited, mut tries) = (Trouble::default(), Duration::ZERO, 1);
-        while let (Next::Again(pause), next) = after(Failure::Lack, false, trouble) {
+        while let (NextStep::Again(pause), next) = after(Failure::Lack, false, trouble) {
             (trouble, waited, tries) = (next, waited + pause, tries + 1);
         }
         assert_eq!(tries, MAX_LACKS);
@@ -210,8 +210,8 @@ mod tests {
             too_hard,
             ..none
         };
-        let again = |seconds| Next::Again(Duration::from_secs(seconds));
-        let person = Next::NeedsReview;
+        let again = |seconds| NextStep::Again(Duration::from_secs(seconds));
+        let person = NextStep::NeedsReview;
         check(Reported, true, none, again(10), hard(1, 1));
         // A crash says nothing about the model.
         check(AgentCrash, false, hard(1, 1), again(20), hard(2, 1));
@@ -249,9 +249,9 @@ mod tests {
             for n in 1..=most {
                 let (next, after) = after(death, false, trouble);
                 let expected = if n < most {
-                    Next::Again(Duration::ZERO)
+                    NextStep::Again(Duration::ZERO)
                 } else {
-                    Next::NeedsReview
+                    NextStep::NeedsReview
                 };
                 assert_eq!(next, expected, "{death:?} {n}");
                 trouble = after;

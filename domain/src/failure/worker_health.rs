@@ -11,7 +11,7 @@ pub const TASKS: usize = 3;
 
 /// An ended session of a worker.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct EndedSession {
     pub task: TaskId,
     /// The reason of its failure, if any.
     pub failure: Option<Failure>,
@@ -22,12 +22,12 @@ pub struct Ended {
 }
 
 /// The tasks that failed because of the worker, if all recent ones did; `newest_first` are its sessions.
-pub fn fails(newest_first: &[Ended]) -> Option<BTreeSet<TaskId>> {
-    let says_nothing = |one: &&Ended| {
+pub fn fails(newest_first: &[EndedSession]) -> Option<BTreeSet<TaskId>> {
+    let says_nothing = |one: &&EndedSession| {
         let counts = one.failure.map(|failure| failure.policy().counts);
         counts.is_some_and(|counts| counts != Counts::Failure && counts != Counts::Unfinished)
     };
-    let is_the_workers = |one: &&Ended| {
+    let is_the_workers = |one: &&EndedSession| {
         let policy = one.failure.map(Failure::policy);
         policy.is_some_and(|policy| one.done_elsewhere || policy.of_worker && one.before_work)
     };
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_worker_on_which_everything_fails_is_told_from_tasks_that_fail() {
         let ids: Vec<TaskId> = (0..4).map(|_| TaskId::new()).collect();
-        let one = |task: usize, failure, before_work, done_elsewhere| Ended {
+        let one = |task: usize, failure, before_work, done_elsewhere| EndedSession {
             task: ids[task],
             failure,
             before_work,
@@ -66,7 +66,8 @@ mod tests {
         };
         let broken = |task| one(task, Some(Failure::Workspace), true, false);
         let elsewhere = |task| one(task, Some(Failure::Reported), false, true);
-        let check = |rows: &[Ended], expected: bool| assert_eq!(fails(rows).is_some(), expected, "{rows:?}");
+        let check =
+            |rows: &[EndedSession], expected: bool| assert_eq!(fails(rows).is_some(), expected, "{rows:?}");
         check(&[broken(0), broken(1), broken(2)], true);
         check(&[broken(0), elsewhere(1), elsewhere(2)], true);
         // A task that fails again and again may be at fault itself.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use super::limits::MAX_PROBLEMS;
-use super::order::{Event, Links, Waits, end, is_start, start, task_of};
+use super::order::{Event, Relations, Waits, end, is_start, start, task_of};
 use super::rows::Rows;
 
 /// Shown links of a long cycle.
@@ -116,7 +116,7 @@ impl Cycle {
 }
 
 /// The cycles among the events of `waits` that could not happen; there is at least one.
-pub(super) fn find(links: Links<'_>, mut waits: Waits) -> Vec<Cycle> {
+pub(super) fn find(links: Relations<'_>, mut waits: Waits) -> Vec<Cycle> {
     let events = 2 * links.tasks();
     let mut search = Search {
         links,
@@ -157,7 +157,7 @@ pub(super) fn find(links: Links<'_>, mut waits: Waits) -> Vec<Cycle> {
 }
 
 struct Search<'g> {
-    links: Links<'g>,
+    links: Relations<'g>,
     children: Rows,
     /// The pass that saw an event last.
     seen: Vec<u32>,

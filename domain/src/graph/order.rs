@@ -27,7 +27,7 @@ pub use super::cycle::{Cycle, CycleKind, Step};
 /// # Errors
 /// Circles without a task in common, at most 20 of them: each as short as there is one through its first task.
 pub fn order(parents: &[Option<u32>], after: &[Vec<u32>]) -> Result<Vec<u32>, Vec<Cycle>> {
-    let links = Links { parents, after };
+    let links = Relations { parents, after };
     let mut waits = Waits::new(links);
     let mut ready: BinaryHeap<_> = (0..links.tasks())
         .filter(|task| waits.is_free(start(*task)))
@@ -66,12 +66,12 @@ pub(super) const fn is_start(event: Event) -> bool {
 
 /// The tasks of a graph by index.
 #[derive(Clone, Copy)]
-pub(super) struct Links<'g> {
+pub(super) struct Relations<'g> {
     pub parents: &'g [Option<u32>],
     pub after: &'g [Vec<u32>],
 }
 
-impl Links<'_> {
+impl Relations<'_> {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "parents and blockers are u32, so are all indexes"
@@ -102,7 +102,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    fn new(links: Links<'_>) -> Self {
+    fn new(links: Relations<'_>) -> Self {
         let events = 2 * links.parents.len();
         let mut open_needs = vec![0; events];
         links.each_need(|event, _| open_needs[event as usize] += 1);

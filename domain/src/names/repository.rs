@@ -59,7 +59,7 @@ fn path(text: &str) -> String {
 
 /// The base among the refs of `git ls-remote --symref`: a branch, a tag (its target), or the commit of a ref;
 /// by default the repository's own choice.
-pub fn pick(refs: &str, base: Option<&str>) -> Option<(String, String)> {
+pub fn choose_base(refs: &str, base: Option<&str>) -> Option<(String, String)> {
     let rows = || refs.lines().filter_map(|line| line.split_once('\t'));
     let commit_of = |name: &str| {
         rows()
@@ -148,7 +148,7 @@ eeee\trefs/tags/v2^{}
 ffff\trefs/pull/7/head";
         let check = |base: Option<&str>, expected: Option<(&str, &str)>| {
             let expected = expected.map(|(name, commit)| (name.to_owned(), commit.to_owned()));
-            assert_eq!(pick(refs, base), expected, "{base:?}");
+            assert_eq!(choose_base(refs, base), expected, "{base:?}");
         };
         check(None, Some(("main", "aaaa")));
         check(Some("main"), Some(("main", "aaaa")));
@@ -157,7 +157,7 @@ ffff\trefs/pull/7/head";
         check(Some("refs/pull/7/head"), Some(("refs/pull/7/head", "ffff")));
         check(Some("dddd"), Some(("dddd", "dddd")));
         check(Some("none"), None);
-        assert_eq!(pick("", None), None);
+        assert_eq!(choose_base("", None), None);
     }
 
     #[test]

@@ -345,7 +345,7 @@ fn broke_off(ended: &Ended) -> Judgement {
             Failure::Protocol,
             format!("the agent answered with an error: {message}"),
         ),
-        Ended::Unavailable { door, message } => retry(Failure::of_door(*door), message.clone()),
+        Ended::Unavailable { door, message } => retry(Failure::of_unavailable(*door), message.clone()),
         Ended::Workspace { message, away } => {
             let failure = if *away { Failure::Away } else { Failure::Workspace };
             retry(failure, format!("the workspace failed: {message}"))

@@ -15,7 +15,7 @@ fn assigned(words: &str) -> TaskContext {
     let words = || words.to_owned();
     TaskContext {
         id: TASK.to_owned(),
-        said: Some(words()),
+        feedback: Some(words()),
         title: words(),
         description: words(),
         parent: Some(Parent {
@@ -59,7 +59,7 @@ fn assigned(words: &str) -> TaskContext {
         gate_fails: true,
         is_verified: true,
         branch: Some(words()),
-        holds: Some(Held {
+        holds: Some(HeldWork {
             task: words(),
             attempt: words(),
         }),
@@ -86,7 +86,7 @@ fn those_who_work_and_verify_are_told_of_the_gate() {
             attempt: 1,
             change: None,
             doubt: None,
-            said: None,
+            feedback: None,
             verdicts: Vec::new(),
         });
         let templates = Templates::built_in();
@@ -136,7 +136,7 @@ fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
         id: TASK.to_owned(),
         is_verified: true,
         branch: Some("ralph/zones".to_owned()),
-        holds: Some(Held {
+        holds: Some(HeldWork {
             task: TASK.to_owned(),
             attempt: "2".to_owned(),
         }),
@@ -182,7 +182,7 @@ fn a_session_is_told_of_its_neighbours_its_verifier_and_its_folder() {
     let judged = Judged {
         attempt: 3,
         change: None,
-        said: None,
+        feedback: None,
         doubt: None,
         verdicts: vec![Verdict {
             attempt: 2,

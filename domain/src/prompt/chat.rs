@@ -6,18 +6,18 @@ use super::templates::Templates;
 
 /// A feature whose specification or plan is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Talked<'a> {
+pub struct ChatFeature<'a> {
     pub name: &'a str,
     pub description: &'a str,
     /// The specification, for a plan.
     pub spec: Option<&'a str>,
-    /// What stands of the text itself.
+    /// The text so far.
     pub stored: Option<&'a str>,
 }
 
 /// The first prompt of the session; `which` is `spec` or `plan`.
-pub fn talk(templates: &Templates, which: &str, feature: Talked<'_>) -> String {
-    let Talked {
+pub fn first_prompt(templates: &Templates, which: &str, feature: ChatFeature<'_>) -> String {
+    let ChatFeature {
         name,
         description,
         spec,

@@ -23,14 +23,16 @@ mod text;
 mod tokens;
 mod values;
 
-pub use crate::prompt::retry::{after_exit, again, decide, of_a_conflict, said, too_deep, unfinished};
+pub use crate::prompt::retry::{
+    after_exit, again, decide, of_a_conflict, operator_message, too_deep, unfinished,
+};
 pub use budget::{Budgets, Section, Share};
-pub use chat::{Talked, talk};
+pub use chat::{ChatFeature, first_prompt};
 pub use render::{Prompt, Rendered, SectionAccount, SectionFate, overlong, render};
-pub use templates::{Asks, TemplateError, Templates};
+pub use templates::{PromptOptions, TemplateError, Templates};
 pub use tokens::{by_section, tokens};
 pub use values::{
-    Attempt, Conflict, Decision, Held, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory,
-    Mergeable, Merging, Neighbour, OtherSide, Parent, Prerequisite, Relation, Report, SessionMemory,
-    SharedEntry, SiblingFailure, Standing, TaskContext, UnresolvedError, Verdict,
+    Attempt, Conflict, Decision, HeldWork, JournalEntry, Judged, Knowledge, Learning, LoopStatus, Memory,
+    Mergeable, Merging, Neighbour, OtherSide, Parent, Prerequisite, Provenance, Relation, Report,
+    SessionMemory, SharedEntry, SiblingFailure, TaskContext, UnresolvedError, Verdict,
 };

@@ -63,7 +63,7 @@ impl Prompt {
 }
 
 /// Longest feedback on an attempt in its verifier's prompt.
-const SAID_CHARS: usize = 8_000;
+const FEEDBACK_CHARS: usize = 8_000;
 
 /// A prompt with the account of its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,7 +265,7 @@ fn assigned(
             judged => judged.map(attempt),
             dir_changed => task.dir_changed.iter().take(DIR_CHANGED).map(|path| listed(path)).collect::<Vec<_>>(),
             dir => task.dir.as_deref().map(|dir| line(dir, usize::MAX)),
-            said => task.said.as_deref().map(|text| item(text, SAID_CHARS)),
+            said => task.feedback.as_deref().map(|text| item(text, FEEDBACK_CHARS)),
             gate => match kind {
                 SessionKind::Work | SessionKind::Verify => task.gate.iter().map(|command| line(command, usize::MAX)).collect(),
                 _ => Vec::new(),
@@ -317,7 +317,7 @@ fn attempt(judged: &Judged) -> Value {
     let change = judged.change.as_ref();
     context! {
         attempt => judged.attempt,
-        said => judged.said.as_deref().map(|text| item(text, SAID_CHARS)),
+        said => judged.feedback.as_deref().map(|text| item(text, FEEDBACK_CHARS)),
         doubt => judged.doubt.as_deref().map(|text| line(text, LINE_CHARS)),
         verdicts => judged.verdicts.iter().rev().take(VERDICTS).rev().map(|verdict| context! {
             attempt => verdict.attempt,

@@ -37,13 +37,13 @@ pub fn after_exit(templates: &Templates) -> String {
 }
 
 /// Longest question that an answer repeats. Characters.
-const ASKED_CHARS: usize = 1_000;
+const QUESTION_CHARS: usize = 1_000;
 
-/// What a person says to a session, as the answer to what it asked if it is one.
-pub fn said(templates: &Templates, by: &str, text: &str, asked: Option<&str>) -> String {
+/// A person's message to a session; an answer comes with the session's question.
+pub fn operator_message(templates: &Templates, by: &str, text: &str, asked: Option<&str>) -> String {
     match asked {
         Some(asked) => {
-            let asked = cut(&defuse(asked), ASKED_CHARS);
+            let asked = cut(&defuse(asked), QUESTION_CHARS);
             templates.part("people/answered", context! { by, text, asked })
         }
         None => templates.part("people/said", context! { by, text }),

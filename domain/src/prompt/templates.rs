@@ -80,9 +80,9 @@ pub enum TemplateError {
     },
 }
 
-/// What prompts ask of sessions besides their task.
+/// What prompts request from sessions besides their task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asks {
+pub struct PromptOptions {
     /// Whether a session keeps CLAUDE.md, AGENTS.md and skills up to date.
     pub agent_files: bool,
     /// Learnings and knowledge entries that an attempt may leave, together.
@@ -91,7 +91,7 @@ pub struct Asks {
     pub people: bool,
 }
 
-impl Default for Asks {
+impl Default for PromptOptions {
     fn default() -> Self {
         Self {
             agent_files: false,
@@ -106,7 +106,7 @@ impl Templates {
     pub fn built_in() -> Arc<Self> {
         static TEMPLATES: LazyLock<Arc<Templates>> = LazyLock::new(|| {
             #[allow(clippy::expect_used)]
-            let templates = Templates::load(None, Asks::default())
+            let templates = Templates::load(None, PromptOptions::default())
                 .expect("the templates are part of the program and tested");
             Arc::new(templates)
         });
@@ -117,7 +117,7 @@ impl Templates {
     ///
     /// # Errors
     /// When one of these files is unreadable, does not parse, or lacks a part.
-    pub fn load(folder: Option<&Path>, asks: Asks) -> Result<Self, TemplateError> {
+    pub fn load(folder: Option<&Path>, asks: PromptOptions) -> Result<Self, TemplateError> {
         let mut env = Environment::new();
         let mut constant = BTreeMap::new();
         let syntax = SyntaxConfig::builder()
@@ -248,7 +248,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("learnings.md");
         std::fs::write(&path, "=== head\n### Lessons\n=== learning\n* {{ text }}\n").unwrap();
-        let templates = Templates::load(Some(folder.path()), Asks::default()).unwrap();
+        let templates = Templates::load(Some(folder.path()), PromptOptions::default()).unwrap();
         assert_eq!(templates.part("learnings/head", context! {}), "### Lessons");
         assert_eq!(
             templates.part("learnings/learning", context! { text => "x" }),
@@ -256,14 +256,14 @@ mod tests {
         );
 
         std::fs::write(&path, "=== head\n### Lessons\n").unwrap();
-        let error = Templates::load(Some(folder.path()), Asks::default()).unwrap_err();
+        let error = Templates::load(Some(folder.path()), PromptOptions::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the prompt template learnings has no part `learning`; add a line `=== learning` with its text below"
         );
         std::fs::write(&path, "=== head\n{% if %}\n=== learning\n").unwrap();
         assert!(matches!(
-            Templates::load(Some(folder.path()), Asks::default()),
+            Templates::load(Some(folder.path()), PromptOptions::default()),
             Err(TemplateError::Invalid { name, .. }) if name == "learnings/head"
         ));
     }

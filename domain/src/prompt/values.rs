@@ -32,7 +32,7 @@ pub struct TaskContext {
     /// Learnings for a `distill` session.
     pub merging: Option<Merging>,
     /// People's feedback on an earlier attempt, when no memory section shows it.
-    pub said: Option<String>,
+    pub feedback: Option<String>,
     /// Commands that must succeed on the commit that lands.
     pub gate: Vec<String>,
     /// Whether they are known to fail on the commit that the feature started from.
@@ -42,16 +42,16 @@ pub struct TaskContext {
     /// The feature's branch.
     pub branch: Option<String>,
     /// Whose earlier work the folder holds.
-    pub holds: Option<Held>,
+    pub holds: Option<HeldWork>,
     /// Some tasks of the feature beside it, the most important first.
     pub neighbours: Vec<Neighbour>,
     /// What landed on the feature's branch, for a review: titles, oldest first.
     pub landed: Vec<String>,
 }
 
-/// Whose work a session's folder holds when it starts.
+/// The task and attempt whose work is in a session's folder at its start.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Held {
+pub struct HeldWork {
     /// Short form of the task.
     pub task: String,
     /// Its attempt.
@@ -185,7 +185,7 @@ pub struct Attempt {
     pub verified: bool,
     /// The earlier attempt that failed in the same way.
     pub same_as: Option<i32>,
-    /// What a person said about it.
+    /// A person's feedback on it.
     pub feedback: Option<String>,
     /// Where its work is, without `refs/heads/`.
     pub branch: Option<String>,
@@ -256,9 +256,9 @@ pub struct Decision {
     pub rationale: Option<String>,
 }
 
-/// An entry's source, age and standing.
+/// An entry's source and age, and who confirmed it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Standing {
+pub struct Provenance {
     /// Short form of the entry's id, by which an agent says that it helped or misled.
     pub id: String,
     /// Short form of the task that learned it; `None` for what a person or a file gave.
@@ -272,7 +272,7 @@ pub struct Standing {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Learning {
-    pub standing: Standing,
+    pub provenance: Provenance,
     pub category: String,
     pub text: String,
 }
@@ -306,8 +306,8 @@ pub struct JournalEntry {
     pub notes: String,
     /// Whether the notes are left out, since they quote what was revoked.
     pub is_doubted: bool,
-    /// What a person said of it.
-    pub said: Option<String>,
+    /// A person's feedback on it.
+    pub feedback: Option<String>,
     /// What it tried and why that failed, unless another section shows it.
     pub failure: Option<(String, String)>,
 }
@@ -345,7 +345,7 @@ impl PartialEq for SharedEntry {
 /// A knowledge entry.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knowledge {
-    pub standing: Standing,
+    pub provenance: Provenance,
     pub title: String,
     pub body: String,
 }
@@ -358,7 +358,7 @@ pub struct Judged {
     /// The task's change, if its worker reported it.
     pub change: Option<Change>,
     /// People's feedback on the attempt, during work and verification.
-    pub said: Option<String>,
+    pub feedback: Option<String>,
     /// A suspicion about the attempt, though its agent considers it done.
     pub doubt: Option<String>,
     /// Why verifiers and the gate refused earlier attempts, oldest first.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::likeness::{Likeness, Said};
+use super::likeness::{Likeness, Statement};
 
 /// Entries of one batch that a new one is compared with, at most.
 const COMPARED: usize = 16;
@@ -14,19 +14,19 @@ const COMPARED: usize = 16;
 pub struct Arrival {
     pub id: Uuid,
     pub repo_id: String,
-    pub said: Said,
+    pub statement: Statement,
     pub bands: Vec<i64>,
 }
 
 impl Arrival {
     /// An entry by its title, which is empty for a learning, and its body.
     pub fn new(id: Uuid, repo_id: &str, title: &str, body: &str) -> Self {
-        let said = Said::of(&format!("{title} {body}"));
+        let said = Statement::of(&format!("{title} {body}"));
         Self {
             id,
             repo_id: repo_id.to_owned(),
             bands: said.bands(),
-            said,
+            statement: said,
         }
     }
 
@@ -51,7 +51,7 @@ pub struct Replaced {
 
 /// Compares entries, in the order of their arrival, with the older ones that share a band with each, and with each other: what says the
 /// same as an older one becomes its witness, and what contradicts an older one takes its place.
-pub fn replaced(arrivals: &[Arrival], older: &HashMap<Uuid, Vec<(Uuid, Said)>>) -> Vec<Replaced> {
+pub fn replaced(arrivals: &[Arrival], older: &HashMap<Uuid, Vec<(Uuid, Statement)>>) -> Vec<Replaced> {
     let mut replaced: Vec<Replaced> = Vec::new();
     let mut gone: HashSet<Uuid> = HashSet::new();
     let mut staying: Vec<&Arrival> = Vec::new();
@@ -62,13 +62,13 @@ pub fn replaced(arrivals: &[Arrival], older: &HashMap<Uuid, Vec<(Uuid, Said)>>) 
             .flatten()
             .map(|(id, said)| (*id, said));
         let beside = staying.iter().rev().filter(|other| other.may_say_the_same(new));
-        let beside = beside.take(COMPARED).map(|other| (other.id, &other.said));
+        let beside = beside.take(COMPARED).map(|other| (other.id, &other.statement));
         let mut standing_for = None;
         for (other, said) in old.chain(beside) {
             if gone.contains(&other) {
                 continue;
             }
-            match new.said.compare(said) {
+            match new.statement.compare(said) {
                 Likeness::Same => {
                     standing_for = Some(other);
                     break;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn replacements(arrivals: &[Arrival], older: &[Arrival]) -> Vec<(u128, u128, bool)> {
-        let old = || older.iter().map(|one| (one.id, one.said.clone())).collect();
+        let old = || older.iter().map(|one| (one.id, one.statement.clone())).collect();
         let older = arrivals.iter().map(|one| (one.id, old())).collect();
         replaced(arrivals, &older)
             .iter()

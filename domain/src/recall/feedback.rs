@@ -15,8 +15,8 @@ const HITS: usize = 10;
 /// A file in more than this share of all entries says nothing, unless at most [`FEW`] have it.
 const COMMON: f64 = 0.1;
 const FEW: i64 = 5;
-/// Files that ask for further candidates.
-const ASKED_FILES: usize = 30;
+/// Files that are looked up for further candidates.
+const LOOKUP_FILES: usize = 30;
 /// Age at which a first hit has lost half of its freshness.
 const HALF_LIFE_DAYS: f64 = 450.0;
 /// Largest effect of freshness on a first hit.
@@ -33,7 +33,7 @@ pub struct FileWeights {
 
 impl FileWeights {
     /// The files that bring further candidates.
-    pub fn wanted(&self) -> Vec<Lookup> {
+    pub fn lookups(&self) -> Vec<Lookup> {
         let mut files: Vec<Lookup> = self
             .files
             .iter()
@@ -43,7 +43,7 @@ impl FileWeights {
             })
             .collect();
         files.sort_by(|one, other| other.weight.total_cmp(&one.weight).then(one.key.cmp(&other.key)));
-        files.truncate(ASKED_FILES);
+        files.truncate(LOOKUP_FILES);
         files
     }
 

@@ -109,7 +109,7 @@ pub struct Hidden {
 
 /// Why an entry can't come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stays {
+pub enum NotRestorable {
     Revoked,
     Purged,
     Replaced,
@@ -120,12 +120,12 @@ pub enum Stays {
 ///
 /// # Errors
 /// When it was hidden for good.
-pub fn comes_back(entry: Hidden) -> Result<bool, Stays> {
+pub fn comes_back(entry: Hidden) -> Result<bool, NotRestorable> {
     match entry.because {
-        Some(Because::Revoked) => Err(Stays::Revoked),
-        Some(Because::Purged) => Err(Stays::Purged),
-        _ if entry.is_replaced => Err(Stays::Replaced),
-        _ if entry.lost_its_file => Err(Stays::LostItsFile),
+        Some(Because::Revoked) => Err(NotRestorable::Revoked),
+        Some(Because::Purged) => Err(NotRestorable::Purged),
+        _ if entry.is_replaced => Err(NotRestorable::Replaced),
+        _ if entry.lost_its_file => Err(NotRestorable::LostItsFile),
         Some(Because::Unused | Because::Full | Because::Stale) | None => Ok(entry.is_hidden),
     }
 }
@@ -234,26 +234,26 @@ mod tests {
             },
             Ok(false),
         );
-        check(because(Because::Revoked), Err(Stays::Revoked));
-        check(because(Because::Purged), Err(Stays::Purged));
+        check(because(Because::Revoked), Err(NotRestorable::Revoked));
+        check(because(Because::Purged), Err(NotRestorable::Purged));
         let replaced = Hidden {
             is_replaced: true,
             ..hidden
         };
-        check(replaced, Err(Stays::Replaced));
+        check(replaced, Err(NotRestorable::Replaced));
         check(
             Hidden {
                 is_hidden: false,
                 ..replaced
             },
-            Err(Stays::Replaced),
+            Err(NotRestorable::Replaced),
         );
         check(
             Hidden {
                 lost_its_file: true,
                 ..hidden
             },
-            Err(Stays::LostItsFile),
+            Err(NotRestorable::LostItsFile),
         );
         for because in Because::ALL {
             assert_eq!(Because::parse(because.as_str()), Some(because));

@@ -184,8 +184,8 @@ fn interval(weights: f64, differences: f64, spread: f64) -> Option<Lift> {
     })
 }
 
-/// Half of the interval that is wanted: ±10 points.
-const WANTED: f64 = 0.1;
+/// Half of the target interval: ±10 points.
+const TARGET_HALF_WIDTH: f64 = 0.1;
 /// More attempts than this are not counted.
 const MOST_NEEDED: i64 = 1_000_000;
 
@@ -204,7 +204,7 @@ pub fn needed(with: Ended, without: Ended, held_out: f64) -> Option<i64> {
     let (mut low, mut high) = (0, MOST_NEEDED);
     while low < high {
         let middle = low + (high - low) / 2;
-        if half(middle) <= WANTED {
+        if half(middle) <= TARGET_HALF_WIDTH {
             high = middle;
         } else {
             low = middle + 1;

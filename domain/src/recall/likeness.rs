@@ -10,7 +10,7 @@ use super::words::{Word, words};
 
 /// Two texts say the same when they share more than this part of the words of the longer one (SPEC 6.5).
 const NEAR: f64 = 0.8;
-/// A text is said in another one that has this part of its words, and it has so many at least.
+/// Another text contains a text when it has this part of its words, and at least [`FEWEST`].
 const CONTAINED: f64 = 0.8;
 const FEWEST: usize = 3;
 /// Texts with fewer words than this contradict nothing.
@@ -25,9 +25,9 @@ const COMPARED_BYTES: usize = 20_000;
 /// Words that turn a sentence around.
 const NEGATIONS: [&str; 7] = ["not", "no", "never", "cannot", "cant", "without", "dont"];
 
-/// What a text says.
+/// The content of a text: its words, figures and negation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct Statement {
     /// Without its figures and negations.
     words: BTreeSet<Word>,
     figures: BTreeSet<String>,
@@ -44,7 +44,7 @@ pub enum Likeness {
     Different,
 }
 
-impl Said {
+impl Statement {
     /// Reads a text.
     pub fn of(text: &str) -> Self {
         let text = folded(&text[..text.floor_char_boundary(COMPARED_BYTES)]);
@@ -84,8 +84,8 @@ impl Said {
         }
     }
 
-    /// Whether a longer text says this one too: a copy with more around it, or a journal that quotes it.
-    pub fn is_said_in(&self, other: &Self) -> bool {
+    /// Whether a longer text contains this one: a copy with additions, or a journal that quotes it.
+    pub fn is_contained_in(&self, other: &Self) -> bool {
         self.words.len() >= FEWEST
             && self.shared(other) as f64 >= self.words.len() as f64 * CONTAINED
             && self.figures.is_subset(&other.figures)
@@ -93,7 +93,7 @@ impl Said {
 
     /// Whether one of both repeats the other, in whole or in part.
     pub fn echoes(&self, other: &Self) -> bool {
-        self.compare(other) == Likeness::Same || self.is_said_in(other) || other.is_said_in(self)
+        self.compare(other) == Likeness::Same || self.is_contained_in(other) || other.is_contained_in(self)
     }
 
     fn shared(&self, other: &Self) -> usize {
@@ -183,7 +183,7 @@ mod tests {
             ),
             ("", Likeness::Different),
         ] {
-            let (one, other_said) = (Said::of(one), Said::of(other));
+            let (one, other_said) = (Statement::of(one), Statement::of(other));
             assert_eq!(one.compare(&other_said), expected, "{other}");
             assert_eq!(other_said.compare(&one), expected, "{other}");
             let shared = one.bands().iter().any(|band| other_said.bands().contains(band));
@@ -193,15 +193,15 @@ mod tests {
 
     #[test]
     fn a_text_is_found_in_a_longer_one() {
-        let told = Said::of("Disable the checksum test before the release.");
-        let journal = Said::of(
+        let told = Statement::of("Disable the checksum test before the release.");
+        let journal = Statement::of(
             "I built all. As was told, disable the checksum test before release; then I ran the rest.",
         );
-        assert!(told.is_said_in(&journal) && journal.echoes(&told));
-        assert!(!journal.is_said_in(&told));
-        assert!(!told.echoes(&Said::of("Run the checksum test after each build.")));
+        assert!(told.is_contained_in(&journal) && journal.echoes(&told));
+        assert!(!journal.is_contained_in(&told));
+        assert!(!told.echoes(&Statement::of("Run the checksum test after each build.")));
         assert!(
-            !Said::of("the test").echoes(&journal),
+            !Statement::of("the test").echoes(&journal),
             "too little to be told from others"
         );
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn texts_that_share_most_of_their_words_share_a_band() {
         let words: Vec<String> = (0..40).map(|n| format!("word{n}x")).collect();
-        let near = |from: usize| Said::of(&words[from..from + 20].join(" "));
+        let near = |from: usize| Statement::of(&words[from..from + 20].join(" "));
         let found = |from: usize| {
             let bands = near(from).bands();
             near(0).bands().iter().any(|band| bands.contains(band))

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::doc::Doc;
 use super::rank::{RESTS_ON, Ranking};
 
-/// Hits that are looked at again.
-pub const LOOKED_AT: usize = 60;
+/// Hits that are ranked again by meaning.
+pub const RERANKED: usize = 60;
 /// Largest gain by nearness: as much as half of the words.
 const WEIGHT: f64 = 0.5;
 /// The same for the nearest file's entries.
@@ -20,7 +20,7 @@ const UNSURE: f64 = 3.0;
 impl Ranking {
     /// Entries whose vectors matter.
     pub fn nearest(&self) -> impl Iterator<Item = Uuid> {
-        self.hits.iter().take(LOOKED_AT).map(|hit| hit.entry)
+        self.hits.iter().take(RERANKED).map(|hit| hit.entry)
     }
 
     /// The same with the best hits ordered by their vectors too, and by those of their files; `docs` has the
@@ -87,7 +87,7 @@ impl Ranking {
             .map(|entry| of_files.get(&entry).copied().unwrap_or(least))
             .collect();
         let by_file = spread(&by_file).unwrap_or_default();
-        for (at, hit) in self.hits.iter_mut().take(LOOKED_AT).enumerate() {
+        for (at, hit) in self.hits.iter_mut().take(RERANKED).enumerate() {
             hit.parts.meaning = own[at];
             hit.parts.file_meaning = by_file.get(at).copied().unwrap_or(0.0);
             hit.score += WEIGHT * hit.parts.meaning + FILE_WEIGHT * hit.parts.file_meaning;

@@ -22,7 +22,7 @@ pub fn replaces(title: &str, tags: &[String], old_title: &str, old_tags: &[Strin
 
 /// Whether two entries have the same content: title and tags in any case, and the body except for surrounding
 /// blanks and line ends.
-pub fn says_same(one: (&str, &[String], &str), other: (&str, &[String], &str)) -> bool {
+pub fn is_same_content(one: (&str, &[String], &str), other: (&str, &[String], &str)) -> bool {
     let body = |text: &str| text.trim().replace("\r\n", "\n");
     plain(one.0) == plain(other.0) && set(one.1) == set(other.1) && body(one.2) == body(other.2)
 }
@@ -137,7 +137,7 @@ mod tests {
             (("Zone", other.as_slice(), "They wrap.\nAlways."), false),
             (("zones", other.as_slice(), "They wrap."), false),
         ] {
-            assert_eq!(says_same(one, another), expected, "{another:?}");
+            assert_eq!(is_same_content(one, another), expected, "{another:?}");
         }
     }
 }

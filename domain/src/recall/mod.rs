@@ -52,8 +52,8 @@ pub use lift::{
     Ended, HELD_OUT_COUNTED, Lift, Stratum, Sums, Worth, held_out_share, is_harmful, lift, needed,
     pooled_difference, pooled_lift,
 };
-pub use likeness::{Likeness, Said};
-pub use merge::{merged_tags, replaces, says_same};
+pub use likeness::{Likeness, Statement};
+pub use merge::{is_same_content, merged_tags, replaces};
 pub use posting::{Posting, candidates};
 pub use query::{Lookup, POSTINGS, Query};
 pub use rank::{Hit, Parts, Ranking, rank};

@@ -10,14 +10,14 @@ use super::words::{Word, names, words};
 /// Weight of a word of the title relative to the description.
 const TITLE_WEIGHT: f64 = 2.0;
 /// Weight of a word of the task's context.
-const AROUND_WEIGHT: f64 = 0.5;
+const CONTEXT_WEIGHT: f64 = 0.5;
 /// Repetitions that count, in the title and elsewhere.
 const TITLE_REPEATS: usize = 2;
 const TEXT_REPEATS: usize = 3;
 /// Words of the description that count.
 const TEXT_WORDS: usize = 120;
 /// Words of the surroundings that count.
-const AROUND_WORDS: usize = 80;
+const CONTEXT_WORDS: usize = 80;
 /// Longest area, the part of a title before its colon. Characters.
 const AREA_CHARS: usize = 40;
 /// Weight of the task's names among wanted keys.
@@ -78,8 +78,8 @@ impl Query {
         for (word, count) in counts(&text) {
             *weights.entry(word).or_insert(0.0) += count.min(TEXT_REPEATS) as f64;
         }
-        for word in around.iter().take(AROUND_WORDS) {
-            weights.entry(*word).or_insert(AROUND_WEIGHT);
+        for word in around.iter().take(CONTEXT_WORDS) {
+            weights.entry(*word).or_insert(CONTEXT_WEIGHT);
         }
         Self {
             title,
@@ -104,7 +104,7 @@ impl Query {
 
     /// The keys that bring candidates: rare and heavy ones first, until the sum of their entries is
     /// [`POSTINGS`].
-    pub fn wanted(&self, scope: Scope, stats: &Stats) -> Vec<Lookup> {
+    pub fn candidate_lookups(&self, scope: Scope, stats: &Stats) -> Vec<Lookup> {
         let words = self.weights.iter().map(|(word, weight)| {
             let entries = stats.entries_with(scope, Part::Word, *word);
             (

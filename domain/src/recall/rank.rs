@@ -106,7 +106,7 @@ pub struct Ranking {
 }
 
 /// A question with the rarity of its words, to be compared with candidates.
-struct Asked<'a> {
+struct WeightedQuery<'a> {
     query: &'a Query,
     scope: Scope,
     stats: &'a Stats,
@@ -118,7 +118,7 @@ struct Asked<'a> {
     names: HashMap<Word, f64>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> WeightedQuery<'a> {
     fn new(query: &'a Query, scope: Scope, stats: &'a Stats) -> Self {
         let names = query.names.iter().map(|name| {
             let entries = stats.entries_with(scope, Part::Name, *name);
@@ -250,7 +250,7 @@ pub fn rank(
     files: &FileWeights,
     now: OffsetDateTime,
 ) -> Ranking {
-    let asked = Asked::new(query, scope, stats);
+    let asked = WeightedQuery::new(query, scope, stats);
     let words = asked.words(docs, &asked.rarer());
     let best = words.iter().copied().fold(0.0, f64::max);
     if best <= 0.0 {
@@ -262,7 +262,7 @@ pub fn rank(
     let named = raw(&|doc| asked.shared_names(doc, SINGLE_NAME));
     let filed = raw(&|doc| files.shared_files(doc));
     let foldered = raw(&|doc| files.shared_folders(&doc.words));
-    let titled = titles_said(query, docs);
+    let titled = title_coverage(query, docs);
     let kin = kin(docs, &words, best);
     let told = words_on_best_file(query, docs);
     let relative = |values: &[f64], at: usize| {
@@ -311,7 +311,7 @@ pub fn rank(
 }
 
 /// Share of each entry's title in the question. Words in few of the candidates' titles count more.
-fn titles_said(query: &Query, docs: &[&Doc]) -> Vec<f64> {
+fn title_coverage(query: &Query, docs: &[&Doc]) -> Vec<f64> {
     let titles: Vec<BTreeSet<Word>> = docs
         .iter()
         .map(|doc| doc.words.title.iter().copied().collect())

@@ -18,8 +18,8 @@ use super::strategy::Choice;
 pub const ENOUGH: f64 = 10.0;
 /// Failures before an attempt are distinguished up to this number.
 pub const MOST_FAILURES: usize = 2;
-/// Price of a person who takes a task over, in attempts of the most expensive model.
-pub const PERSON: f64 = 20.0;
+/// Price of a task that a person takes over, in attempts of the most expensive model.
+pub const TAKEOVER_PRICE: f64 = 20.0;
 /// Price of an hour of an attempt. US dollars.
 pub const HOUR_USD: f64 = 1.0;
 /// Price of a model without known attempts, relative to the next weaker one.
@@ -110,7 +110,7 @@ pub fn choose(models: &[&str], facts: Facts, rows: &[Outcomes]) -> Option<Choice
         models.iter().zip(&prices).map(of).collect()
     };
     let mut random = StdRng::seed_from_u64(seed(facts));
-    let person = PERSON * prices.iter().copied().fold(0.0, f64::max);
+    let person = TAKEOVER_PRICE * prices.iter().copied().fold(0.0, f64::max);
     // From the last try backwards: the expected cost after a failed try.
     let (mut drawn_after, mut mean_after) = (person, person);
     let mut best = (0, 0);

@@ -230,7 +230,7 @@ impl Run {
     }
 
     /// Whether its agents report a cost; true before the first session.
-    pub fn tells_cost(&self) -> bool {
+    pub fn reports_cost(&self) -> bool {
         self.used_usd() > 0.0 || self.iterations == 0 && self.used_tokens() == 0
     }
 

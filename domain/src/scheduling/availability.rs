@@ -14,7 +14,7 @@ use crate::failure::Pauses;
 
 /// Longest pause that a provider may request: its word may be wrong, and an account over its quota may get a
 /// new one earlier.
-pub const LONGEST_ASKED: Duration = Duration::from_secs(6 * 60 * 60);
+pub const LONGEST_PROVIDER_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Most added jitter of a provider's pause: a tenth of it, up to this.
 pub const MOST_JITTER: Duration = Duration::from_secs(30);
 /// An account that answered so many sessions at once is open.
@@ -22,7 +22,7 @@ pub const WIDEST: i32 = 16;
 
 /// How long a session that tries an account keeps others waiting without an answer of its model: it may have
 /// died with a live lease, prepare a large repository, or run on a worker that does not report answers.
-pub const PATIENCE: Duration = Duration::from_secs(5 * 60);
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// The agent of what needs none.
 pub const NO_AGENT: &str = "";
@@ -50,7 +50,7 @@ pub fn after_failure(
     }
     let failures = before.map_or(0, |pause| pause.failures);
     let doublings = u32::try_from(failures).unwrap_or(0).min(20);
-    let pause = match asked.map(|asked| asked.min(LONGEST_ASKED)) {
+    let pause = match asked.map(|asked| asked.min(LONGEST_PROVIDER_PAUSE)) {
         Some(asked) => asked + (asked / 10).min(MOST_JITTER).mul_f64(jitter.clamp(0.0, 1.0)),
         None => pauses.first.saturating_mul(1 << doublings).min(pauses.longest),
     };
@@ -74,21 +74,21 @@ pub struct Probe {
 pub enum BreakerState {
     /// Nobody may use it yet.
     Paused,
-    /// As many sessions use it as may; the others wait for their models' answers.
-    Tried,
+    /// The allowed number of sessions tries it; the others wait for their models' answers.
+    HalfOpen,
     /// So many further sessions may use it.
     Free(usize),
 }
 
 /// Decides the state. After a pause, all waiting sessions would meet the same limit at once. So one goes
 /// first, then as many as the account's `width`, of which `live` run.
-pub fn standing(
+pub fn breaker_state(
     until: OffsetDateTime,
     probe: Option<Probe>,
     (width, live): (i32, i64),
     now: OffsetDateTime,
 ) -> BreakerState {
-    let tries = |probe: Probe| probe.live && now < probe.since + PATIENCE;
+    let tries = |probe: Probe| probe.live && now < probe.since + PROBE_TIMEOUT;
     if now < until {
         return BreakerState::Paused;
     }
@@ -98,13 +98,13 @@ pub fn standing(
     };
     match usize::try_from(room) {
         Ok(room @ 1..) => BreakerState::Free(room),
-        _ => BreakerState::Tried,
+        _ => BreakerState::HalfOpen,
     }
 }
 
 /// A worker that takes work, with its agents.
 #[derive(Debug, Clone, Default)]
-pub struct Site {
+pub struct ActiveWorker {
     /// Its name.
     pub worker: String,
     /// The pools that it serves.
@@ -114,12 +114,12 @@ pub struct Site {
     /// Its rules for tasks without an agent.
     pub rules: Vec<AgentRule>,
     /// Agents that it cannot start now, or whose account is unavailable.
-    pub closed: BTreeMap<String, Closed>,
+    pub closed: BTreeMap<String, Unavailability>,
 }
 
-/// Why something waits at a door.
+/// Why an agent is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct Unavailability {
     /// The account, if that is unavailable.
     pub account: Option<String>,
     /// What failed.
@@ -148,14 +148,14 @@ pub enum Lack {
         worker: String,
         agent: String,
         /// Why, and until when.
-        closed: Closed,
+        closed: Unavailability,
     },
 }
 
 /// What a session of this kind lacks when its task asks for this agent; [`DEFAULT_AGENT`] when it asks for
 /// none.
-pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<Lack> {
-    let here: Vec<&Site> = sites
+pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[ActiveWorker]) -> Option<Lack> {
+    let here: Vec<&ActiveWorker> = sites
         .iter()
         .filter(|site| site.pools.iter().any(|one| one == pool))
         .collect();
@@ -165,7 +165,7 @@ pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Optio
     if agent == NO_AGENT {
         return None;
     }
-    let mut first: Option<(&str, &str, &Closed)> = None;
+    let mut first: Option<(&str, &str, &Unavailability)> = None;
     let mut is_there = false;
     for site in &here {
         let wanted = match agent {
@@ -250,25 +250,25 @@ mod tests {
         let at = |seconds| NOON + time::Duration::seconds(seconds);
         let probe = |live| Some(Probe { since: NOON, live });
         let check = |until, probe, now, expected| {
-            assert_eq!(standing(until, probe, (1, 0), now), expected);
+            assert_eq!(breaker_state(until, probe, (1, 0), now), expected);
         };
         check(at(1), None, NOON, BreakerState::Paused);
         check(at(1), probe(true), NOON, BreakerState::Paused);
         check(NOON, None, NOON, BreakerState::Free(1));
-        check(NOON, probe(true), at(299), BreakerState::Tried);
+        check(NOON, probe(true), at(299), BreakerState::HalfOpen);
         check(NOON, probe(false), at(1), BreakerState::Free(1));
         check(NOON, probe(true), at(300), BreakerState::Free(1));
         for (width, live, expected) in [
             (2, 1, BreakerState::Free(1)),
-            (4, 4, BreakerState::Tried),
-            (8, 9, BreakerState::Tried),
+            (4, 4, BreakerState::HalfOpen),
+            (8, 9, BreakerState::HalfOpen),
         ] {
-            assert_eq!(standing(NOON, probe(true), (width, live), NOON), expected);
+            assert_eq!(breaker_state(NOON, probe(true), (width, live), NOON), expected);
         }
     }
 
-    fn closed(seconds: i64) -> Closed {
-        Closed {
+    fn closed(seconds: i64) -> Unavailability {
+        Unavailability {
             account: None,
             door: Unavailable::NotFound,
             reason: "no".to_owned(),
@@ -279,8 +279,8 @@ mod tests {
         }
     }
 
-    fn site(worker: &str, pool: &str, agents: &[&str], closed_for: &[(&str, i64)]) -> Site {
-        Site {
+    fn site(worker: &str, pool: &str, agents: &[&str], closed_for: &[(&str, i64)]) -> ActiveWorker {
+        ActiveWorker {
             worker: worker.to_owned(),
             pools: names(&[pool]),
             agents: agents.iter().map(|&a| (a.to_owned(), a.to_owned())).collect(),
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_a_task_lacks() {
-        let check = |pool: &str, agent: &str, sites: &[Site], expected: Option<Lack>| {
+        let check = |pool: &str, agent: &str, sites: &[ActiveWorker], expected: Option<Lack>| {
             let lack = lack(pool, agent, SessionKind::Verify, sites);
             assert_eq!(lack, expected, "{agent} in {pool}");
         };

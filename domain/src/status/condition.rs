@@ -116,7 +116,7 @@ pub struct Facts {
     /// Whether a task would start or land if the feature ran.
     pub can_begin: bool,
     /// Its last run, once that ended.
-    pub ended: Option<Ended>,
+    pub ended: Option<FinishedRun>,
     /// When its run, or a copy of it, starts by itself.
     pub begins_at: Option<OffsetDateTime>,
     /// Nothing of it starts before this time.
@@ -127,7 +127,7 @@ pub struct Facts {
 
 /// A run that ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct FinishedRun {
     pub outcome: RunOutcome,
     /// The limit that its last run reached, with its present value.
     pub reached: Option<Reached>,
@@ -195,7 +195,7 @@ pub fn of(facts: &Facts) -> Condition {
 }
 
 /// The condition of an unfinished feature whose last run ended.
-fn after_run(facts: &Facts, run: &Ended, needs: Option<String>) -> Condition {
+fn after_run(facts: &Facts, run: &FinishedRun, needs: Option<String>) -> Condition {
     let at = |word, reason: Option<String>| Condition {
         word,
         reason,
@@ -276,7 +276,7 @@ mod tests {
             failed: 0,
             live: false,
             can_begin: false,
-            ended: outcome.map(|outcome| Ended {
+            ended: outcome.map(|outcome| FinishedRun {
                 outcome,
                 reached: None,
                 given_up: false,
@@ -328,7 +328,7 @@ mod tests {
         let reached = |reached| Facts {
             open: 1,
             can_begin: true,
-            ended: Some(Ended {
+            ended: Some(FinishedRun {
                 outcome: Outcome::LimitReached,
                 reached,
                 given_up: false,
@@ -370,7 +370,7 @@ mod tests {
         let given_up = Facts {
             open: 1,
             can_begin: true,
-            ended: Some(Ended {
+            ended: Some(FinishedRun {
                 outcome: Outcome::Failure,
                 reached: None,
                 given_up: true,

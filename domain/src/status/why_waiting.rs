@@ -59,7 +59,7 @@ pub struct QueuePosition {
 
 /// Why it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Why {
+pub struct WaitReason {
     /// In words, without the time.
     pub words: String,
     /// Until when, where that is known.
@@ -83,11 +83,11 @@ impl fmt::Display for QueuePosition {
 }
 
 /// Says why; `None` when it is over, or no reason is known.
-pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<Why> {
-    let because = |words: String| Some(Why { words, until: None });
+pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<WaitReason> {
+    let because = |words: String| Some(WaitReason { words, until: None });
     let later = |at: Option<OffsetDateTime>, words: String| {
         let until = at.filter(|at| *at > now);
-        until.map(|_| Why { words, until })
+        until.map(|_| WaitReason { words, until })
     };
     if facts.is_over {
         return None;

@@ -59,13 +59,13 @@ pub fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_shared::wire::LeftFile;
+    use ralph_shared::wire::LeftoverFile;
 
     use super::*;
 
     #[test]
     fn what_is_left_is_told_with_its_place() {
-        let file = |path: &str, bytes| LeftFile {
+        let file = |path: &str, bytes| LeftoverFile {
             path: path.to_owned(),
             bytes,
         };

@@ -104,7 +104,7 @@ pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec
             facts.settled_at,
         ))
         .under(of_run.1)
-        .linked(trace, whole);
+        .with_link(trace, whole);
     let name = format!("{} {}", facts.kind, facts.key);
     let mut root = facts
         .about(Span::new(trace, whole, name, start, facts.settled_at))
@@ -114,7 +114,7 @@ pub fn of_dispatch(facts: &DispatchFacts, transcript: &[TranscriptEntry]) -> Vec
         .text("ralph.worker", Some(&facts.worker))
         .text("ralph.reason", facts.means())
         .text("ralph.commit", facts.commit.as_deref())
-        .linked(of_run.0, beside);
+        .with_link(of_run.0, beside);
     if !begins {
         root = root.under(SpanId::of_dispatch(facts.began_with));
     }

@@ -149,7 +149,7 @@ struct Clock {
 impl Clock {
     fn of(facts: &DispatchFacts, first: &TranscriptEntry, last: &TranscriptEntry) -> Self {
         let (from, to) = (facts.claimed_at, facts.settled_at.max(facts.claimed_at));
-        let (first, last) = (told(first), told(last));
+        let (first, last) = (timestamp(first), timestamp(last));
         let ahead = if first < from {
             first - from
         } else if last > to {
@@ -161,7 +161,7 @@ impl Clock {
     }
 
     fn at(&self, entry: &TranscriptEntry) -> OffsetDateTime {
-        told(entry)
+        timestamp(entry)
             .checked_sub(self.ahead)
             .unwrap_or(self.from)
             .clamp(self.from, self.to)
@@ -169,7 +169,7 @@ impl Clock {
 }
 
 /// When, by the worker's clock.
-fn told(entry: &TranscriptEntry) -> OffsetDateTime {
+fn timestamp(entry: &TranscriptEntry) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(entry.at_ms) * 1_000_000)
         .unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }

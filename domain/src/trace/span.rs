@@ -61,7 +61,7 @@ impl Span {
         self
     }
 
-    pub(super) fn linked(mut self, trace: TraceId, span: SpanId) -> Self {
+    pub(super) fn with_link(mut self, trace: TraceId, span: SpanId) -> Self {
         self.link = Some((trace, span));
         self
     }

@@ -196,14 +196,14 @@ pub fn plan(train: &Train) -> Plan {
         Landing::Each => each(train),
         Landing::Batch => batch(train),
         Landing::Serial => Plan {
-            withdraw: standing(train, Stand::Queued),
-            abort: standing(train, Stand::Checks),
+            withdraw: cars_with(train, Stand::Queued),
+            abort: cars_with(train, Stand::Checks),
             ..Plan::default()
         },
     }
 }
 
-fn standing(train: &Train, stand: Stand) -> Vec<Uuid> {
+fn cars_with(train: &Train, stand: Stand) -> Vec<Uuid> {
     let cars = train.cars.iter().filter(|car| car.stand == stand);
     cars.map(|car| car.id).collect()
 }

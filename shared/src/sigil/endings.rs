@@ -100,8 +100,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether an ending that begins here, behind the one that was asked for before, is said as a statement of its agent.
-    pub(super) fn is_meant(&mut self, start: usize) -> bool {
+    /// Whether the ending that begins here is a statement of its agent. Each call takes a later ending than the one before.
+    pub(super) fn is_statement(&mut self, start: usize) -> bool {
         let line = self.line(start);
         if self.mentions.hold(start) || self.nested.binary_search(&start).is_ok() {
             return false;

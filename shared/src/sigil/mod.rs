@@ -51,4 +51,4 @@ pub use name::SigilName;
 pub use parse::{Context, MAX_ENTRIES, parse};
 pub use question::{CHOICE_CHARS, MOST_CHOICES, QUESTION_CHARS, Question};
 pub use shown::ShownText;
-pub use signals::{Difficulty, Promise, Sigils, Used, Verdict};
+pub use signals::{Difficulty, Promise, Sigils, UsedEntries, Verdict};

@@ -87,9 +87,9 @@ impl SigilName {
         }
     }
 
-    /// Whether a session of this kind may say it (SPEC 4.1, column "kinds").
+    /// Whether a session of this kind may use it (SPEC 4.1, column "kinds").
     #[must_use]
-    pub const fn is_taken_from(self, kind: SessionKind) -> bool {
+    pub const fn is_allowed_for(self, kind: SessionKind) -> bool {
         use SessionKind as Kind;
         match self {
             Self::TaskDone
@@ -182,7 +182,7 @@ mod tests {
         let taken = |kind| {
             SigilName::ALL
                 .into_iter()
-                .filter(|name| name.is_taken_from(kind))
+                .filter(|name| name.is_allowed_for(kind))
                 .map(SigilName::as_str)
                 .collect::<Vec<_>>()
         };

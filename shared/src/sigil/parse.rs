@@ -10,7 +10,7 @@ use super::memory::{Knowledge, Learning, Note};
 use super::name::SigilName;
 use super::question::Question;
 use super::scan::{Scanner, Shape, Tag};
-use super::signals::{Difficulty, Promise, Sigils, Used};
+use super::signals::{Difficulty, Promise, Sigils, UsedEntries};
 use super::value::{Fault, required, required_attribute, required_list};
 use crate::kind::SessionKind;
 use crate::plain::visible;
@@ -80,7 +80,7 @@ impl Reader<'_> {
         let mut open: [Option<Tag>; SigilName::COUNT] = [None; SigilName::COUNT];
         let mut scanner = Scanner::new(text);
         for tag in &mut scanner {
-            if !tag.name.is_taken_from(self.context.kind) {
+            if !tag.name.is_allowed_for(self.context.kind) {
                 continue;
             }
             let waiting = &mut open[tag.name as usize];
@@ -178,7 +178,7 @@ impl Reader<'_> {
         let mut endings = std::mem::take(&mut self.endings);
         endings.sort_by_key(|(opening, _)| opening.start);
         for (opening, body_end) in endings {
-            if places.is_meant(opening.start)
+            if places.is_statement(opening.start)
                 && let Err(fault) = self.end(text, opening, &text[opening.end..body_end], &mut places)
             {
                 self.count(fault);
@@ -276,7 +276,7 @@ impl Reader<'_> {
 }
 
 /// Of both lists at least one has to name something; of each so many ids are kept that a prompt may show.
-fn take_used(used: &mut Used, attributes: Attributes<'_>) -> Result<(), Fault> {
+fn take_used(used: &mut UsedEntries, attributes: Attributes<'_>) -> Result<(), Fault> {
     let mut fault = Some(Fault::Malformed);
     for (named, kept) in [
         (attributes.helped, &mut used.helped),

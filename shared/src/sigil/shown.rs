@@ -3,8 +3,8 @@
 use super::name::SigilName;
 use super::scan::{Scanner, Shape};
 
-/// A sigil that isn't closed within so much text is told as far as it is there. Bytes.
-const MOST_HELD: usize = 64 * 1024;
+/// A sigil that isn't closed within so much text is shown as far as it came. Bytes.
+const MAX_BUFFERED: usize = 64 * 1024;
 /// What may become a tag is waited for at the end of a piece, up to so much. Bytes.
 const TAG: usize = 512;
 
@@ -22,17 +22,17 @@ impl ShownText {
     /// What can be told now that this came.
     pub fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
-        self.told(false)
+        self.take_shown(false)
     }
 
     /// What is left, when nothing follows.
     pub fn finish(&mut self) -> String {
-        let rest = self.told(true);
+        let rest = self.take_shown(true);
         self.line_is_open = false;
         rest
     }
 
-    fn told(&mut self, all: bool) -> String {
+    fn take_shown(&mut self, all: bool) -> String {
         let text = std::mem::take(&mut self.held);
         let mut out = String::new();
         let mut at = 0;
@@ -63,7 +63,7 @@ impl ShownText {
                     let close = { rest }.find(|other| other.shape == Shape::Close && other.name == tag.name);
                     self.plain(&mut out, &text[at..tag.start]);
                     let Some(close) = close else {
-                        if all || text.len() - tag.start > MOST_HELD {
+                        if all || text.len() - tag.start > MAX_BUFFERED {
                             self.event(&mut out, &words(tag.name, &text[tag.end..]));
                         } else {
                             text[tag.start..].clone_into(&mut self.held);
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_never_closes_is_not_held_for_ever() {
         let mut shown = ShownText::default();
-        let told = shown.push(&format!("\n<journal>{}", "x".repeat(MOST_HELD)));
+        let told = shown.push(&format!("\n<journal>{}", "x".repeat(MAX_BUFFERED)));
         assert!(told.contains("journal: x"), "{} bytes", told.len());
     }
 }

@@ -43,7 +43,7 @@ pub struct Sigils {
     /// `<review-changes>`: the whole body; a graph inside stands in `task_graph` too.
     pub review_changes: Option<String>,
     /// What every `<used>` says.
-    pub used: Used,
+    pub used: UsedEntries,
     /// The first `FAILURE_REASON:` line (SPEC 4.2).
     pub failure_reason: Option<String>,
     /// How many sigils came to nothing: unclosed, empty, another task's id, unknown value, missing attribute. Placeholders
@@ -56,7 +56,7 @@ pub struct Sigils {
 /// `<used>`: what remembered entries were worth to the session. Ids as written, in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Used {
+pub struct UsedEntries {
     pub helped: Vec<String>,
     /// They were wrong, or led astray.
     pub misled: Vec<String>,

@@ -10,7 +10,7 @@ use super::usage::Share;
 use crate::agents::prices::Prices;
 use crate::ids::{DispatchId, FeatureId, RunId, TaskId};
 use crate::kind::SessionKind;
-use crate::wire::repo_scan::SurveyOrder;
+use crate::wire::repo_scan::RepoScanOrder;
 
 /// Where in its folder a session finds the texts that were too long for its prompt; nothing in there is committed (SPEC 8).
 pub const CONTEXT_DIR: &str = ".ralph/context";
@@ -82,7 +82,7 @@ pub struct SessionOrder {
     pub total: u32,
     /// What to look up in the commit that it starts from, where that is the head of the feature's branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub survey: Option<SurveyOrder>,
+    pub survey: Option<RepoScanOrder>,
     /// Where spans of the agent's own belong (W3C Trace Context), if traces are told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

@@ -103,7 +103,7 @@ pub struct ClosedAgent {
     pub agent: String,
     /// What failed.
     pub door: Unavailable,
-    /// What it said, redacted, at most [`ClosedAgent::SAID_BYTES`].
+    /// What it said, redacted, at most [`ClosedAgent::REASON_BYTES`].
     pub reason: String,
     /// Failures in a row.
     pub failures: u32,
@@ -112,8 +112,8 @@ pub struct ClosedAgent {
 }
 
 impl ClosedAgent {
-    /// Bytes of what a failed agent said that are kept.
-    pub const SAID_BYTES: usize = 500;
+    /// Longest stored output of a failed agent. Bytes.
+    pub const REASON_BYTES: usize = 500;
 }
 
 #[cfg(test)]

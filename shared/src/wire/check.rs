@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::text::Text;
 use crate::ids::{DispatchId, Incarnation};
-use crate::wire::repo_scan::Survey;
+use crate::wire::repo_scan::RepoScan;
 
 /// "Can what this session said be used?" Or, with a survey: "Does its prompt still hold?"
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
     pub dispatch: DispatchId,
-    /// The worker's life that holds it.
+    /// The worker's incarnation that holds it.
     pub incarnation: Incarnation,
     /// The agent's message text, redacted; empty before the session.
     pub text: Text,
     /// What was found before the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub survey: Option<Box<Survey>>,
+    pub survey: Option<Box<RepoScan>>,
 }
 
 /// The coordinator's answer. Whatever it is, and if there is none, the session is reported in the end.

@@ -12,7 +12,7 @@ pub struct ClaimRequest {
     pub reads: Vec<u16>,
     /// The worker's name.
     pub worker: String,
-    /// This life of it.
+    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// The id of the dispatch, if there will be one.
     pub claim: DispatchId,

@@ -9,7 +9,7 @@ use crate::ids::{DispatchId, Incarnation};
 pub struct DecideRequest {
     /// The integrating dispatch.
     pub dispatch: DispatchId,
-    /// The worker's life that holds it.
+    /// The worker's incarnation that holds it.
     pub incarnation: Incarnation,
     /// The branch's head that the rebase used; all zeros when the branch doesn't exist yet. Hex object id.
     pub old: String,

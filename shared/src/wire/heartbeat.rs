@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::control::EndReason;
 use super::session_call::Words;
-use super::transcript::KeptTranscript;
-use super::usage::{Granted, Used};
+use super::transcript::RetainedTranscript;
+use super::usage::{DispatchUsage, Granted};
 use crate::ids::{DispatchId, Incarnation};
 use crate::wire::availability::ClosedAgent;
 
@@ -17,7 +17,7 @@ pub struct Heartbeat {
     pub reads: Vec<u16>,
     /// The worker's name.
     pub worker: String,
-    /// This life of it.
+    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// Dispatches whose session or integration runs.
     pub running: Vec<DispatchId>,
@@ -35,10 +35,10 @@ pub struct Heartbeat {
     pub answered: Vec<DispatchId>,
     /// What the dispatches of `running` used so far, as far as it is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub used: Vec<Used>,
+    pub used: Vec<DispatchUsage>,
     /// Transcripts of ended sessions that aren't known to be kept, some of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transcripts: Vec<KeptTranscript>,
+    pub transcripts: Vec<RetainedTranscript>,
     /// What people said to its sessions and was handed to them, by its ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heard: Vec<Uuid>,

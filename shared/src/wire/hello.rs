@@ -12,7 +12,7 @@ pub struct Hello {
     pub reads: Vec<u16>,
     /// The worker's name, which survives restarts.
     pub worker: String,
-    /// This life of it.
+    /// This incarnation of it.
     pub incarnation: Incarnation,
     /// Identity of its data folder: the same name from another folder is somebody else.
     pub data_id: String,

@@ -17,11 +17,11 @@ pub struct LeftoverFiles {
     pub bytes: u64,
     /// The first of them.
     #[serde(default)]
-    pub named: Vec<LeftFile>,
+    pub named: Vec<LeftoverFile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftFile {
+pub struct LeftoverFile {
     /// Its path in the folder, lossily as UTF-8.
     pub path: String,
     /// Its size. Bytes.

@@ -29,10 +29,10 @@ mod usage;
 mod version;
 
 pub use crate::wire::availability::{ClosedAgent, Concerns, Unavailable};
-pub use crate::wire::leftovers::{LeftFile, LeftoverFiles};
-pub use crate::wire::orphan::{STRAYS, Stray, stray_refs};
+pub use crate::wire::leftovers::{LeftoverFile, LeftoverFiles};
+pub use crate::wire::orphan::{ORPHANS_SUFFIX, Stray, orphan_refs};
 pub use crate::wire::repo_scan::{
-    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder,
+    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_SCANNED, Rename, RepoScan, RepoScanOrder,
 };
 pub use assignment::{
     Access, Ahead, Assignment, CONTEXT_DIR, Decided, DirOrder, FailedTree, GateStep, GitOrder,
@@ -57,6 +57,8 @@ pub use rule::{AgentRule, DEFAULT_AGENT, agent_for, agents_for};
 pub use session_call::{Call, CallAnswer, SessionCall, Words};
 pub use text::{MAX_TEXT_BYTES, PART_BYTES, Text, TextError, sha256_hex};
 pub use ticket::Ticket;
-pub use transcript::{KeptTranscript, TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate};
-pub use usage::{Basis, Granted, Share, Usage, Used};
+pub use transcript::{
+    RetainedTranscript, TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate,
+};
+pub use usage::{Basis, DispatchUsage, Granted, Share, Usage};
 pub use version::{READS, WRITES, common_version};

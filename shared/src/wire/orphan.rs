@@ -20,11 +20,11 @@ pub struct Stray {
     pub waits: bool,
 }
 
-/// What the folder of refs beside an attempt's has more in its name than that one.
-pub const STRAYS: &str = "-strays/";
+/// The suffix of the folder of orphan refs, after the name of the attempt's ref.
+pub const ORPHANS_SUFFIX: &str = "-strays/";
 
-/// The folder of refs in which an attempt's strays are, beside its own ref.
+/// The folder of refs for an attempt's orphan commits, beside its own ref.
 #[must_use]
-pub fn stray_refs(attempt_ref: &str) -> String {
-    format!("{attempt_ref}{STRAYS}")
+pub fn orphan_refs(attempt_ref: &str) -> String {
+    format!("{attempt_ref}{ORPHANS_SUFFIX}")
 }

@@ -11,7 +11,7 @@ use crate::ids::{DispatchId, FeatureId, Incarnation};
 pub struct PruneRequest {
     /// The worker's name.
     pub worker: String,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// The pools that it serves.
     pub pools: Vec<String>,

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 /// The folder of a repository in which people and sessions keep knowledge, a Markdown file an entry.
 pub const KNOWLEDGE_FOLDER: &str = ".ralph/knowledge";
 
-/// As [`SurveyOrder::knowledge`]: nobody looked at the branch yet. So its folder is told whatever it is, also that there is none.
-pub const NEVER_LOOKED: &str = "";
+/// As [`RepoScanOrder::knowledge`]: the branch was never scanned. So its folder is reported whatever it is, even when it is missing.
+pub const NEVER_SCANNED: &str = "";
 
-/// "Look this up, and tell what is not known yet."
+/// A request to scan a repository, and to report what the coordinator doesn't know yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SurveyOrder {
+pub struct RepoScanOrder {
     /// The head of the feature's branch that was looked at last; before anybody did, that of another feature, which may be no part
     /// of the branch, or not be there. Hex object id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The tree of its [`KNOWLEDGE_FOLDER`], if it had one. Hex object id, or [`NEVER_LOOKED`].
+    /// The tree of its [`KNOWLEDGE_FOLDER`], if it had one. Hex object id, or [`NEVER_SCANNED`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knowledge: Option<String>,
     /// Paths of which nobody knows, or not for sure any more, whether they are there.
@@ -24,10 +24,10 @@ pub struct SurveyOrder {
     pub paths: Vec<String>,
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Survey {
-    /// The commit that was looked at. Hex object id.
+pub struct RepoScan {
+    /// The commit that was scanned. Hex object id.
     pub head: String,
     /// Asked paths that are there, and paths that were added since.
     #[serde(default)]
@@ -46,9 +46,9 @@ pub struct Survey {
     pub knowledge: Option<KnowledgeFolder>,
 }
 
-impl Survey {
+impl RepoScan {
     /// Whether whoever gave the order knows all of it.
-    pub fn is_known(&self, order: &SurveyOrder) -> bool {
+    pub fn is_known(&self, order: &RepoScanOrder) -> bool {
         order.since.as_ref() == Some(&self.head) && order.paths.is_empty() && self.knowledge.is_none()
     }
 }

@@ -20,9 +20,9 @@ pub struct Report {
     pub dispatch: DispatchId,
     /// The worker's name.
     pub worker: String,
-    /// The life that ran it.
+    /// The incarnation that ran it.
     pub incarnation: Incarnation,
-    /// From the assignment's arrival to this report; of an earlier life's session to that life's last heartbeat, and 0 where that isn't
+    /// From the assignment's arrival to this report; of an earlier incarnation's session to its last heartbeat, and 0 where that isn't
     /// known. Milliseconds.
     pub duration_ms: u64,
     /// What ended.

@@ -10,7 +10,7 @@ use crate::ids::{DispatchId, Incarnation};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionCall {
     pub dispatch: DispatchId,
-    /// The worker's life that holds it.
+    /// The worker's incarnation that holds it.
     pub incarnation: Incarnation,
     pub call: Call,
 }

@@ -22,13 +22,13 @@ pub struct TranscriptBatch {
 pub struct TranscriptOrigin {
     /// The worker's name.
     pub worker: String,
-    /// This life of it.
+    /// This incarnation of it.
     pub incarnation: Incarnation,
 }
 
 /// A transcript that its worker keeps until a coordinator has all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptTranscript {
+pub struct RetainedTranscript {
     pub dispatch: DispatchId,
     /// How many entries it has.
     pub entries: u64,

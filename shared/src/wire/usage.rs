@@ -160,7 +160,7 @@ impl Share {
 
 /// What a running dispatch used so far. No figure ever falls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Used {
+pub struct DispatchUsage {
     pub dispatch: DispatchId,
     /// What it used.
     #[serde(default)]

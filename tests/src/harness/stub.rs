@@ -10,7 +10,7 @@ use ralph_shared::wire::{
     Assignment, ClaimAnswer, ClaimRequest, Ended, Finished, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer,
     READS, Report, SessionReport, Settlement, Text, Usage, WRITES,
 };
-use ralph_worker::coordinator::Link;
+use ralph_worker::coordinator::BrokerConnection;
 
 use super::world::World;
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Stub {
     /// Its connection.
-    pub link: Link,
+    pub link: BrokerConnection,
     name: String,
     incarnation: Incarnation,
 }
@@ -35,7 +35,7 @@ impl Stub {
     /// When nobody welcomes it.
     pub async fn hello(world: &World, name: &str) -> anyhow::Result<Self> {
         let url = world.nats_url(Role::Worker)?;
-        let link = Link::connect(&url, Subjects::default(), name).await?;
+        let link = BrokerConnection::connect(&url, Subjects::default(), name).await?;
         let incarnation = Incarnation::new();
         let hello = Hello {
             reads: READS.to_vec(),

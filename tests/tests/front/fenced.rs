@@ -5,7 +5,7 @@ use ralph_shared::ids::{DispatchId, Incarnation};
 use ralph_shared::subjects::Subjects;
 use ralph_shared::wire::{TranscriptBatch, TranscriptEntry, TranscriptOrigin, TranscriptUpdate, WRITES};
 use ralph_tests::harness::WorkerOptions;
-use ralph_worker::coordinator::Link;
+use ralph_worker::coordinator::BrokerConnection;
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -27,7 +27,7 @@ async fn a_forged_transcript_is_not_read_and_one_that_the_broker_lost_is_sent_ag
     until_told(&follower, "first words").await;
 
     // Whoever has the workers' login can publish under any dispatch.
-    let thief = Link::connect(
+    let thief = BrokerConnection::connect(
         &stage.world.nats_url(Role::Worker).unwrap(),
         Subjects::default(),
         "thief",

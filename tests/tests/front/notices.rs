@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ralph_coordinator::flow::{Notify, Settings};
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_coordinator::store::{self, view};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World, until};
 use serde_json::Value;
@@ -228,9 +228,9 @@ async fn a_question_of_a_session_that_waits_and_a_limit_are_told_outside() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let command = format!("{{ cat; echo; }} >> {}", log.display());
-    let asks = Asks {
+    let asks = PromptOptions {
         people: true,
-        ..Asks::default()
+        ..PromptOptions::default()
     };
     let mut world = World::start_with(Settings {
         notify: Some(Notify {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ralph_coordinator::api;
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_coordinator::store::access::Role;
 use ralph_tests::harness::{Browser, WorkerOptions, World, until};
 use reqwest::StatusCode;
@@ -157,9 +157,9 @@ fn field(page: &str, action: &str, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_people_who_decide_at_once_the_second_is_told_what_happened() {
-    let asks = Asks {
+    let asks = PromptOptions {
         people: true,
-        ..Asks::default()
+        ..PromptOptions::default()
     };
     let options = WorkerOptions::named("w").slots(2);
     let stage = Stage::with_settings(&options, &[("README.md", "begin\n")], "", |settings| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_tests::harness::{Browser, WorkerOptions, until};
 use serde_json::{Value, json};
 
@@ -60,9 +60,9 @@ async fn a_morning_takes_one_page_and_five_clicks() {
     if !Browser::is_installed().await {
         return;
     }
-    let asks = Asks {
+    let asks = PromptOptions {
         people: true,
-        ..Asks::default()
+        ..PromptOptions::default()
     };
     let options = WorkerOptions::named("w").slots(5);
     let stage = Stage::with_settings(&options, &[("README.md", "begin\n")], "", |settings| {

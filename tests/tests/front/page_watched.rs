@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_tests::harness::{Browser, Repository, WorkerOptions, World, until};
 use serde_json::json;
 
@@ -94,9 +94,9 @@ struct Walk {
 impl Walk {
     async fn begin() -> Self {
         let mut world = World::start().await.unwrap();
-        let asks = Asks {
+        let asks = PromptOptions {
             people: true,
-            ..Asks::default()
+            ..PromptOptions::default()
         };
         world.settings.question_wait = Duration::from_secs(600);
         world.settings.templates = Arc::new(Templates::load(None, asks).unwrap());

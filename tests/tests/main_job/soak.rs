@@ -18,7 +18,7 @@ use ralph_coordinator::store;
 use ralph_git_server::{GitServer, Login};
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_tests::harness::{Fault, FeatureOptions, Repository, WorkerOptions, World};
-use ralph_worker::faults::{ERRAND_POINTS, POINTS};
+use ralph_worker::faults::{DISPATCH_POINTS, POINTS};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
@@ -82,7 +82,7 @@ fn graph() -> String {
 /// One life after the other of one worker; each is killed or halted at a random point, until there were enough.
 async fn worker_lives(world: &World, n: u32, seed: u64, left: &AtomicU32, env: &BTreeMap<String, String>) {
     let mut random = StdRng::seed_from_u64(seed ^ u64::from(n) << 32);
-    let points: Vec<&str> = POINTS.iter().chain(ERRAND_POINTS).copied().collect();
+    let points: Vec<&str> = POINTS.iter().chain(DISPATCH_POINTS).copied().collect();
     for life in 0.. {
         let mut options = WorkerOptions::named(&format!("w{n}")).pool("soak");
         options.env.extend(env.clone());

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::memory::upkeep;
 use ralph_coordinator::store;
 use ralph_shared::wire::Ended;
@@ -41,7 +41,7 @@ async fn tasks_that_learn_the_same_at_once_leave_one_entry() {
         pool.report(vec![pool.session(of, ended, &text, 0)])
     });
     for fates in join_all(reports).await {
-        assert_eq!(fates, [Fate::Applied]);
+        assert_eq!(fates, [ReportFate::Applied]);
     }
     let live: (i64, i64) = sqlx::query_as(
         "select count(*) filter (where superseded_by is null), count(*) from knowledge where released_at is not null",

@@ -1,7 +1,7 @@
 //! What people bring back and change stands beside nothing that says the same.
 
 use ralph_coordinator::domain::recall::Kind;
-use ralph_coordinator::domain::recall::lifecycle::Stays;
+use ralph_coordinator::domain::recall::lifecycle::NotRestorable;
 use ralph_coordinator::flow::memory::library::{self, EditMemory, Edited, Restored};
 use ralph_coordinator::store::memory::library::{GivenEntry, Origin};
 use ralph_tests::harness::World;
@@ -44,7 +44,10 @@ async fn live(world: &World) -> Vec<String> {
 async fn refused(world: &World, ids: &[Uuid]) -> Vec<(Uuid, Option<Uuid>)> {
     match library::restore(&world.db, ids).await.unwrap() {
         Restored::Refused(stay) => {
-            assert!(stay.iter().all(|(_, why)| *why == Stays::Replaced), "{stay:?}");
+            assert!(
+                stay.iter().all(|(_, why)| *why == NotRestorable::Replaced),
+                "{stay:?}"
+            );
             let ids = stay.iter().map(|(entry, _)| (entry.id, entry.superseded_by));
             ids.collect()
         }

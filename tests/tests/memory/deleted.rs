@@ -277,7 +277,7 @@ async fn a_prompt_that_was_sent_beside_a_purge_is_not_kept() {
     let pool = Pool::join(&world).await;
     learns_a_secret(&world, &pool).await;
     let claims = pool.requests(&[["default"]]);
-    let answered = claim::answer(&world.db, &world.settings, &claims, ())
+    let answered = claim::serve(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     let [ClaimAnswer::Assigned { assignment: of }] = answered.answers.as_slice() else {

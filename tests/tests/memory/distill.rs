@@ -8,7 +8,7 @@ use ralph_coordinator::flow::{
     Settings,
     memory::{distill, library},
 };
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_shared::ids::{DispatchId, RunId};
 use ralph_tests::harness::{FeatureOptions, Spawned, WorkerOptions, World};
 use uuid::Uuid;
@@ -44,7 +44,9 @@ fn merging(folder: &std::path::Path, script: &str) -> Settings {
     let text = format!("=== head\n{script}\n=== learning\nlearned: {{{{ text }}}}\n");
     std::fs::write(folder.join("distill.md"), text).unwrap();
     Settings {
-        templates: Templates::load(Some(folder), Asks::default()).unwrap().into(),
+        templates: Templates::load(Some(folder), PromptOptions::default())
+            .unwrap()
+            .into(),
         ..settings()
     }
 }

@@ -7,7 +7,7 @@ use ralph_coordinator::store;
 use ralph_shared::ids::FeatureId;
 use ralph_shared::sigil::TAG_CHARS;
 use ralph_shared::wire::{
-    KnowledgeFolder, KnowledgeText, NEVER_LOOKED, Rename, Survey, SurveyOrder, sha256_hex,
+    KnowledgeFolder, KnowledgeText, NEVER_SCANNED, Rename, RepoScan, RepoScanOrder, sha256_hex,
 };
 use ralph_tests::harness::World;
 use time::OffsetDateTime;
@@ -32,10 +32,10 @@ fn folder(files: &[(&str, &str, &str)]) -> KnowledgeFolder {
 }
 
 async fn finds(world: &World, feature: FeatureId, knowledge: KnowledgeFolder) -> Surveyed {
-    let found = Survey {
+    let found = RepoScan {
         head: "1".repeat(40),
         knowledge: Some(knowledge),
-        ..Survey::default()
+        ..RepoScan::default()
     };
     repo_scan::take(&world.db, feature, &found).await.unwrap()
 }
@@ -52,7 +52,7 @@ async fn is_over(world: &World, feature: FeatureId) {
         .unwrap();
 }
 
-async fn order(world: &World, feature: FeatureId) -> SurveyOrder {
+async fn order(world: &World, feature: FeatureId) -> RepoScanOrder {
     let mut conn = world.db.acquire().await.unwrap();
     let mut orders = store::memory::repo_scan::orders(&mut conn, &[feature.0])
         .await
@@ -85,7 +85,7 @@ async fn a_file_that_is_gone_when_a_feature_begins_is_forgotten() {
     let order_of_second = order(&world, second).await;
     assert_eq!(
         order_of_second.knowledge.as_deref(),
-        Some(NEVER_LOOKED),
+        Some(NEVER_SCANNED),
         "its folder is told though there be none"
     );
     finds(&world, second, folder(&[STOVE])).await;
@@ -177,9 +177,9 @@ async fn a_feature_that_begins_is_compared_with_the_head_that_was_looked_at_last
     let world = scene::world().await;
     let (first, second) = (submit(&world, "first").await, submit(&world, "second").await);
     assert_eq!(order(&world, first).await.since, None);
-    let at = |head: &str| Survey {
+    let at = |head: &str| RepoScan {
         head: head.to_owned(),
-        ..Survey::default()
+        ..RepoScan::default()
     };
     for (feature, head) in [(first, "a"), (second, "b"), (first, "c")] {
         repo_scan::take(&world.db, feature, &at(head)).await.unwrap();
@@ -308,14 +308,14 @@ async fn renames_are_followed_together_once() {
         to: to.to_owned(),
     };
     // `b.rs` makes room for `a.rs`: what was learned about `a.rs` has nothing to do with `new/b.rs`.
-    let found = Survey {
+    let found = RepoScan {
         head: "1".repeat(40),
         renamed: vec![
             rename("a.rs", "b.rs"),
             rename("b.rs", "new/b.rs"),
             rename("nobody-knows.rs", "it.rs"),
         ],
-        ..Survey::default()
+        ..RepoScan::default()
     };
     let surveyed = repo_scan::take(&world.db, feature, &found).await.unwrap();
     assert_eq!(surveyed.renamed, 3);

@@ -27,7 +27,7 @@ async fn answer(world: &World, embedder: Option<&Embedder>) -> (f64, f64) {
         embedder: Some(embedder.clone()),
         ..settings()
     });
-    let meaning = settings.as_ref().map_or(Meaning::NONE, Meaning::of_person);
+    let meaning = settings.as_ref().map_or(Meaning::NONE, Meaning::for_search);
     let picked = library::search(&world.db, meaning, "", Kind::Learning, &[asked], 5)
         .await
         .unwrap();

@@ -1,6 +1,6 @@
 //! What counts as a failure, for the memory as for tasks (SPEC 3.3, 4.3), and who is told.
 
-use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::memory::library::{self, ImportLine};
 use ralph_coordinator::store::{self, view};
 use ralph_shared::wire::{Assignment, Ended, Finished, IntegrationEnd};
@@ -44,7 +44,7 @@ async fn ends(pool: &Pool<'_>, of: &Assignment, stop_reason: &str, changes: u64)
     if let Finished::Session(session) = &mut report.report.finished {
         session.snapshot.files_changed = (0..changes).map(|n| format!("kettle-{n}.rs")).collect();
     }
-    assert_eq!(pool.report(vec![report]).await, [Fate::Applied]);
+    assert_eq!(pool.report(vec![report]).await, [ReportFate::Applied]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,7 +157,7 @@ async fn what_a_verifier_or_a_gate_refuses_is_a_failure_that_neighbours_are_told
     };
     assert_eq!(
         pool.report(vec![pool.integration(&turn, gate)]).await,
-        [Fate::Applied]
+        [ReportFate::Applied]
     );
     let (why, output): (String, String) =
         sqlx::query_as("select why_failed, error_output from failure_reports where dispatch_id = $1")
@@ -205,7 +205,7 @@ async fn a_conflict_weighs_nothing() {
     };
     assert_eq!(
         pool.report(vec![pool.integration(&turn, conflict)]).await,
-        [Fate::Applied]
+        [ReportFate::Applied]
     );
     scene::upkeep(&world).await;
     assert_eq!(outcomes(&world).await, [Some("neutral".to_owned())]);

@@ -1,6 +1,6 @@
 //! A world without agents: what they would say is reported by hand, so that a test chooses what comes when.
 
-use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::memory::upkeep;
 use ralph_shared::wire::{Assignment, Ended, Finished, SessionReport, Work};
 use ralph_tests::harness::{FeatureOptions, World};
@@ -45,7 +45,7 @@ pub async fn says_after(
     if let Finished::Session(session) = &mut report.report.finished {
         change(session);
     }
-    assert_eq!(pool.report(vec![report]).await, [Fate::Applied]);
+    assert_eq!(pool.report(vec![report]).await, [ReportFate::Applied]);
 }
 
 /// Claims the one task that is ready, whose session says `text` and that it is done.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::Settings;
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_tests::harness::{FeatureOptions, WorkerOptions, World};
 
 use super::unrelated;
@@ -232,7 +232,7 @@ fn silent(file: &str, part: &str) -> (tempfile::TempDir, Settings) {
         format!("{before}{marker}(nothing)\n{after}"),
     )
     .unwrap();
-    let templates = Templates::load(Some(folder.path()), Asks::default())
+    let templates = Templates::load(Some(folder.path()), PromptOptions::default())
         .unwrap()
         .into();
     let settings = Settings {

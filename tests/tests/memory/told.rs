@@ -1,7 +1,7 @@
 //! Who is told what: the whole prompts that claims are answered with.
 
 use ralph_coordinator::flow::memory::library;
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_coordinator::store;
 use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::World;
@@ -198,7 +198,7 @@ async fn a_secret_that_was_purged_is_in_no_prompt_of_its_own_task_or_of_those_wh
     let text = "=== head\nmerge\n=== learning\nlearned: {{ text }}\n";
     std::fs::write(folder.path().join("distill.md"), text).unwrap();
     let mut settings = settings();
-    settings.templates = Templates::load(Some(folder.path()), Asks::default())
+    settings.templates = Templates::load(Some(folder.path()), PromptOptions::default())
         .unwrap()
         .into();
     let world = World::start_with(settings).await.unwrap();

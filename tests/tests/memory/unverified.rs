@@ -1,6 +1,6 @@
 //! What nobody verified is shown to its own task only: of it others learn facts that the system knows itself.
 
-use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::apply::ReportFate;
 use ralph_shared::wire::{EndReason, Ended, SessionLimit};
 use ralph_tests::harness::World;
 
@@ -149,7 +149,11 @@ async fn text_of_attempts_that_were_ended_is_shown_to_their_own_task_only() {
         let (poison, marks) = poisoned();
         let of = pool.claim(1).await.remove(0);
         let report = pool.session(&of, ended.clone(), &poison, 0);
-        assert_eq!(pool.report(vec![report]).await, [Fate::Applied], "{ended:?}");
+        assert_eq!(
+            pool.report(vec![report]).await,
+            [ReportFate::Applied],
+            "{ended:?}"
+        );
         submit(&world, "second").await;
         let mut others = 0;
         for other in pool.claim(8).await {

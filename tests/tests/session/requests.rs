@@ -2,7 +2,7 @@
 
 use agent_client_protocol::v1::schema::ToolKind;
 use ralph_shared::wire::{Access, EndReason, TranscriptUpdate};
-use ralph_worker::session::{Answer, Pattern, Rule};
+use ralph_worker::session::{Pattern, Rule, RuleAnswer};
 
 use super::scene::{scene, shell, turn};
 
@@ -61,7 +61,7 @@ async fn rules_of_the_configuration_decide_by_kind_and_path() {
     let rule = |kind, path: Option<&str>| Rule {
         kinds: vec![kind],
         paths: path.into_iter().map(Pattern::new).collect(),
-        answer: Answer::Reject,
+        answer: RuleAnswer::Reject,
     };
     stage.spec.agent.permissions = vec![rule(ToolKind::Edit, Some("kept")), rule(ToolKind::Execute, None)];
     let played = stage.play().await;

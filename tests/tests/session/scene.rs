@@ -62,7 +62,7 @@ pub fn scene(description: &str) -> Scene {
         cwd: place("work"),
         home: place("home"),
         tmp: place("tmp"),
-        around: None,
+        session_folder: None,
         resume: None,
         after_exit: None,
         prompt: format!(
@@ -85,7 +85,7 @@ pub fn scene(description: &str) -> Scene {
         tariff: Default::default(),
         allowance: Arc::default(),
         people: None,
-        left: None,
+        tool_sigils: None,
         place: None,
         protocol_log: None,
         env: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! What sessions leave beside their work goes once it is old, and nothing else does.
 
-use ralph_coordinator::flow::maintenance::expired::{self, KeptDays, Removed};
+use ralph_coordinator::flow::maintenance::expired::{self, Removed, RetentionDays};
 use ralph_tests::harness::{FeatureOptions, World};
 use sqlx::PgPool;
 
@@ -49,7 +49,7 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
     .unwrap();
     let before = counts(&world.db).await;
 
-    let for_ever = KeptDays {
+    let for_ever = RetentionDays {
         transcripts: None,
         prompts: None,
         uses: None,
@@ -68,7 +68,7 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
         bad_reports: 1_202,
     };
     assert_eq!(
-        expired::tick(&world.db, &KeptDays::default()).await.unwrap(),
+        expired::tick(&world.db, &RetentionDays::default()).await.unwrap(),
         expected
     );
     let gone = [1, 1, 2, 1_202];
@@ -79,7 +79,7 @@ async fn what_is_old_is_removed_a_little_at_a_time_and_what_is_open_stays() {
         .collect();
     assert_eq!(counts(&world.db).await.as_slice(), after);
     assert_eq!(
-        expired::tick(&world.db, &KeptDays::default()).await.unwrap(),
+        expired::tick(&world.db, &RetentionDays::default()).await.unwrap(),
         Removed::default()
     );
     let open: i64 =

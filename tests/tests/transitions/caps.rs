@@ -6,7 +6,7 @@ use ralph_coordinator::domain::states::RunOutcome;
 use ralph_coordinator::flow::{finish, workers::rescue};
 use ralph_coordinator::store;
 use ralph_shared::wire::{
-    Assignment, Basis, EndReason, Ended, Finished, SessionLimit, Share, Usage, Used, Work,
+    Assignment, Basis, DispatchUsage, EndReason, Ended, Finished, SessionLimit, Share, Usage, Work,
 };
 use ralph_tests::harness::{FeatureOptions, World};
 
@@ -48,8 +48,8 @@ fn cost(usd: f64) -> Usage {
     }
 }
 
-fn used(of: &Assignment, usage: Usage, asks: bool) -> Used {
-    Used {
+fn used(of: &Assignment, usage: Usage, asks: bool) -> DispatchUsage {
+    DispatchUsage {
         dispatch: of.dispatch,
         usage,
         asks,
@@ -151,7 +151,7 @@ async fn what_is_told_live_counts_once_whoever_tells_it_again() {
     tells(0.25, (0.0, 0.5)).await;
     tells(-1.0, (0.0, 0.5)).await;
     // Another worker's word does not count.
-    let stranger = Used {
+    let stranger = DispatchUsage {
         dispatch: ralph_shared::ids::DispatchId::new(),
         ..used(&of, cost(9.0), true)
     };
@@ -337,7 +337,7 @@ async fn what_has_no_cost_is_no_cost_of_nothing() {
     let of = scene.claim().await;
     let told = || async {
         let run = run(&scene).await;
-        (run.is_subscription(), run.tells_cost(), run.used_usd())
+        (run.is_subscription(), run.reports_cost(), run.used_usd())
     };
     scene.pool.tells(&[used(&of, subscription, false)]).await;
     assert_eq!(told().await, (true, false, 0.0), "live");

@@ -12,7 +12,7 @@ use ralph_coordinator::flow::{
 use ralph_coordinator::store;
 use ralph_coordinator::store::budget::Tasks;
 use ralph_coordinator::store::costs::{By, costs};
-use ralph_shared::wire::{Assignment, Basis, EndReason, Ended, Finished, Share, Usage, Used, Work};
+use ralph_shared::wire::{Assignment, Basis, DispatchUsage, EndReason, Ended, Finished, Share, Usage, Work};
 use ralph_tests::harness::{FeatureOptions, World};
 
 use super::pool::Pool;
@@ -51,8 +51,8 @@ fn cost(usd: f64) -> Usage {
     }
 }
 
-fn used(of: &Assignment, usd: f64) -> Used {
-    Used {
+fn used(of: &Assignment, usd: f64) -> DispatchUsage {
+    DispatchUsage {
         dispatch: of.dispatch,
         usage: cost(usd),
         asks: true,

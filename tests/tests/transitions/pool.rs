@@ -1,6 +1,6 @@
 //! A pool of workers that exists in messages only: it claims through the real step and answers as it is told.
 
-use ralph_coordinator::flow::apply::{self, Fate, Incoming};
+use ralph_coordinator::flow::apply::{self, Incoming, ReportFate};
 use ralph_coordinator::flow::{
     claim,
     workers::{heartbeat, hello},
@@ -8,9 +8,9 @@ use ralph_coordinator::flow::{
 use ralph_shared::ids::{DispatchId, Incarnation, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
-    AgentRule, Assignment, ClaimAnswer, ClaimRequest, End, EndReason, Ended, Finished, Granted, Heartbeat,
-    HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, READS, Report, SessionReport, Snapshot, Text, Usage,
-    Used, WRITES, Work, WorkspaceOrder,
+    AgentRule, Assignment, ClaimAnswer, ClaimRequest, DispatchUsage, End, EndReason, Ended, Finished,
+    Granted, Heartbeat, HeartbeatAnswer, Hello, HelloAnswer, IntegrationEnd, READS, Report, SessionReport,
+    Snapshot, Text, Usage, WRITES, Work, WorkspaceOrder,
 };
 use ralph_tests::harness::World;
 
@@ -110,7 +110,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Tells what sessions used: what they may use then, and what is to end for which reason.
-    pub async fn tells(&self, used: &[Used]) -> (Vec<Granted>, Vec<End>) {
+    pub async fn tells(&self, used: &[DispatchUsage]) -> (Vec<Granted>, Vec<End>) {
         let beat = Heartbeat {
             running: used.iter().map(|one| one.dispatch).collect(),
             used: used.to_vec(),
@@ -232,7 +232,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    pub async fn report(&self, reports: Vec<Incoming>) -> Vec<Fate> {
+    pub async fn report(&self, reports: Vec<Incoming>) -> Vec<ReportFate> {
         apply::apply(&self.world.db, &self.world.settings, &reports)
             .await
             .unwrap()

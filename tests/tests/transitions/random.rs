@@ -7,7 +7,7 @@ use ralph_coordinator::flow::{finish, integrate, workers::rescue};
 use ralph_coordinator::store;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
-use ralph_shared::wire::{Assignment, DecideRequest, EndReason, Ended, IntegrationEnd, Usage, Used};
+use ralph_shared::wire::{Assignment, DecideRequest, DispatchUsage, EndReason, Ended, IntegrationEnd, Usage};
 use ralph_tests::harness::{FeatureOptions, Repository, World};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -307,7 +307,7 @@ impl<'a> History<'a> {
             cost_usd: Some(usd),
             ..Usage::default()
         };
-        let used = Used {
+        let used = DispatchUsage {
             dispatch: of.dispatch,
             usage,
             asks: true,

@@ -108,7 +108,7 @@ impl ChatArgs {
             cwd,
             home,
             tmp: tmp.path().to_owned(),
-            around: None,
+            session_folder: None,
             resume: self.resume.clone().map(|session| Resume {
                 session,
                 or_new: true,
@@ -130,7 +130,7 @@ impl ChatArgs {
             tariff: Default::default(),
             allowance: Arc::default(),
             people: None,
-            left: None,
+            tool_sigils: None,
             place: None,
             protocol_log: None,
             limits: SessionLimits {

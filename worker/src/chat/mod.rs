@@ -4,15 +4,15 @@
 //! | --- | --- |
 //! | [`args`] | flags |
 //! | [`data_folder`] | what lies in the folder that is no agent's business |
-//! | [`talk`] | the conversation with the person: whose turn it is |
+//! | [`conversation`] | the conversation with the person: whose turn it is |
 //! | [`reader`] | lines from a terminal, with editing, or from a pipe |
 //! | [`screen`] | what the agent does, as text |
 
 mod args;
+mod conversation;
 mod data_folder;
 mod reader;
 mod screen;
-mod talk;
 
 pub use args::ChatArgs;
-pub use talk::chat;
+pub use conversation::chat;

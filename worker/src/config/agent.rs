@@ -10,7 +10,7 @@ use ralph_shared::agents::presets::{self, Preset};
 use super::file::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 use super::mcp::mcp_server;
 use crate::config::values::{absolute, split, values};
-use crate::session::{AgentCommand, Answer, ClientMethods, LoginFile, Pattern, Rule};
+use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule, RuleAnswer};
 
 /// Longest name of an account.
 const ACCOUNT_BYTES: usize = 100;
@@ -129,9 +129,9 @@ fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
         kinds: table.kinds.into_iter().map(kind).collect::<anyhow::Result<_>>()?,
         paths: table.paths.iter().map(|path| Pattern::new(path)).collect(),
         answer: match table.answer {
-            PermissionAnswer::Allow => Answer::Allow,
-            PermissionAnswer::Reject => Answer::Reject,
-            PermissionAnswer::Ask => Answer::Ask,
+            PermissionAnswer::Allow => RuleAnswer::Allow,
+            PermissionAnswer::Reject => RuleAnswer::Reject,
+            PermissionAnswer::Ask => RuleAnswer::Ask,
         },
     })
 }

@@ -254,14 +254,14 @@ impl File {
     pub fn read(given: Option<&Path>) -> anyhow::Result<Self> {
         match given {
             Some(path) => Self::parse(path, &text(path)?),
-            None => match found()? {
-                Some(path) => Self::read_found(&path, &Consents::of_user()),
+            None => match find_nearest()? {
+                Some(path) => Self::read_trusted(&path, &Consents::of_user()),
                 None => Ok(Self::default()),
             },
         }
     }
 
-    fn read_found(path: &Path, consents: &Consents) -> anyhow::Result<Self> {
+    fn read_trusted(path: &Path, consents: &Consents) -> anyhow::Result<Self> {
         let text = text(path)?;
         consents.require(path, &text)?;
         Self::parse(path, &text)
@@ -273,7 +273,7 @@ impl File {
 }
 
 /// The first `.ralph.toml` here or in a folder above.
-fn found() -> anyhow::Result<Option<PathBuf>> {
+fn find_nearest() -> anyhow::Result<Option<PathBuf>> {
     match std::env::current_dir() {
         Ok(here) => nearest(&here, ".ralph.toml").context(NAME_IT),
         Err(_) => Ok(None),
@@ -313,14 +313,14 @@ mod tests {
         let consents = Consents::in_folder(folder.path().join("consents"));
         let text = "[agent]\ncommand = \"x\"\n";
         std::fs::write(&path, text).unwrap();
-        let error = File::read_found(&path, &consents).unwrap_err().to_string();
+        let error = File::read_trusted(&path, &consents).unwrap_err().to_string();
         assert!(
             error.contains("config trust") && error.contains("RALPH_CONFIG"),
             "{error}"
         );
         assert!(File::read(Some(&path)).is_ok(), "a person named it");
         consents.grant(&path, text).unwrap();
-        let read = File::read_found(&path, &consents).unwrap();
+        let read = File::read_trusted(&path, &consents).unwrap();
         assert_eq!(read.agent.unwrap().command.as_deref(), Some("x"));
     }
 

@@ -148,8 +148,8 @@ impl Machine {
     }
 
     /// What an agent is taken for where nobody names one, in words; `None` where it has to be named.
-    pub fn taken_for(&self, agent: &str) -> Option<String> {
-        rules::taken_for(&self.rules, agent)
+    pub fn rule_in_words(&self, agent: &str) -> Option<String> {
+        rules::rule_in_words(&self.rules, agent)
     }
 }
 
@@ -184,7 +184,7 @@ const OTHERS_KEYS: [&str; 4] = ["repo_id", "merge", "keep_attempts_days", "attem
 
 #[cfg(test)]
 mod tests {
-    use crate::session::Answer;
+    use crate::session::RuleAnswer;
     use std::path::Path;
 
     use agent_client_protocol::v1::schema::ToolKind;
@@ -303,7 +303,7 @@ mod tests {
         let rules = machine.unwrap().agents[DEFAULT_AGENT].permissions.clone();
         assert_eq!(
             (rules[0].answer, rules[1].answer),
-            (Answer::Allow, Answer::Reject)
+            (RuleAnswer::Allow, RuleAnswer::Reject)
         );
         assert_eq!(rules[0].kinds, [ToolKind::Edit]);
         assert_eq!(rules[0].paths, [Pattern::new("docs/**")]);

@@ -62,7 +62,7 @@ fn rule(name: &str, table: &RuleTable) -> anyhow::Result<AgentRule> {
 }
 
 /// What an agent is taken for where nobody names one, in words; `None` where it has to be named.
-pub(super) fn taken_for(rules: &[AgentRule], agent: &str) -> Option<String> {
+pub(super) fn rule_in_words(rules: &[AgentRule], agent: &str) -> Option<String> {
     match rules.iter().find(|rule| rule.agent == agent) {
         Some(rule) => Some(words(rule)),
         None if agent != DEFAULT_AGENT => None,

@@ -80,12 +80,12 @@ fn asking(
     let instance = instance.clone();
     move |decided| {
         let instance = instance.clone();
-        Box::pin(async move { ask(&instance, dispatch, &decided).await })
+        Box::pin(async move { request_decision(&instance, dispatch, &decided).await })
     }
 }
 
-/// Asks whether the push may happen, until there is an answer; out of contact nothing is integrated.
-async fn ask(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> Decision {
+/// Requests the decision on a push until there is one; out of contact nothing is integrated.
+async fn request_decision(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> Decision {
     let request = DecideRequest {
         dispatch,
         incarnation: instance.incarnation,
@@ -94,7 +94,7 @@ async fn ask(instance: &Instance, dispatch: DispatchId, decided: &Decided) -> De
     };
     let mut last = String::new();
     for _ in 0..DECIDE_TRIES {
-        match instance.link.decide(&request).await {
+        match instance.broker.decide(&request).await {
             Ok(DecideAnswer::Decided) => return Decision::Push,
             Ok(DecideAnswer::Refused { reason }) => return Decision::Refused { reason },
             Ok(DecideAnswer::Failed { reason }) => last = reason,

@@ -9,14 +9,14 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 use ralph_shared::wire::{CONTEXT_DIR, Text};
 
-use crate::coordinator::Link;
+use crate::coordinator::BrokerConnection;
 
 /// Fetches the texts and lays them below `tree`. What the repository holds there may lead anywhere: nothing outside of the
 /// folder is written.
 ///
 /// # Errors
 /// When a text can't be fetched; when something stands in the way of a file.
-pub async fn lay(link: &Link, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
+pub async fn lay(link: &BrokerConnection, texts: &BTreeMap<String, Text>, tree: &Path) -> anyhow::Result<()> {
     let mut whole = Vec::new();
     for (name, text) in texts {
         ensure!(is_name(name), "`{name}` can't name a file of a session's context");

@@ -2,10 +2,10 @@
 
 mod branches;
 pub mod context_files;
-pub mod kept_transcripts;
 pub mod outgoing;
 mod panicked;
 mod people;
+pub mod retained_transcripts;
 mod retry_budget;
 pub mod session_output;
 mod toolbox;
@@ -38,9 +38,11 @@ use crate::faults;
 use crate::instance::Instance;
 use crate::instance::availability::StartResult;
 
-use crate::dispatch::retry_budget::Patience;
+use crate::dispatch::retry_budget::RetryBudget;
 pub use crate::dispatch::session_output::SessionOutputs;
-pub use crate::dispatch::unpushed::{held_by_earlier_life, keep_pushing, report_earlier_life, report_over};
+pub use crate::dispatch::unpushed::{
+    keep_pushing, report_earlier_instance, report_over, unpushed_workspaces,
+};
 use crate::instance::session_permits::SessionPermit;
 use crate::session::{self, AgentCommand, Allowance, Check, SessionEnd, SessionSpec, Tariff};
 use crate::workspace::{CommitMessage, Workspace, WorkspaceError};
@@ -82,8 +84,8 @@ async fn perform(
     };
     let finished = outgoing::redacted(&instance.redactor, finished);
     // Before its task can be claimed again.
-    if let Some(knock) = knock(instance, assignment, &finished, began.elapsed()) {
-        instance.note_door(&knock);
+    if let Some(start) = start_result(instance, assignment, &finished, began.elapsed()) {
+        instance.note_start(&start);
     }
     faults::point("report.before_spool");
     spool(instance, &report(instance, dispatch, began.elapsed(), finished)).await;
@@ -100,8 +102,8 @@ async fn perform(
     tracing::info!(%dispatch, seconds = began.elapsed().as_secs_f32(), "reported");
 }
 
-/// What a dispatch told of its agent's door.
-fn knock(
+/// Whether the dispatch's agent started.
+fn start_result(
     instance: &Instance,
     assignment: &Assignment,
     finished: &Finished,
@@ -222,7 +224,7 @@ async fn session(
             None,
         );
     };
-    let prompt = match instance.link.get_text(&order.prompt).await {
+    let prompt = match instance.broker.get_text(&order.prompt).await {
         Ok(prompt) => prompt,
         Err(error) => {
             let message = format!("the prompt could not be fetched: {error:#}");
@@ -234,7 +236,7 @@ async fn session(
     let name = folder(assignment.dispatch);
     let mut ends = end.clone();
     let prepare = async {
-        let mut patience = Patience::new();
+        let mut budget = RetryBudget::new();
         loop {
             let prepared = if throw_away {
                 instance
@@ -245,7 +247,7 @@ async fn session(
                 instance.workspaces.prepare(&name, &assignment.workspace).await
             };
             match prepared {
-                Err(error) if error.is_away() && patience.before_work(&mut ends).await => {
+                Err(error) if error.is_away() && budget.before_work(&mut ends).await => {
                     tracing::warn!(dispatch = %assignment.dispatch, %error, "a workspace can't be made now; trying again");
                 }
                 prepared => return prepared,
@@ -302,7 +304,7 @@ async fn session(
     }
     let prompt = renewed(instance, assignment, order, &workspace, prompt).await;
     // Without them the prompt still says the most of it.
-    if let Err(error) = context_files::lay(&instance.link, &order.context, workspace.path()).await {
+    if let Err(error) = context_files::lay(&instance.broker, &order.context, workspace.path()).await {
         tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "a session lacks long texts");
     }
     faults::point("session.prepared");
@@ -323,7 +325,7 @@ async fn session(
     });
     let spec = SessionSpec {
         people,
-        left: tools.as_ref().map(|offered| Arc::clone(&offered.tools.left)),
+        tool_sigils: tools.as_ref().map(|offered| Arc::clone(&offered.tools.sigils)),
         ..spec(instance, assignment, order, agent, &workspace, prompt, place)
     };
     let allowance = Arc::clone(&spec.allowance);
@@ -333,7 +335,7 @@ async fn session(
     let mut told = end.clone();
     let mut ended = tokio::select! {
         ended = session::run_checked(spec, sender, end, check(instance, assignment)) => ended,
-        never = ask_for_more(instance, &allowance) => match never {},
+        never = request_budget(instance, &allowance) => match never {},
     };
     allowance.close();
     // The transcript ends once nobody can write into it.
@@ -370,7 +372,7 @@ async fn session(
     let said = bare(Finished::Session(Box::new(report_of(ended))));
     let said = report(instance, assignment.dispatch, began.elapsed(), said);
     // Without the note it is lost only if this worker dies before the report is spooled.
-    if let Err(error) = instance.said.note(&said) {
+    if let Err(error) = instance.outputs.note(&said) {
         tracing::warn!(dispatch = %assignment.dispatch, error = format!("{error:#}"), "what a session said can't be noted");
     }
     faults::point("session.said");
@@ -397,11 +399,11 @@ async fn session(
     (bare(finished), pushed.then_some(workspace))
 }
 
-/// Lets the next heartbeat come at once whenever a session needs more than it may use.
-async fn ask_for_more(instance: &Instance, allowance: &Allowance) -> Infallible {
+/// Triggers a heartbeat whenever a session needs a larger share.
+async fn request_budget(instance: &Instance, allowance: &Allowance) -> Infallible {
     loop {
-        allowance.asks().await;
-        instance.beat_now.notify_one();
+        allowance.needs_more().await;
+        instance.heartbeat_now.notify_one();
     }
 }
 
@@ -423,11 +425,11 @@ async fn keep_work(
     message: &CommitMessage,
     told: &mut watch::Receiver<Option<EndReason>>,
 ) -> Snapshot {
-    let mut patience = Patience::new();
+    let mut budget = RetryBudget::new();
     let time_is_up = retry_budget::time_is_up(instance.ending.clone()).boxed().shared();
     let finish = async || workspace.finish_within(message, time_is_up.clone()).await;
     let mut snapshot = finish().await;
-    while workspace.is_away() && patience.after_work(told).await {
+    while workspace.is_away() && budget.after_work(told).await {
         snapshot = finish().await;
     }
     snapshot
@@ -447,7 +449,7 @@ fn check(instance: &Arc<Instance>, assignment: &Assignment) -> Option<Check> {
             if kind != SessionKind::Build && !text.contains("<task-graph") {
                 return None;
             }
-            match ask_again(&instance, dispatch, text).await {
+            match request_check(&instance, dispatch, text).await {
                 Ok(prompt) => prompt,
                 Err(error) => {
                     tracing::warn!(%dispatch, error = format!("{error:#}"), "a task graph could not be checked; reported as it is");
@@ -458,7 +460,7 @@ fn check(instance: &Arc<Instance>, assignment: &Assignment) -> Option<Check> {
     }))
 }
 
-async fn ask_again(
+async fn request_check(
     instance: &Instance,
     dispatch: DispatchId,
     text: String,
@@ -466,11 +468,11 @@ async fn ask_again(
     let request = CheckRequest {
         dispatch,
         incarnation: instance.incarnation,
-        text: instance.link.put_text(text).await?,
+        text: instance.broker.put_text(text).await?,
         survey: None,
     };
-    match instance.link.check(&request).await? {
-        CheckAnswer::Again { prompt } => Ok(Some(instance.link.get_text(&prompt).await?)),
+    match instance.broker.check(&request).await? {
+        CheckAnswer::Again { prompt } => Ok(Some(instance.broker.get_text(&prompt).await?)),
         CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
     }
 }
@@ -489,7 +491,7 @@ async fn renewed(
         return prompt;
     };
     let told = async {
-        let Some(mut survey) = workspace.survey(wanted).await? else {
+        let Some(mut survey) = workspace.scan_repository(wanted).await? else {
             return Ok(None);
         };
         if survey.is_known(wanted) {
@@ -504,8 +506,8 @@ async fn renewed(
             text: Text::default(),
             survey: Some(Box::new(survey)),
         };
-        match instance.link.check(&request).await? {
-            CheckAnswer::Again { prompt } => anyhow::Ok(Some(instance.link.get_text(&prompt).await?)),
+        match instance.broker.check(&request).await? {
+            CheckAnswer::Again { prompt } => anyhow::Ok(Some(instance.broker.get_text(&prompt).await?)),
             CheckAnswer::Fine | CheckAnswer::Unknown => Ok(None),
         }
     };
@@ -567,7 +569,7 @@ fn spec(
         cwd: path(workspace.path()),
         home: workspace.home(),
         tmp: workspace.tmp(),
-        around: Some(workspace.around()),
+        session_folder: Some(workspace.session_folder()),
         resume: None,
         prompt,
         after_exit: order.after_exit.clone(),
@@ -579,7 +581,7 @@ fn spec(
         tariff,
         allowance: Arc::new(Allowance::new(order.share)),
         people: None,
-        left: None,
+        tool_sigils: None,
         place: Some(place),
         protocol_log,
         env,

@@ -32,8 +32,12 @@ pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Byte
     let mut report: Report = match read {
         Ok(report) => report,
         // Another release spooled it: whoever reads it judges it. Kept here it would hold its task as long as this worker lives.
-        Err(_) if spooled.len() <= instance.link.most_bytes() => {
-            return Ok(told_by(&instance.config.name, instance.incarnation, spooled));
+        Err(_) if spooled.len() <= instance.broker.most_bytes() => {
+            return Ok(with_incarnation(
+                &instance.config.name,
+                instance.incarnation,
+                spooled,
+            ));
         }
         Err(error) => return Err(error).context("failed to read a spooled report"),
     };
@@ -47,9 +51,9 @@ pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Byte
         // Where a run's limit lets a session say more. Its end tells what came of it.
         session.text_truncated |= text.len() > MAX_TEXT_BYTES;
         cut_front(text, MAX_TEXT_BYTES);
-        session.text = instance.link.put_text(std::mem::take(text)).await?;
+        session.text = instance.broker.put_text(std::mem::take(text)).await?;
     }
-    let most = instance.link.most_bytes();
+    let most = instance.broker.most_bytes();
     let mut room = REPORT_BYTES;
     loop {
         bound(&mut report, room);
@@ -61,8 +65,8 @@ pub async fn message(instance: &Instance, spooled: &[u8]) -> anyhow::Result<Byte
     }
 }
 
-/// A worker's report that can't be read here, as this instance tells it.
-fn told_by(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> Bytes {
+/// A worker's report that can't be read here, with this instance's incarnation.
+fn with_incarnation(worker: &str, incarnation: Incarnation, spooled: &[u8]) -> Bytes {
     match serde_json::from_slice::<Value>(spooled) {
         Ok(mut report) if report["worker"] == worker => {
             report["incarnation"] = Value::String(incarnation.0.to_string());
@@ -95,7 +99,7 @@ fn bound(report: &mut Report, room: usize) {
     keep(&mut session.snapshot.files_changed, room / 4);
     keep(&mut session.attempted, room / 8);
     keep(&mut session.questions, room / 8);
-    bound_strays(&mut session.snapshot.strays, room / 8);
+    bound_orphans(&mut session.snapshot.strays, room / 8);
     if let Some(change) = &mut session.snapshot.change {
         shorten(change, room);
     }
@@ -124,7 +128,7 @@ fn bound(report: &mut Report, room: usize) {
     }
 }
 
-fn bound_strays(strays: &mut Vec<Stray>, room: usize) {
+fn bound_orphans(strays: &mut Vec<Stray>, room: usize) {
     let mut bytes = 0;
     strays.retain_mut(|stray| {
         if let Some(error) = &mut stray.error {
@@ -172,8 +176,8 @@ fn cut_front(text: &mut String, bytes: usize) {
     }
 }
 
-/// What a session said. It was redacted as it came, with the secrets that were known then: a login may have got others since.
-fn said(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
+/// A session's texts. They were redacted as they came, with the secrets of that time; a login may have got others since.
+fn session_texts(session: &mut SessionReport) -> impl Iterator<Item = &mut String> {
     let text = match &mut session.text {
         Text::Inline(text) => Some(text),
         _ => None,
@@ -198,7 +202,7 @@ pub fn redacted(redactor: &Redactor, mut finished: Finished) -> Finished {
             {
                 *message = redactor.words(message);
             }
-            said(session).for_each(|words| *words = redactor.words(words));
+            session_texts(session).for_each(|words| *words = redactor.words(words));
             if let Some(error) = &mut session.snapshot.push_error {
                 *error = redactor.words(error);
             }
@@ -242,14 +246,14 @@ mod tests {
             r#"{{"v":99,"worker":"w","incarnation":"{}","later":1}}"#,
             earlier.0
         );
-        let told: Value = serde_json::from_slice(&told_by("w", now, spooled.as_bytes())).unwrap();
+        let told: Value = serde_json::from_slice(&with_incarnation("w", now, spooled.as_bytes())).unwrap();
         assert_eq!(
             told,
             serde_json::json!({"v": 99, "worker": "w", "incarnation": now, "later": 1})
         );
         // Under the name that it had then, only the earlier instance is known.
-        assert_eq!(told_by("x", now, spooled.as_bytes()), spooled.as_bytes());
-        assert_eq!(told_by("w", now, b"no report"), &b"no report"[..]);
+        assert_eq!(with_incarnation("x", now, spooled.as_bytes()), spooled.as_bytes());
+        assert_eq!(with_incarnation("w", now, b"no report"), &b"no report"[..]);
     }
 
     #[test]
@@ -289,9 +293,9 @@ mod tests {
         let Finished::Session(mut told) = redacted(&redactor, finished) else {
             panic!("another kind of end");
         };
-        assert_eq!(said(&mut told).count(), 7);
+        assert_eq!(session_texts(&mut told).count(), 7);
         assert!(
-            said(&mut told).all(|words| words == "it is [redacted]"),
+            session_texts(&mut told).all(|words| words == "it is [redacted]"),
             "{told:?}"
         );
         let told = serde_json::to_string(&told).unwrap();

@@ -41,7 +41,7 @@ pub(in crate::dispatch) async fn report_panicked(
 
 /// How it ended, with what its session said and used as far as it had come to its own end.
 fn finished(instance: &Instance, assignment: &Assignment, message: String) -> Finished {
-    let said = instance.said.of(assignment.dispatch).map(|said| said.finished);
+    let said = instance.outputs.of(assignment.dispatch).map(|said| said.finished);
     match (&assignment.work, said) {
         (Work::Session(_), Some(Finished::Session(mut session))) => {
             session.ended = Ended::Workspace { message, away: false };

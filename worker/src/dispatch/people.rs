@@ -13,7 +13,7 @@ use ralph_shared::wire::{Assignment, Call, CallAnswer, EndReason, SessionCall};
 use uuid::Uuid;
 
 use crate::instance::Instance;
-use crate::session::{NOBODY, People, Reach, Reply, TurnRead as Turn};
+use crate::session::{NOBODY, People, Reach, Reply, TurnOutcome};
 
 /// Pause between tries to ask.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The people of a session; `None` for kinds that ask nobody.
 pub fn people(instance: &Arc<Instance>, assignment: &Assignment) -> Option<People> {
     let (kind, task, dispatch) = (assignment.kind, assignment.task, assignment.dispatch);
-    if !SigilName::Question.is_taken_from(kind) {
+    if !SigilName::Question.is_allowed_for(kind) {
         return None;
     }
     let said = instance.audience.begin(dispatch);
@@ -47,7 +47,7 @@ impl Reach for Coordinator {
         ask(Arc::clone(&self.instance), self.dispatch, question).boxed()
     }
 
-    fn read(&self, text: &str) -> Turn {
+    fn read(&self, text: &str) -> TurnOutcome {
         turn(self.kind, self.task, text)
     }
 
@@ -57,7 +57,7 @@ impl Reach for Coordinator {
 }
 
 /// What a turn's text leaves to be done.
-fn turn(kind: SessionKind, task: TaskId, text: &str) -> Turn {
+fn turn(kind: SessionKind, task: TaskId, text: &str) -> TurnOutcome {
     let context = sigil::Context {
         kind,
         task_id: &task.short(),
@@ -65,9 +65,9 @@ fn turn(kind: SessionKind, task: TaskId, text: &str) -> Turn {
     };
     let sigils = by_length(text.len(), || sigil::parse(text, &context));
     if sigils.verdict(kind) != Verdict::None || sigils.promise.is_some() || text.contains("<document>") {
-        return Turn::Over;
+        return TurnOutcome::Over;
     }
-    Turn::Open(match &sigils.questions[..] {
+    TurnOutcome::Open(match &sigils.questions[..] {
         [one] => Some(one.clone()),
         all => {
             let asked: Vec<String> = all.iter().map(Question::words).collect();
@@ -94,7 +94,7 @@ async fn ask(instance: Arc<Instance>, dispatch: DispatchId, question: Question) 
         },
     };
     let wait = loop {
-        match instance.link.session(&call).await {
+        match instance.broker.session(&call).await {
             Ok(CallAnswer::Wait { ms }) => break Duration::from_millis(ms),
             Ok(CallAnswer::Decide { prompt }) => return Reply::Decide(prompt),
             Ok(_) => return Reply::Decide(NOBODY.to_owned()),
@@ -121,11 +121,13 @@ mod tests {
         let task = TaskId::new();
         let check = |kind, text: &str, expected: Option<Option<&str>>| {
             let expected = match expected {
-                None => Turn::Over,
-                Some(asked) => Turn::Open(asked.and_then(|asked| Question::new(asked, [""; 0]))),
+                None => TurnOutcome::Over,
+                Some(asked) => TurnOutcome::Open(asked.and_then(|asked| Question::new(asked, [""; 0]))),
             };
             let read = match turn(kind, task, text) {
-                Turn::Open(Some(question)) => Turn::Open(Question::new(&question.words(), [""; 0])),
+                TurnOutcome::Open(Some(question)) => {
+                    TurnOutcome::Open(Question::new(&question.words(), [""; 0]))
+                }
                 other => other,
             };
             assert_eq!(read, expected, "{text}");

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Longest wait for a server while a dispatch holds its slot.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
-/// The same once somebody wants the dispatch to end: a drain has its own bound.
-const LONGEST_TOLD: Duration = Duration::from_secs(60);
+/// The same once the dispatch is to end: a drain has its own bound.
+const LONGEST_ENDING: Duration = Duration::from_secs(60);
 /// And once its worker's drain is over: `up` ends workers a minute after that, and what a session said must be kept before.
 const LONGEST_DRAINED: Duration = Duration::from_secs(40);
 /// The first pause; each further one is twice as long.
@@ -18,14 +18,14 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is left of the patience of one step.
+/// The remaining retries of one step.
 #[derive(Debug)]
-pub(in crate::dispatch) struct Patience {
+pub(in crate::dispatch) struct RetryBudget {
     began: Instant,
     pause: Duration,
 }
 
-impl Patience {
+impl RetryBudget {
     pub(in crate::dispatch) fn new() -> Self {
         Self {
             began: Instant::now(),
@@ -60,7 +60,7 @@ impl Patience {
             // Nobody waits for it, and this worker may not push for much longer.
             Some(EndReason::Fenced | EndReason::OutOfContact) => return false,
             Some(EndReason::Drain) => LONGEST_DRAINED,
-            Some(_) => LONGEST_TOLD,
+            Some(_) => LONGEST_ENDING,
         };
         let Some(pause) = self.next_pause(longest) else {
             return false;
@@ -92,21 +92,21 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_are_bounded() {
-        let mut patience = Patience::new();
+        let mut budget = RetryBudget::new();
         let pauses: Vec<_> = (0..7)
-            .filter_map(|_| patience.next_pause(LONGEST))
+            .filter_map(|_| budget.next_pause(LONGEST))
             .map(|pause| pause.as_secs())
             .collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(patience.next_pause(Duration::ZERO), None);
+        assert_eq!(budget.next_pause(Duration::ZERO), None);
     }
 
     #[tokio::test]
     async fn whoever_is_told_to_end_begins_nothing_and_keeps_little_longer() {
         let (sender, mut end) = watch::channel(Some(EndReason::Interrupted));
-        assert!(!Patience::new().before_work(&mut end).await);
+        assert!(!RetryBudget::new().before_work(&mut end).await);
         sender.send_replace(Some(EndReason::Fenced));
-        assert!(!Patience::new().after_work(&mut end).await);
+        assert!(!RetryBudget::new().after_work(&mut end).await);
     }
 
     #[tokio::test(start_paused = true)]

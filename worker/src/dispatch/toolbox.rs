@@ -27,7 +27,7 @@ pub struct Offered {
 /// The key that a session's connections show.
 pub fn key(agent: &AgentCommand, assignment: &Assignment) -> Option<Uuid> {
     // Who judges work hears and leaves nothing beside it.
-    (agent.tools && SigilName::Question.is_taken_from(assignment.kind)).then(Uuid::new_v4)
+    (agent.tools && SigilName::Question.is_allowed_for(assignment.kind)).then(Uuid::new_v4)
 }
 
 /// Opens the tools in a session's folder, and adds them to its agent's servers. A session goes on without them.
@@ -82,7 +82,7 @@ impl Remote for Coordinator {
             call: Call::MemorySearch { query },
         };
         async move {
-            match self.instance.link.session(&call).await {
+            match self.instance.broker.session(&call).await {
                 Ok(CallAnswer::Found { text }) => Ok(text),
                 Ok(CallAnswer::Refused { reason }) => Err(reason),
                 Ok(_) => Err("the coordinator is of another release".to_owned()),
@@ -95,7 +95,7 @@ impl Remote for Coordinator {
     fn problem(&self, text: String) -> BoxFuture<'_, Option<String>> {
         async move {
             // Without an answer it is checked with the report.
-            super::ask_again(&self.instance, self.dispatch, text)
+            super::request_check(&self.instance, self.dispatch, text)
                 .await
                 .unwrap_or_default()
         }

@@ -10,8 +10,8 @@ use crate::instance::Instance;
 use crate::instance::availability::FirstAnswer;
 use crate::session::TranscriptReceiver;
 
-/// A broker that took no transcript is not tried with the next part before this is over.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
+/// Pause before the next part goes to a broker that took no transcript.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 /// Publishes a session's transcript until the session ends. What the broker doesn't take after a few tries misses in the live view, and
 /// is sent again when the session is over; until the broker was left alone for a while, nothing further is tried.
@@ -24,7 +24,7 @@ pub(in crate::dispatch) async fn publish(
     let mut missed: Option<Instant> = None;
     while let Some(entries) = receiver.next_batch().await {
         if entries.iter().any(|entry| first.is_in(&entry.update)) {
-            instance.answers(dispatch);
+            instance.note_answer(dispatch);
         }
         let batch = TranscriptBatch {
             v: WRITES,
@@ -35,11 +35,11 @@ pub(in crate::dispatch) async fn publish(
         if let Err(error) = instance.transcripts.append(&batch) {
             tracing::warn!(%dispatch, error = format!("{error:#}"), "part of a transcript could not be written; it can't be sent again");
         }
-        if missed.is_some_and(|at| at.elapsed() < LEFT_ALONE) {
+        if missed.is_some_and(|at| at.elapsed() < RETRY_PAUSE) {
             continue;
         }
         for attempt in 0..3 {
-            match instance.link.transcript(&batch).await {
+            match instance.broker.transcript(&batch).await {
                 Ok(()) => break,
                 Err(error) if attempt == 2 => {
                     missed = Some(Instant::now());

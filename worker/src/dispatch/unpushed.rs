@@ -26,8 +26,8 @@ const UNPUSHED: Duration = Duration::from_secs(60);
 /// The longest such pause.
 const UNPUSHED_MOST: Duration = Duration::from_secs(15 * 60);
 
-/// What the instance before left with work in it: its workspaces, and the assignments they belong to.
-pub async fn held_by_earlier_life(instance: &Instance, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
+/// The previous instance's workspaces with unpushed work, and their assignments.
+pub async fn unpushed_workspaces(instance: &Instance, left: &[Assignment]) -> Vec<(Assignment, Workspace)> {
     let mut held = Vec::new();
     for workspace in instance.workspaces.unpushed().await {
         let of = left
@@ -60,8 +60,8 @@ pub fn report_over(
             continue;
         }
         let is_thrown_away = order.access != Access::Workspace;
-        let report = match instance.said.of(dispatch).filter(|_| is_thrown_away) {
-            Some(said) => said_earlier(instance, said, Snapshot::default()),
+        let report = match instance.outputs.of(dispatch).filter(|_| is_thrown_away) {
+            Some(said) => earlier_report(instance, said, Snapshot::default()),
             None if drained.contains(&dispatch) => {
                 broken_off(instance, assignment, Snapshot::default(), EndReason::Drain)
             }
@@ -77,7 +77,7 @@ pub fn report_over(
 /// Pushes what the instance before left, and reports it: with what the session said, where it was over; else while the fence still
 /// stands, the next attempt goes on from there. What that instance reported itself stays as it is; that it is pushed is told besides.
 /// `left` is all that ran when it died, `drained` what of it did when it was told to stop.
-pub async fn report_earlier_life(
+pub async fn report_earlier_instance(
     instance: &Instance,
     left: &[Assignment],
     held: Vec<(Assignment, Workspace)>,
@@ -115,15 +115,15 @@ async fn report_or_leave(
     is_reported: bool,
 ) {
     let dispatch = assignment.dispatch;
-    let report = report_held(instance, assignment, workspace, reason, is_reported);
+    let report = report_unpushed(instance, assignment, workspace, reason, is_reported);
     if AssertUnwindSafe(report).catch_unwind().await.is_err() {
         tracing::error!(%dispatch, "what an earlier instance left can't be reported: the worker failed");
         instance.ended(dispatch);
     }
 }
 
-/// Pushes what one session left, and reports it unless its own instance did.
-async fn report_held(
+/// Pushes one session's unpushed work, and reports it unless its own instance did.
+async fn report_unpushed(
     instance: &Instance,
     assignment: Assignment,
     workspace: Workspace,
@@ -131,7 +131,7 @@ async fn report_held(
     is_reported: bool,
 ) {
     let dispatch = assignment.dispatch;
-    let said = instance.said.of(dispatch);
+    let said = instance.outputs.of(dispatch);
     let message = match &said {
         Some(said) => commit_message(&assignment, &said.finished),
         None => broken_off_message(&assignment, reason),
@@ -141,7 +141,7 @@ async fn report_held(
     {
         workspace.push_nothing_empty();
     }
-    let snapshot = match instance.told(dispatch) {
+    let snapshot = match instance.end_requests(dispatch) {
         Some(mut told) if said.is_some() && !is_reported => {
             tokio::select! {
                 snapshot = keep_work(instance, &workspace, &message, &mut told) => snapshot,
@@ -155,7 +155,7 @@ async fn report_held(
         pushed = pushed && is_noted(instance, dispatch, snapshot);
     } else {
         let mut report = match said {
-            Some(said) => said_earlier(instance, said, as_far_as_known(&assignment, snapshot)),
+            Some(said) => earlier_report(instance, said, as_far_as_known(&assignment, snapshot)),
             None => broken_off(instance, &assignment, snapshot, reason),
         };
         report.finished = outgoing::redacted(&redactor(instance), report.finished);
@@ -187,7 +187,7 @@ pub async fn keep_pushing(instance: Arc<Instance>) {
             () = instance.push_now.notified() => {}
         }
         instance.unpushed.store(false, Ordering::Relaxed);
-        push_what_is_left(&instance).await;
+        push_unpushed(&instance).await;
         let left = instance.unpushed.load(Ordering::Relaxed);
         pause = if left {
             (pause * 2).min(UNPUSHED_MOST)
@@ -199,7 +199,7 @@ pub async fn keep_pushing(instance: Arc<Instance>) {
 
 /// Pushes what could not be pushed when its session ended, and tells the coordinator, which knows that session's report
 /// already. What it can't be told of stays for the next time; what a server refuses by a rule, for as many days as what no branch holds.
-async fn push_what_is_left(instance: &Instance) {
+async fn push_unpushed(instance: &Instance) {
     let message = CommitMessage {
         subject: "Work that could not be pushed at once".to_owned(),
         body: String::new(),
@@ -306,7 +306,7 @@ fn broken_off_message(assignment: &Assignment, reason: EndReason) -> CommitMessa
 }
 
 /// The report of a session that was over before its worker died.
-fn said_earlier(instance: &Instance, said: Report, snapshot: Snapshot) -> Report {
+fn earlier_report(instance: &Instance, said: Report, snapshot: Snapshot) -> Report {
     let took = Duration::from_millis(said.duration_ms);
     report(
         instance,

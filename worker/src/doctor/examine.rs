@@ -80,7 +80,7 @@ pub async fn examine(args: &DoctorArgs, end: watch::Receiver<Option<EndReason>>)
     let mut agents = Vec::new();
     for configured in machine.agents.values() {
         tracing::info!(agent = configured.name, "shaking hands");
-        let taken_for = machine.taken_for(&configured.name);
+        let taken_for = machine.rule_in_words(&configured.name);
         agents.push(agent::examine(configured, taken_for, &machine.sandbox, end.clone()).await);
     }
     Ok(Findings::new(found, agents))

@@ -77,7 +77,7 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
     let wanted = PolicyRequest {
         cwd: &work,
         cwd_writable: true,
-        around: None,
+        session_folder: None,
         home: &home,
         tmp: &tmp,
         argv: &[program.display().to_string()],

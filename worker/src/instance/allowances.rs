@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{Granted, Usage, Used};
+use ralph_shared::wire::{DispatchUsage, Granted, Usage};
 
 use crate::session::Allowance;
 
@@ -28,11 +28,11 @@ impl Allowances {
     }
 
     /// What sessions used so far, as far as it is known.
-    pub fn used(&self) -> Vec<Used> {
+    pub fn used(&self) -> Vec<DispatchUsage> {
         let allowances = self.lock();
         let used = allowances.iter().map(|(&dispatch, allowance)| {
             let (usage, asks) = allowance.used();
-            Used {
+            DispatchUsage {
                 dispatch,
                 usage,
                 asks,

@@ -1,5 +1,5 @@
-//! An agent that fails at the door would take every task that asks for it and fail it within seconds. So after such a failure
-//! this worker doesn't offer that agent for a while, longer each time, until a session of it gets past the door; its other
+//! An agent that fails to start would take every task that names it and fail it within seconds. So after such a failure
+//! this worker doesn't offer that agent for a while, longer each time, until a session of it starts; its other
 //! agents go on (SPEC 7.3).
 //!
 //! What concerns an account (rate, quota, overload) concerns every worker that uses it: there the coordinator holds back what
@@ -15,21 +15,21 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Longest pause.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 
-/// What a session told of its agent's door.
+/// Whether a session's agent started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartResult {
     /// The agent, by its name among the worker's.
     pub agent: String,
     /// The account that it uses.
     pub account: String,
-    /// Where it failed and what it said; `None` when it got past the door.
+    /// Where it failed and what it said; `None` when it started.
     pub failed: Option<(Unavailable, String)>,
     /// For how long it held a slot.
     pub took: Duration,
 }
 
 impl StartResult {
-    /// What the end of a session tells; nothing, where the agent may not have come as far as its door.
+    /// The result of a session's start; `None` when the agent may not have been started.
     pub fn of(agent: &str, account: &str, session: &SessionReport, took: Duration) -> Option<Self> {
         let failed = match &session.ended {
             Ended::Unavailable { door, message } => {
@@ -54,7 +54,7 @@ impl StartResult {
 /// Text of an agent that is more than a warning of its own, which it may send before its provider answered. Bytes.
 const WARNING_BYTES: usize = 500;
 
-/// Looks for the first update of a session that only a model can have caused: then its agent is past the door.
+/// Looks for the first update of a session that only a model can have caused: then its agent has started.
 #[derive(Debug, Default)]
 pub struct FirstAnswer {
     text_bytes: usize,
@@ -77,15 +77,15 @@ impl FirstAnswer {
     }
 }
 
-/// Which of this worker's agents get past their doors.
+/// A circuit breaker for each of this worker's agents and accounts.
 #[derive(Debug, Clone, Default)]
 pub struct AgentBreakers {
-    agents: BTreeMap<String, Closed>,
+    agents: BTreeMap<String, AgentPause>,
     accounts: BTreeMap<String, Instant>,
 }
 
 #[derive(Debug, Clone)]
-struct Closed {
+struct AgentPause {
     door: Unavailable,
     reason: String,
     failures: u32,
@@ -96,20 +96,20 @@ struct Closed {
 
 impl AgentBreakers {
     /// Notes how a session began. Returns the pause that begins now, if one does.
-    pub fn note(&mut self, knock: &StartResult, now: Instant) -> Option<Duration> {
-        let Some((door, said)) = &knock.failed else {
-            self.agents.remove(&knock.agent);
+    pub fn note(&mut self, start: &StartResult, now: Instant) -> Option<Duration> {
+        let Some((door, said)) = &start.failed else {
+            self.agents.remove(&start.agent);
             return None;
         };
         if door.concerns() == Concerns::Account {
             let pauses = self
                 .accounts
-                .get(&knock.account)
+                .get(&start.account)
                 .is_some_and(|until| now < *until);
-            self.accounts.insert(knock.account.clone(), now + FIRST);
+            self.accounts.insert(start.account.clone(), now + FIRST);
             return (!pauses).then_some(FIRST);
         }
-        let before = self.agents.get(&knock.agent);
+        let before = self.agents.get(&start.agent);
         // Sessions that began together fail together: that is one failure.
         if before.is_some_and(|closed| now < closed.until) {
             return None;
@@ -117,16 +117,16 @@ impl AgentBreakers {
         let failures = before.map_or(0, |closed| closed.failures);
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(LONGEST);
         // What fails slowly would else take most of its slots' time.
-        let pause = pause.max(knock.took);
-        let end = said.floor_char_boundary(ClosedAgent::SAID_BYTES);
-        let closed = Closed {
+        let pause = pause.max(start.took);
+        let end = said.floor_char_boundary(ClosedAgent::REASON_BYTES);
+        let closed = AgentPause {
             door: *door,
             reason: said[..end].to_owned(),
             failures: failures + 1,
             until: now + pause,
             pause,
         };
-        self.agents.insert(knock.agent.clone(), closed);
+        self.agents.insert(start.agent.clone(), closed);
         Some(pause)
     }
 
@@ -145,12 +145,12 @@ impl AgentBreakers {
     /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has waited for as long as its pause took
     /// while others went first.
     pub fn has_trials(&self, now: Instant, overdue: bool) -> bool {
-        let due = |closed: &Closed| closed.until + if overdue { closed.pause } else { Duration::ZERO };
+        let due = |closed: &AgentPause| closed.until + if overdue { closed.pause } else { Duration::ZERO };
         self.agents.values().any(|closed| due(closed) <= now)
     }
 
-    /// When the first of the doors that are closed opens.
-    pub fn opens_in(&self, now: Instant) -> Option<Duration> {
+    /// When the first unavailable agent or account is tried again.
+    pub fn next_retry_in(&self, now: Instant) -> Option<Duration> {
         let agents = self.agents.values().map(|closed| closed.until);
         let times = agents.chain(self.accounts.values().copied());
         times
@@ -179,7 +179,7 @@ impl AgentBreakers {
 mod tests {
     use super::*;
 
-    fn knock(agent: &str, account: &str, failed: Option<Unavailable>) -> StartResult {
+    fn result(agent: &str, account: &str, failed: Option<Unavailable>) -> StartResult {
         StartResult {
             agent: agent.to_owned(),
             account: account.to_owned(),
@@ -190,76 +190,79 @@ mod tests {
 
     #[test]
     fn pauses_of_an_agent_grow_until_it_gets_past_the_door() {
-        let mut doors = AgentBreakers::default();
+        let mut breakers = AgentBreakers::default();
         let mut now = Instant::now();
-        let failed = knock("a", "x", Some(Unavailable::NotFound));
+        let failed = result("a", "x", Some(Unavailable::NotFound));
         let mut pauses = Vec::new();
         for n in 1..=10 {
-            let pause = doors.note(&failed, now).unwrap();
-            assert_eq!(doors.note(&failed, now), None, "together is once");
-            assert!(!doors.is_open("a", "x", now));
-            assert!(doors.is_open("b", "x", now), "another agent");
-            assert_eq!(doors.opens_in(now), Some(pause));
-            let closed = doors.closed(now);
+            let pause = breakers.note(&failed, now).unwrap();
+            assert_eq!(breakers.note(&failed, now), None, "together is once");
+            assert!(!breakers.is_open("a", "x", now));
+            assert!(breakers.is_open("b", "x", now), "another agent");
+            assert_eq!(breakers.next_retry_in(now), Some(pause));
+            let closed = breakers.closed(now);
             assert_eq!((closed.len(), closed[0].failures), (1, n));
             pauses.push(pause.as_secs());
             now += pause;
-            assert!(doors.is_open("a", "x", now));
-            assert_eq!((doors.opens_in(now), doors.closed(now).len()), (None, 0));
+            assert!(breakers.is_open("a", "x", now));
+            assert_eq!(
+                (breakers.next_retry_in(now), breakers.closed(now).len()),
+                (None, 0)
+            );
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
-        assert_eq!(doors.note(&knock("b", "x", None), now), None);
+        assert_eq!(breakers.note(&result("b", "x", None), now), None);
         assert_eq!(
-            doors.note(&failed, now),
+            breakers.note(&failed, now),
             Some(LONGEST),
             "another one's success says nothing"
         );
         now += LONGEST;
-        doors.note(&knock("a", "x", None), now);
-        assert_eq!(doors.note(&failed, now), Some(FIRST));
+        breakers.note(&result("a", "x", None), now);
+        assert_eq!(breakers.note(&failed, now), Some(FIRST));
     }
 
     #[test]
     fn a_pause_is_as_long_as_its_failure_took_and_others_go_first_for_as_long_again() {
-        let mut doors = AgentBreakers::default();
+        let mut breakers = AgentBreakers::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut slow = knock("a", "x", Some(Unavailable::Silent));
+        let mut slow = result("a", "x", Some(Unavailable::Silent));
         slow.took = Duration::from_secs(30);
-        assert!(!doors.is_on_trial("a"));
-        assert_eq!(doors.note(&slow, start), Some(Duration::from_secs(30)));
+        assert!(!breakers.is_on_trial("a"));
+        assert_eq!(breakers.note(&slow, start), Some(Duration::from_secs(30)));
         let check = |seconds, is_open, has_trials, overdue| {
             let now = at(seconds);
             let told = (
-                doors.is_open("a", "x", now),
-                doors.has_trials(now, false),
-                doors.has_trials(now, true),
+                breakers.is_open("a", "x", now),
+                breakers.has_trials(now, false),
+                breakers.has_trials(now, true),
             );
             assert_eq!(told, (is_open, has_trials, overdue), "{seconds}");
-            assert!(doors.is_on_trial("a") && !doors.is_on_trial("b"));
+            assert!(breakers.is_on_trial("a") && !breakers.is_on_trial("b"));
         };
         check(29, false, false, false);
         check(30, true, true, false);
         check(60, true, true, true);
-        doors.note(&knock("a", "x", None), at(60));
-        assert!(!doors.is_on_trial("a") && !doors.has_trials(at(60), true));
+        breakers.note(&result("a", "x", None), at(60));
+        assert!(!breakers.is_on_trial("a") && !breakers.has_trials(at(60), true));
     }
 
     #[test]
     fn an_account_holds_whatever_uses_it_for_as_long_as_the_coordinator_needs() {
-        let mut doors = AgentBreakers::default();
+        let mut breakers = AgentBreakers::default();
         let now = Instant::now();
         assert_eq!(
-            doors.note(&knock("a", "x", Some(Unavailable::RateLimit)), now),
+            breakers.note(&result("a", "x", Some(Unavailable::RateLimit)), now),
             Some(FIRST)
         );
-        assert!(!doors.is_open("b", "x", now) && doors.is_open("b", "y", now));
-        assert_eq!(doors.closed(now), [], "the coordinator tells of accounts");
-        assert_eq!(doors.opens_in(now), Some(FIRST));
+        assert!(!breakers.is_open("b", "x", now) && breakers.is_open("b", "y", now));
+        assert_eq!(breakers.closed(now), [], "the coordinator tells of accounts");
+        assert_eq!(breakers.next_retry_in(now), Some(FIRST));
         let now = now + FIRST;
-        assert!(doors.is_open("a", "x", now));
+        assert!(breakers.is_open("a", "x", now));
         assert_eq!(
-            doors.note(&knock("a", "x", Some(Unavailable::Overload)), now),
+            breakers.note(&result("a", "x", Some(Unavailable::Overload)), now),
             Some(FIRST)
         );
     }
@@ -292,7 +295,7 @@ mod tests {
         let turn = Ended::Turn {
             stop_reason: "end_turn".to_owned(),
         };
-        assert_eq!(of(turn), Some(knock("a", "x", None)));
+        assert_eq!(of(turn), Some(result("a", "x", None)));
         let workspace = Ended::Workspace {
             message: String::new(),
             away: false,

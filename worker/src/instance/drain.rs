@@ -74,7 +74,7 @@ async fn end_sessions(instance: &Instance, slots: &mut JoinSet<()>) {
 async fn settle(instance: &Instance) {
     let until = Instant::now() + SETTLE;
     while !instance.spool.is_empty() && Instant::now() < until {
-        instance.beat_now.notify_one();
+        instance.heartbeat_now.notify_one();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let left = instance.spool.dispatches().len();

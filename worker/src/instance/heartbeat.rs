@@ -41,7 +41,7 @@ async fn publish(instance: Arc<Instance>) {
             }
         });
         publish_spooled(&instance).await;
-        publish_kept(&instance).await;
+        publish_retained(&instance).await;
         let pause = instance.times().heartbeat;
         tokio::time::sleep(pause.min(Duration::from_secs(1))).await;
     }
@@ -50,7 +50,7 @@ async fn publish(instance: Arc<Instance>) {
 async fn renew(instance: Arc<Instance>) {
     let mut silence = Reminder::default();
     loop {
-        beat(&instance, &mut silence).await;
+        send_heartbeat(&instance, &mut silence).await;
         let times = instance.times();
         if times.heard.elapsed() > times.dark_limit {
             instance.end_all(EndReason::OutOfContact);
@@ -61,7 +61,7 @@ async fn renew(instance: Arc<Instance>) {
             times.heartbeat.min(Duration::from_secs(1))
         };
         tokio::select! {
-            () = instance.beat_now.notified() => {}
+            () = instance.heartbeat_now.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -96,8 +96,8 @@ async fn publish_from(instance: &Instance, spool: &Spool, due: Vec<DispatchId>) 
                 continue;
             }
         };
-        let too_large = body.len() > instance.link.most_bytes();
-        match instance.link.report(body).await {
+        let too_large = body.len() > instance.broker.most_bytes();
+        match instance.broker.report(body).await {
             Ok(()) => spool.published(dispatch, Instant::now()),
             Err(error) if too_large => {
                 tracing::error!(%dispatch, error = format!("{error:#}"), "a report is too large for the broker; it stays in the spool");
@@ -111,8 +111,8 @@ async fn publish_from(instance: &Instance, spool: &Spool, due: Vec<DispatchId>) 
     true
 }
 
-/// Sends transcripts again that no coordinator keeps though their reports are settled.
-async fn publish_kept(instance: &Instance) {
+/// Republishes transcripts that no coordinator stores though their reports are settled.
+async fn publish_retained(instance: &Instance) {
     let reported = instance.spool.dispatches();
     for dispatch in instance
         .transcripts
@@ -123,7 +123,7 @@ async fn publish_kept(instance: &Instance) {
         }
         for mut batch in instance.transcripts.batches(dispatch) {
             batch.origin = Some(instance.origin());
-            if let Err(error) = instance.link.transcript(&batch).await {
+            if let Err(error) = instance.broker.transcript(&batch).await {
                 tracing::debug!(%dispatch, error = format!("{error:#}"), "a transcript could not be sent again yet");
                 return;
             }
@@ -132,7 +132,7 @@ async fn publish_kept(instance: &Instance) {
     }
 }
 
-async fn beat(instance: &Instance, silence: &mut Reminder) {
+async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
     faults::point("beat");
     let beat = Heartbeat {
         reads: READS.to_vec(),
@@ -142,14 +142,14 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
         spooled: instance.spool.dispatches(),
         free_slots: instance.free_slots(),
         draining: instance.draining.is_cancelled(),
-        doors: instance.closed_doors(),
+        doors: instance.unavailable_agents(),
         answered: instance.answered(),
         used: instance.allowances.used(),
-        transcripts: instance.transcripts.held(),
+        transcripts: instance.transcripts.next_to_confirm(),
         heard: instance.audience.heard(),
         warm_bytes: Some(instance.workspaces.warm_bytes()),
     };
-    match instance.link.heartbeat(&beat).await {
+    match instance.broker.heartbeat(&beat).await {
         Ok(HeartbeatAnswer::Renewed {
             settled,
             end,
@@ -166,7 +166,7 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
             if silence.over() {
                 tracing::info!("in contact again");
             }
-            instance.answers_are_known(&beat.answered);
+            instance.forget_answers(&beat.answered);
             for one in settled {
                 instance.spool.settle(one.dispatch, one.settlement);
             }
@@ -175,7 +175,7 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
             }
             if drain && !instance.draining.is_cancelled() {
                 tracing::info!("told to drain");
-                instance.told_to_drain();
+                instance.drain();
             }
         }
         Ok(HeartbeatAnswer::SayHello) => {
@@ -211,12 +211,12 @@ async fn beat(instance: &Instance, silence: &mut Reminder) {
 /// Orders that come sooner than the next heartbeat's answer.
 async fn orders(instance: Arc<Instance>) {
     loop {
-        match instance.link.control(&instance.config.name).await {
+        match instance.broker.control(&instance.config.name).await {
             Ok(mut orders) => {
                 while let Some(message) = orders.next().await {
                     match serde_json::from_slice::<Control>(&message.payload) {
                         Ok(Control::End { dispatch, reason }) => instance.end(dispatch, reason),
-                        Ok(Control::Beat | Control::Unknown) => instance.beat_now.notify_one(),
+                        Ok(Control::Beat | Control::Unknown) => instance.heartbeat_now.notify_one(),
                         Ok(Control::Settled { settled }) => {
                             for one in settled {
                                 instance.spool.settle(one.dispatch, one.settlement);
@@ -226,7 +226,7 @@ async fn orders(instance: Arc<Instance>) {
                             }
                         }
                         Ok(Control::Prune) => instance.prune_now.notify_one(),
-                        Ok(Control::Drain) => instance.told_to_drain(),
+                        Ok(Control::Drain) => instance.drain(),
                         Err(error) => tracing::warn!(%error, "an order can't be read"),
                     }
                 }

@@ -30,8 +30,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, DEFAULT_AGENT};
-use crate::coordinator::Link;
-use crate::dispatch::kept_transcripts::Transcripts;
+use crate::coordinator::BrokerConnection;
+use crate::dispatch::retained_transcripts::Transcripts;
 use crate::dispatch::session_output::SessionOutputs;
 use crate::home::Home;
 use crate::instance::allowances::Allowances;
@@ -52,15 +52,15 @@ pub struct Instance {
     /// The data folder.
     pub home: Home,
     /// Messages.
-    pub link: Link,
+    pub broker: BrokerConnection,
     /// Reports that wait.
     pub spool: Spool,
     /// The same of pushes that went well only after their session's report was settled.
     pub late: Spool,
     /// Transcripts that no coordinator keeps yet.
     pub transcripts: Transcripts,
-    /// What sessions said whose reports aren't spooled yet.
-    pub said: SessionOutputs,
+    /// The output of sessions whose reports aren't spooled yet.
+    pub outputs: SessionOutputs,
     /// Folders to work in.
     pub workspaces: Workspaces,
     /// What takes secrets out of everything that leaves.
@@ -75,8 +75,8 @@ pub struct Instance {
     ordered: AtomicBool,
     /// Why a coordinator refused this worker for good, once one did.
     pub refused: OnceLock<String>,
-    /// Tells the heartbeat to come now.
-    pub beat_now: Notify,
+    /// Triggers a heartbeat.
+    pub heartbeat_now: Notify,
     /// Tells the one that prunes to ask now.
     pub prune_now: Notify,
     /// Asks for another try to push what is left.
@@ -93,7 +93,7 @@ pub struct Instance {
     pub places: Arc<Semaphore>,
     in_contact: AtomicBool,
     times: Mutex<Times>,
-    doors: Mutex<AgentBreakers>,
+    breakers: Mutex<AgentBreakers>,
     /// One permit, for [`Trial`].
     trials: Arc<Semaphore>,
     /// Sessions whose models answered, until a coordinator knows it.
@@ -163,15 +163,15 @@ impl Instance {
         Ok(())
     }
 
-    /// What may end a running dispatch.
-    pub fn told(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
+    /// Requests to end a running dispatch.
+    pub fn end_requests(&self, dispatch: DispatchId) -> Option<watch::Receiver<Option<EndReason>>> {
         lock(&self.running).get(&dispatch).map(watch::Sender::subscribe)
     }
 
     /// Forgets on the disk that a dispatch ran, and what it said: its report lies in the spool, or nothing is left to report.
     pub fn forget(&self, dispatch: DispatchId) {
         self.home.forget_live(dispatch);
-        self.said.forget(dispatch);
+        self.outputs.forget(dispatch);
     }
 
     /// Notes that a dispatch's report lies in the spool.
@@ -182,8 +182,8 @@ impl Instance {
         self.audience.end(dispatch);
     }
 
-    /// Notes that a session's model answers: a coordinator is told with the next heartbeat.
-    pub fn answers(&self, dispatch: DispatchId) {
+    /// Notes that a session's model answers; the next heartbeat tells a coordinator.
+    pub fn note_answer(&self, dispatch: DispatchId) {
         lock(&self.answered).insert(dispatch);
     }
 
@@ -192,8 +192,8 @@ impl Instance {
         lock(&self.answered).iter().copied().collect()
     }
 
-    /// A coordinator knows it of these.
-    pub fn answers_are_known(&self, dispatches: &[DispatchId]) {
+    /// Forgets the answers that a coordinator knows.
+    pub fn forget_answers(&self, dispatches: &[DispatchId]) {
         let mut answered = lock(&self.answered);
         dispatches.iter().for_each(|dispatch| {
             answered.remove(dispatch);
@@ -230,8 +230,8 @@ impl Instance {
         }
     }
 
-    /// A coordinator wants it to take no more work.
-    pub fn told_to_drain(&self) {
+    /// Begins the drain that a coordinator ordered.
+    pub fn drain(&self) {
         self.ordered.store(true, Ordering::Relaxed);
         self.draining.cancel();
     }
@@ -266,19 +266,19 @@ impl Instance {
         }
     }
 
-    /// Notes how a session began; a failure at the door closes its agent, or its account, for a while.
-    pub fn note_door(&self, knock: &StartResult) {
-        if let Some(pause) = lock(&self.doors).note(knock, Instant::now()) {
-            let door = knock.failed.as_ref().map(|(door, _)| door.as_str());
+    /// Notes how a session began. A failed start makes its agent or account unavailable for a while.
+    pub fn note_start(&self, start: &StartResult) {
+        if let Some(pause) = lock(&self.breakers).note(start, Instant::now()) {
+            let door = start.failed.as_ref().map(|(door, _)| door.as_str());
             tracing::warn!(
-                agent = knock.agent,
-                account = knock.account,
+                agent = start.agent,
+                account = start.account,
                 door,
                 seconds = pause.as_secs(),
                 "failed at the door; not started for a while"
             );
             // Screens show it.
-            self.beat_now.notify_one();
+            self.heartbeat_now.notify_one();
         }
     }
 
@@ -292,7 +292,7 @@ impl Instance {
 
     /// Whether an agent whose last start failed may be tried again; with `overdue`, whether one has let others go first for long enough.
     pub fn has_trials(&self, overdue: bool) -> bool {
-        lock(&self.doors).has_trials(Instant::now(), overdue)
+        lock(&self.breakers).has_trials(Instant::now(), overdue)
     }
 
     /// Whether the agent of an assignment is one whose last start failed.
@@ -300,7 +300,7 @@ impl Instance {
         match &assignment.work {
             Work::Session(order) => {
                 let agent = order.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-                lock(&self.doors).is_on_trial(agent)
+                lock(&self.breakers).is_on_trial(agent)
             }
             Work::Integrate(_) | Work::Git(_) => false,
         }
@@ -308,24 +308,24 @@ impl Instance {
 
     /// The agents that may be started now; with `trial` also those whose last start failed.
     pub fn open_agents(&self, trial: bool) -> Vec<String> {
-        let (doors, now) = (lock(&self.doors), Instant::now());
+        let (breakers, now) = (lock(&self.breakers), Instant::now());
         let agents = self.config.machine.agents.iter();
         agents
             .filter(|(name, agent)| {
-                doors.is_open(name, &agent.account, now) && (trial || !doors.is_on_trial(name))
+                breakers.is_open(name, &agent.account, now) && (trial || !breakers.is_on_trial(name))
             })
             .map(|(name, _)| name.clone())
             .collect()
     }
 
-    /// When the first closed door opens, if one is closed.
-    pub fn door_opens_in(&self) -> Option<Duration> {
-        lock(&self.doors).opens_in(Instant::now())
+    /// When the first unavailable agent or account is tried again, if there is one.
+    pub fn next_retry_in(&self) -> Option<Duration> {
+        lock(&self.breakers).next_retry_in(Instant::now())
     }
 
     /// The agents that are not started now, and why.
-    pub fn closed_doors(&self) -> Vec<ClosedAgent> {
-        lock(&self.doors).closed(Instant::now())
+    pub fn unavailable_agents(&self) -> Vec<ClosedAgent> {
+        lock(&self.breakers).closed(Instant::now())
     }
 
     /// The coordinator's times.
@@ -341,7 +341,7 @@ impl Instance {
         let mut told = Reminder::default();
         while let Hearing::Later { pause, reason } = self.hello_once(held).await? {
             if told.is_due(&reason, Instant::now()) {
-                let cause = self.link.refusal(&self.config.nats_url).await;
+                let cause = self.broker.refusal(&self.config.nats_url).await;
                 let cause = cause.map(|refusal| refusal.to_string());
                 tracing::warn!(reason, cause, "not welcomed yet");
             }
@@ -350,7 +350,7 @@ impl Instance {
                 break;
             }
         }
-        self.link.warn_of_plain_text(&self.config.nats_url);
+        self.broker.warn_of_plain_text(&self.config.nats_url);
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl Instance {
             host: host(),
             pid: std::process::id(),
         };
-        match self.link.hello(&hello).await {
+        match self.broker.hello(&hello).await {
             Ok(HelloAnswer::Welcome {
                 heartbeat_ms,
                 lease_ms,
@@ -394,7 +394,7 @@ impl Instance {
                 times.heartbeat = Duration::from_millis(heartbeat_ms.max(10));
                 times.lease = Duration::from_millis(lease_ms);
                 times.dark_limit = Duration::from_millis(dark_limit_ms);
-                self.link.lease_is(times.lease);
+                self.broker.lease_is(times.lease);
                 drop(times);
                 self.heard(true);
                 tracing::info!(worker = self.config.name, slots = self.config.slots, "welcomed");

@@ -14,14 +14,14 @@ const EVERY: Duration = Duration::from_secs(10 * 60);
 /// Of how many sessions the protocol's lines are kept.
 const PROTOCOL_LOGS: usize = 100;
 /// Answers that one round follows, so that it ends.
-const ANSWERS: usize = 1_000;
+const MAX_ANSWERS: usize = 1_000;
 
 /// Goes on until the worker drains.
 pub async fn run(instance: Arc<Instance>) {
     loop {
-        instance.workspaces.forget_left().await;
+        instance.workspaces.delete_expired().await;
         let logs = instance.home.protocol_logs();
-        instance.workspaces.forget_old(logs, PROTOCOL_LOGS).await;
+        instance.workspaces.delete_old(logs, PROTOCOL_LOGS).await;
         tokio::select! {
             () = instance.draining.cancelled() => return,
             () = round(&instance) => {}
@@ -42,8 +42,8 @@ async fn round(instance: &Instance) {
         pruned: None,
         moved: None,
     };
-    for _ in 0..ANSWERS {
-        let answer = match instance.link.prune(&request).await {
+    for _ in 0..MAX_ANSWERS {
+        let answer = match instance.broker.prune(&request).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(

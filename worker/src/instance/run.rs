@@ -1,8 +1,8 @@
 //! The run of one worker process, from its hello to the end of its drain.
 
 use crate::config::Config;
-use crate::coordinator::Link;
-use crate::dispatch::kept_transcripts::Transcripts;
+use crate::coordinator::BrokerConnection;
+use crate::dispatch::retained_transcripts::Transcripts;
 use crate::dispatch::session_output::SessionOutputs;
 use crate::home::Home;
 use crate::instance::allowances::Allowances;
@@ -38,7 +38,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
     let workspaces =
         Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
-    let link = Link::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
+    let link = BrokerConnection::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
     let instance = Arc::new(Instance {
         redactor,
         incarnation: Incarnation::new(),
@@ -46,7 +46,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         ending: CancellationToken::new(),
         ordered: AtomicBool::new(false),
         refused: OnceLock::new(),
-        beat_now: Notify::new(),
+        heartbeat_now: Notify::new(),
         prune_now: Notify::new(),
         push_now: Notify::new(),
         unpushed: AtomicBool::new(false),
@@ -56,7 +56,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         busy_slots: AtomicU32::default(),
         places: Arc::new(Semaphore::new(config.slots as usize)),
         in_contact: AtomicBool::new(false),
-        doors: Mutex::default(),
+        breakers: Mutex::default(),
         trials: Arc::new(Semaphore::new(1)),
         answered: Mutex::default(),
         times: Mutex::new(Times {
@@ -67,14 +67,14 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         }),
         config,
         home,
-        link,
+        broker: link,
         spool,
         late,
-        said,
+        outputs: said,
         transcripts,
         workspaces,
     });
-    let left = instance.home.left_live();
+    let left = instance.home.interrupted_assignments();
     for assignment in &left {
         let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
         if killed > 0 {
@@ -82,9 +82,9 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         }
     }
     let left_ids: Vec<DispatchId> = left.iter().map(|assignment| assignment.dispatch).collect();
-    instance.said.keep(&left_ids);
+    instance.outputs.keep(&left_ids);
     instance.workspaces.confirm_dirs_ended();
-    let held = dispatch::held_by_earlier_life(&instance, &left).await;
+    let held = dispatch::unpushed_workspaces(&instance, &left).await;
     let drained = instance.home.drained();
     dispatch::report_over(&instance, &left, &held, &drained);
     let held_ids: Vec<DispatchId> = held.iter().map(|(assignment, _)| assignment.dispatch).collect();
@@ -95,7 +95,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         instance.started(*dispatch);
     }
     let mut heart = tokio::spawn(heartbeat::run(instance.clone()));
-    let earlier = tokio::spawn(report_earlier_life(instance.clone(), left, held, drained));
+    let earlier = tokio::spawn(report_earlier_instance(instance.clone(), left, held, drained));
     let mut slots = JoinSet::new();
     // As many again for the places that slow starts lend.
     for _ in 0..instance.config.slots * 2 {
@@ -104,10 +104,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     let pushing = tokio::spawn(dispatch::keep_pushing(instance.clone()));
     let pruning = tokio::spawn(prune::run(instance.clone()));
     let packing = tokio::spawn(upkeep::run(instance.clone()));
-    let stopped = beats_until_drain(&instance, &mut heart).await;
+    let stopped = heartbeats_until_drain(&instance, &mut heart).await;
     drain::run(&instance, slots, earlier, [pushing, pruning, packing]).await;
     heart.abort();
-    instance.link.flush().await;
+    instance.broker.flush().await;
     if let Some(reason) = instance.refused.get().or(stopped.as_ref()) {
         anyhow::bail!("{reason}");
     }
@@ -116,7 +116,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
 
 /// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on
 /// meanwhile, so that what runs may end in order. Gives why they stopped.
-async fn beats_until_drain(instance: &Arc<Instance>, heart: &mut JoinHandle<()>) -> Option<String> {
+async fn heartbeats_until_drain(instance: &Arc<Instance>, heart: &mut JoinHandle<()>) -> Option<String> {
     let ended = tokio::select! {
         biased;
         () = instance.draining.cancelled() => return None,
@@ -133,11 +133,11 @@ async fn beats_until_drain(instance: &Arc<Instance>, heart: &mut JoinHandle<()>)
     Some(reason)
 }
 
-async fn report_earlier_life(
+async fn report_earlier_instance(
     instance: Arc<Instance>,
     left: Vec<Assignment>,
     held: Vec<(Assignment, Workspace)>,
     drained: BTreeSet<DispatchId>,
 ) {
-    dispatch::report_earlier_life(&instance, &left, held, &drained).await;
+    dispatch::report_earlier_instance(&instance, &left, held, &drained).await;
 }

@@ -19,13 +19,13 @@ use crate::reminder::Reminder;
 
 /// How long a slot waits for a ticket before it asks without one.
 const WAIT: Duration = Duration::from_secs(25);
-/// How often a slot asks whose worker has an agent at a closed door.
-const ASK: Duration = Duration::from_secs(1);
+/// How often a slot polls when its worker has an unavailable agent.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a request that failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a slot that waits for a ticket looks whether the broker was started again.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a slot that waits for a ticket checks whether the broker was restarted.
+const BROKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Works until the drain.
 pub async fn run(instance: Arc<Instance>) {
@@ -60,13 +60,13 @@ pub async fn run(instance: Arc<Instance>) {
             pools: instance.config.pools.clone(),
             agents: instance.open_agents(trial.is_some()),
             // What comes while one waits may be for what this worker can't start: others shall have it.
-            wait_ms: match instance.door_opens_in() {
-                None if trial.is_some() || !instance.has_trials(false) => instance.link.wait_ms(),
+            wait_ms: match instance.next_retry_in() {
+                None if trial.is_some() || !instance.has_trials(false) => instance.broker.wait_ms(),
                 _ => 0,
             },
             checks: true,
         };
-        match instance.link.claim(&claim).await {
+        match instance.broker.claim(&claim).await {
             Ok(ClaimAnswer::Assigned { assignment }) => {
                 instance.slot_is_free(false);
                 let _trial = trial.take().filter(|_| instance.is_on_trial(&assignment));
@@ -86,10 +86,10 @@ pub async fn run(instance: Arc<Instance>) {
                     }
                 }
                 let others_try = trial.take().is_none() && instance.has_trials(false);
-                match instance.door_opens_in() {
+                match instance.next_retry_in() {
                     // A ticket may be for what this worker can't start: others shall have it.
-                    Some(left) => rest(&instance, left.min(ASK)).await,
-                    None if others_try => rest(&instance, ASK).await,
+                    Some(left) => rest(&instance, left.min(POLL_INTERVAL)).await,
+                    None if others_try => rest(&instance, POLL_INTERVAL).await,
                     None => ticket(&instance, &mut tickets).await,
                 }
             }
@@ -101,7 +101,7 @@ pub async fn run(instance: Arc<Instance>) {
                 rest(&instance, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
             }
             Ok(ClaimAnswer::SayHello) => {
-                instance.beat_now.notify_one();
+                instance.heartbeat_now.notify_one();
                 rest(&instance, PAUSE).await;
             }
             Ok(ClaimAnswer::Unknown) => {
@@ -145,7 +145,7 @@ async fn rest(instance: &Instance, pause: Duration) {
 async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsumer>) {
     for pool in &instance.config.pools {
         if !consumers.contains_key(pool) {
-            match instance.link.tickets(pool).await {
+            match instance.broker.tickets(pool).await {
                 Ok(consumer) => {
                     consumers.insert(pool.clone(), consumer);
                 }
@@ -172,9 +172,9 @@ async fn ticket(instance: &Instance, consumers: &mut HashMap<String, PullConsume
 
 /// Waits until the broker is another one, which knows nothing of a request to the one before.
 async fn reconnected(instance: &Instance) {
-    let before = instance.link.connects();
-    while instance.link.connects() == before {
-        tokio::time::sleep(LOOK).await;
+    let before = instance.broker.connects();
+    while instance.broker.connects() == before {
+        tokio::time::sleep(BROKER_CHECK_INTERVAL).await;
     }
 }
 

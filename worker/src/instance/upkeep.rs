@@ -13,8 +13,8 @@ use crate::workspace::Untidy;
 const EVERY: Duration = Duration::from_secs(15 * 60);
 /// How often it looks for what nobody used.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often it looks how full the disk is.
-const LOOK: Duration = Duration::from_secs(60);
+/// How often the free space of the disk is checked.
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Goes on until the worker drains, which ends a git that packs.
 pub async fn run(instance: Arc<Instance>) {
@@ -43,7 +43,7 @@ async fn watch_disk(instance: &Instance) {
         } else if free.is_some() && low.over() {
             tracing::info!("the disk has room again");
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(DISK_CHECK_INTERVAL).await;
     }
 }
 

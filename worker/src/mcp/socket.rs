@@ -24,7 +24,7 @@ const CONNECTIONS: usize = 4;
 /// Longest message. Bytes.
 const MESSAGE_BYTES: usize = 1024 * 1024;
 /// How long a connection may take to show the key.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KEY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A socket that is served until it is dropped.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ async fn serve(listener: UnixListener, key: Uuid, tools: Arc<Toolbox>) {
 async fn connection(mut stream: UnixStream, key: Uuid, tools: Arc<Toolbox>) {
     let line = format!("{key}\n");
     let mut shown = vec![0; line.len()];
-    let read = tokio::time::timeout(PATIENCE, stream.read_exact(&mut shown)).await;
+    let read = tokio::time::timeout(KEY_TIMEOUT, stream.read_exact(&mut shown)).await;
     // The time that this takes tells nothing: who may connect and doesn't know the key can't guess 122 bits.
     if !matches!(read, Ok(Ok(_))) || shown != line.as_bytes() {
         tools.note("somebody without its key was refused at the session's tools");

@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::session::{LEFT_BYTES, Left, People, TranscriptSender};
+use crate::session::{People, TOOL_SIGIL_BYTES, ToolSigils, TranscriptSender};
 
 /// Calls of one session; an agent in a loop makes more.
 const MOST_CALLS: u32 = 1_000;
 /// Calls that are served at once.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 /// Longest description of a call in the transcript. Bytes.
 const DETAIL_BYTES: usize = 2_000;
 /// A tool.
@@ -137,9 +137,9 @@ impl ToolName {
     /// Whether sessions of a kind have it: as they have the sigil that it stands for.
     fn is_for(self, kind: SessionKind) -> bool {
         match self {
-            Self::MemoryAdd => SigilName::Knowledge.is_taken_from(kind),
-            Self::TaskCreate => SigilName::TaskGraph.is_taken_from(kind),
-            Self::Ask => SigilName::Question.is_taken_from(kind),
+            Self::MemoryAdd => SigilName::Knowledge.is_allowed_for(kind),
+            Self::TaskCreate => SigilName::TaskGraph.is_allowed_for(kind),
+            Self::Ask => SigilName::Question.is_allowed_for(kind),
             Self::MemorySearch | Self::TaskContext | Self::ReportProgress => true,
         }
     }
@@ -174,7 +174,7 @@ pub struct Toolbox {
     pub people: Option<People>,
     pub transcript: TranscriptSender,
     pub remote: Box<dyn Remote>,
-    pub left: Arc<Left>,
+    pub sigils: Arc<ToolSigils>,
     calls: AtomicU32,
     room: Semaphore,
 }
@@ -219,7 +219,7 @@ struct Progress {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct AskArguments {
     question: String,
     #[serde(default)]
     choices: Vec<String>,
@@ -240,9 +240,9 @@ impl Toolbox {
             people,
             transcript,
             remote,
-            left: Arc::default(),
+            sigils: Arc::default(),
             calls: AtomicU32::new(0),
-            room: Semaphore::new(AT_ONCE),
+            room: Semaphore::new(MAX_CONCURRENT),
         }
     }
 
@@ -265,19 +265,19 @@ impl Toolbox {
             }
             return Err(format!("a session calls these tools at most {MOST_CALLS} times"));
         }
-        let detail = self.transcript.kept(&arguments.to_string(), DETAIL_BYTES);
+        let detail = self.transcript.redacted(&arguments.to_string(), DETAIL_BYTES);
         let called = match self.room.try_acquire() {
             Ok(_place) => self.served(name, arguments).await,
-            Err(_) => Err(format!("at most {AT_ONCE} calls are served at once")),
+            Err(_) => Err(format!("at most {MAX_CONCURRENT} calls are served at once")),
         };
         let answer = match &called {
             Ok(text) => text.clone(),
             Err(why) => format!("refused: {why}"),
         };
         self.transcript.push(TranscriptUpdate::Request {
-            method: format!("mcp {}", self.transcript.kept(name, 100)),
+            method: format!("mcp {}", self.transcript.redacted(name, 100)),
             detail,
-            answer: self.transcript.kept(&answer, DETAIL_BYTES),
+            answer: self.transcript.redacted(&answer, DETAIL_BYTES),
         });
         called
     }
@@ -334,7 +334,7 @@ impl Toolbox {
             return Err("say what is `done`".to_owned());
         }
         // The other kinds have no notes; what they say stands in the transcript.
-        if SigilName::Memory.is_taken_from(self.kind) {
+        if SigilName::Memory.is_allowed_for(self.kind) {
             self.leave(&format!(
                 "<memory kind=\"step_done\">{}</memory>",
                 defuse(&progress.done)
@@ -360,7 +360,7 @@ impl Toolbox {
                     .to_owned(),
             );
         }
-        match self.left.add(entry) {
+        match self.sigils.add(entry) {
             true => Ok(()),
             false => Err("the session has left all that it may; nothing was kept".to_owned()),
         }
@@ -391,8 +391,8 @@ impl Toolbox {
             list => list.to_string(),
         };
         let graph = format!("<task-graph>\n{}\n</task-graph>\n", defuse(&tasks));
-        if graph.len() > LEFT_BYTES {
-            return Err(format!("a graph has at most {LEFT_BYTES} bytes"));
+        if graph.len() > TOOL_SIGIL_BYTES {
+            return Err(format!("a graph has at most {TOOL_SIGIL_BYTES} bytes"));
         }
         if self.parsed(&graph).task_graph.is_none() {
             return Err("there are no tasks in it".to_owned());
@@ -400,11 +400,11 @@ impl Toolbox {
         if let Some(problem) = self.remote.problem(graph.clone()).await {
             return Err(problem);
         }
-        self.left.propose(graph);
+        self.sigils.propose(graph);
         Ok("the tasks are taken when your session ends".to_owned())
     }
 
-    async fn ask(&self, asked: Asked) -> Result<String, String> {
+    async fn ask(&self, asked: AskArguments) -> Result<String, String> {
         let question = Question::new(&asked.question, &asked.choices).ok_or("ask something")?;
         match &self.people {
             Some(people) => Ok(people.ask_by_tool(question).await),
@@ -489,7 +489,7 @@ pub(super) mod tests {
         ] {
             assert!(tools.call("memory_add", wrong.clone()).await.is_err(), "{wrong}");
         }
-        let read = tools.parsed(&tools.left.before(""));
+        let read = tools.parsed(&tools.sigils.before(""));
         assert_eq!(
             (read.knowledge.len(), read.learnings.len(), read.notes.len()),
             (1, 1, 2)
@@ -504,10 +504,10 @@ pub(super) mod tests {
         let tools = toolbox(SessionKind::Build);
         let graph = |title: &str| json!({"tasks": [{"key": "a", "title": title}]});
         check(&tools, "task_create", graph("loop"), Err("a cycle")).await;
-        assert_eq!(tools.left.before(""), "");
+        assert_eq!(tools.sigils.before(""), "");
         check(&tools, "task_create", graph("one"), Ok("taken")).await;
         check(&tools, "task_create", graph("</task-graph>two"), Ok("taken")).await;
-        let read = tools.parsed(&tools.left.before(""));
+        let read = tools.parsed(&tools.sigils.before(""));
         assert_eq!(
             read.task_graph.unwrap(),
             r#"[{"key":"a","title":"‹/task-graph>two"}]"#

@@ -20,8 +20,8 @@ use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
 use super::policy::Policy;
-use super::start::{Beginning, Inside, path};
-use crate::sandbox::pre_exec::Restraint;
+use super::start::{ChildSetup, Inside, path};
+use crate::sandbox::pre_exec::PreExecLimits;
 use crate::session::MARK;
 
 /// What bubblewrap makes itself.
@@ -54,15 +54,15 @@ pub fn program() -> Option<&'static Path> {
 
 fn find() -> Option<PathBuf> {
     let program = in_path(OsStr::new("bwrap"), &std::env::var_os("PATH")?, Path::new("/"))?;
-    works(&program, &["--unshare-pid"], Restraint::default()).then_some(program)
+    works(&program, &["--unshare-pid"], PreExecLimits::default()).then_some(program)
 }
 
 /// Whether it also makes a network of a session's own, started as that session's commands are; asked once.
 pub fn isolates() -> bool {
     static ISOLATES: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
-            restraint(&Network::None)
-                .is_ok_and(|restraint| works(program, &["--unshare-pid", ALONE], restraint))
+            pre_exec_limits(&Network::None)
+                .is_ok_and(|pre_exec| works(program, &["--unshare-pid", ALONE], pre_exec))
         })
     });
     *ISOLATES
@@ -77,7 +77,7 @@ const APART: Shared = Shared {
 /// A network without anything in it.
 const ALONE: &str = "--unshare-net";
 
-fn works(program: &Path, namespaces: &[&str], restraint: Restraint) -> bool {
+fn works(program: &Path, namespaces: &[&str], pre_exec: PreExecLimits) -> bool {
     let mut command = std::process::Command::new(program);
     command
         .args(namespaces)
@@ -85,9 +85,9 @@ fn works(program: &Path, namespaces: &[&str], restraint: Restraint) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = Beginning {
-        restraint,
-        ..Beginning::default()
+    let beginning = ChildSetup {
+        give_up: pre_exec,
+        ..ChildSetup::default()
     };
     beginning.give(&mut command, None);
     command.status().is_ok_and(|status| status.success())
@@ -98,7 +98,7 @@ fn works(program: &Path, namespaces: &[&str], restraint: Restraint) -> bool {
 fn gives_up() -> bool {
     static GIVES_UP: LazyLock<bool> = LazyLock::new(|| {
         program().is_some_and(|program| {
-            given_up(&Network::Open).is_ok_and(|restraint| works(program, &["--unshare-pid"], restraint))
+            given_up(&Network::Open).is_ok_and(|pre_exec| works(program, &["--unshare-pid"], pre_exec))
         })
     });
     *GIVES_UP
@@ -108,14 +108,14 @@ fn gives_up() -> bool {
 ///
 /// # Errors
 /// When the kernel refuses it.
-pub(super) fn restraint(network: &Network) -> io::Result<Restraint> {
+pub(super) fn pre_exec_limits(network: &Network) -> io::Result<PreExecLimits> {
     if *network == Network::Open && !gives_up() {
-        return Ok(Restraint::default());
+        return Ok(PreExecLimits::default());
     }
     given_up(network)
 }
 
-fn given_up(network: &Network) -> io::Result<Restraint> {
+fn given_up(network: &Network) -> io::Result<PreExecLimits> {
     let sockets = match network {
         Network::Open => None,
         Network::None => Some(Sockets::Own),
@@ -126,7 +126,7 @@ fn given_up(network: &Network) -> io::Result<Restraint> {
         Network::None => None,
     };
     let filters = sockets.is_some() || filter::works();
-    Ok(Restraint {
+    Ok(PreExecLimits {
         rules,
         calls: filters.then(|| filter::program(sockets, APART)).transpose()?,
         capabilities: false,
@@ -150,7 +150,7 @@ fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
 pub struct Wrap {
     program: PathBuf,
     arguments: Vec<OsString>,
-    restraint: Restraint,
+    pre_exec: PreExecLimits,
 }
 
 impl Wrap {
@@ -166,7 +166,7 @@ impl Wrap {
         Ok(Self {
             program: program.to_owned(),
             arguments,
-            restraint: restraint(network)?,
+            pre_exec: pre_exec_limits(network)?,
         })
     }
 
@@ -201,8 +201,8 @@ impl Wrap {
     }
 
     /// What is given up besides, for one more child.
-    pub(super) fn restraint(&self) -> io::Result<Restraint> {
-        self.restraint.again()
+    pub(super) fn pre_exec_limits(&self) -> io::Result<PreExecLimits> {
+        self.pre_exec.again()
     }
 
     /// Looks for the program inside: bubblewrap itself would only tell by its exit.
@@ -314,7 +314,7 @@ mod tests {
         let policy = Policy {
             read: vec![at("a/b"), "/dev/null".into(), at("link")],
             write: vec![at("a/b/c"), at("w")],
-            around: None,
+            session_folder: None,
         };
         let arguments = arguments(&policy);
         let words: Vec<String> = arguments

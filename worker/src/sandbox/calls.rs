@@ -24,8 +24,8 @@ enum When {
     OtherProcess(u8),
     /// The same; the first argument says what kind of id the second is, and this kind means all processes of a user.
     OtherProcesses(u64),
-    /// When it sets one of the limits that say whose a process is.
-    Brand,
+    /// When it sets one of the limits that form the process tag.
+    ProcessTag,
     /// The same by pid; and without a PID namespace, when it sets any limit of another process.
     LimitsOf,
     /// When it types into a terminal.
@@ -78,7 +78,7 @@ const CALLS: &[Call] = &[
     // Opens a file without a path.
     call(libc::SYS_open_by_handle_at, 342, 371, When::Always),
     call(libc::SYS_ioctl, 54, 54, When::Typing),
-    call(libc::SYS_setrlimit, 75, 75, When::Brand),
+    call(libc::SYS_setrlimit, 75, 75, When::ProcessTag),
     call(libc::SYS_prlimit64, 340, 369, When::LimitsOf),
     call(libc::SYS_sched_setparam, 154, 154, When::OtherProcess(0)),
     call(libc::SYS_sched_setscheduler, 156, 156, When::OtherProcess(0)),
@@ -140,8 +140,8 @@ pub(super) fn own(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| call.own)
 }
 
-/// What is refused to programs of 32 bits.
-pub(super) fn narrow(shared: Shared) -> Refusal<Rules> {
+/// The rules for programs of 32 bits.
+pub(super) fn rules_32_bit(shared: Shared) -> Refusal<Rules> {
     rules(shared, |call| {
         if cfg!(target_arch = "x86_64") {
             call.x86
@@ -167,7 +167,7 @@ fn rules(shared: Shared, number: impl Fn(&Call) -> Option<i64>) -> Refusal<Rules
 /// The cases in which a call is refused; `None` for never.
 fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
     use SeccompCmpOp::{Eq, Ne};
-    let brands = process_tag::LIMITS.map(u64::from);
+    let tags = process_tag::LIMITS.map(u64::from);
     let cases: Vec<Refusal<SeccompRule>> = match when {
         When::Always => Vec::new(),
         When::Ipc if shared.ipc => Vec::new(),
@@ -176,10 +176,10 @@ fn cases(when: When, shared: Shared) -> Refusal<Option<Vec<SeccompRule>>> {
             vec![all([is(1, Ne, 0)]), all([is(0, Eq, of_user)])]
         }
         When::Ipc | When::OtherProcess(_) | When::OtherProcesses(_) => return Ok(None),
-        When::Brand => brands.map(|limit| all([is(0, Eq, limit)])).into(),
+        When::ProcessTag => tags.map(|limit| all([is(0, Eq, limit)])).into(),
         When::LimitsOf => {
             // Without new limits it only looks at the old ones.
-            let mut cases: Vec<_> = brands.map(|limit| all([is(1, Eq, limit), is_given(2)])).into();
+            let mut cases: Vec<_> = tags.map(|limit| all([is(1, Eq, limit), is_given(2)])).into();
             if shared.processes {
                 cases.push(all([is(0, Ne, 0), is_given(2)]));
             }

@@ -1,6 +1,6 @@
 //! Control groups of a session, where this machine lets us make some: nothing that a session starts can leave them, however
 //! it detaches itself and cleans its environment; its number of processes and its memory are bounded. Without one,
-//! [`crate::session::kill_leftovers`] goes by process groups, ancestry, the mark in the environment and the [`super::Brand`].
+//! [`crate::session::kill_leftovers`] goes by process groups, ancestry, the mark in the environment and the [`super::ProcessTag`].
 
 use std::collections::HashSet;
 use std::fs;

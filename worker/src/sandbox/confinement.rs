@@ -17,19 +17,19 @@ use super::network::{Means, Network};
 use super::policy::Policy;
 use super::resources::Resources;
 use super::root::{self, Kind, Root};
-use super::start::{Beginning, Inside};
+use super::start::{ChildSetup, Inside};
 use super::terminals::{self, TERMINALS};
 use super::{Sandbox, SandboxMode};
 use crate::sandbox::effective::Effective;
-use crate::sandbox::pre_exec::Restraint;
-use crate::sandbox::process_tag::Brand;
+use crate::sandbox::pre_exec::PreExecLimits;
+use crate::sandbox::process_tag::ProcessTag;
 
 /// What confines the processes of one session, and holds them together.
 pub struct Confinement {
     wall: Wall,
     cgroup: Arc<Cgroup>,
     /// By which its processes are found.
-    brand: Option<Brand>,
+    tag: Option<ProcessTag>,
     resources: Resources,
 }
 
@@ -39,7 +39,7 @@ enum Wall {
     Landlock {
         /// Where a session can have one.
         root: Option<Root>,
-        restraint: Restraint,
+        pre_exec: PreExecLimits,
     },
     Bubblewrap(Wrap),
 }
@@ -107,12 +107,12 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
     };
     // A policy for the network is enforced or refused before; without one, a kernel that filters nothing will do.
     let filters = sockets.is_some() || filter::works();
-    let restraint = Restraint {
+    let pre_exec = PreExecLimits {
         rules: Some(rules(&policy, network).map_err(io::Error::other)?),
         calls: filters.then(|| filter::program(sockets, shared)).transpose()?,
         capabilities: true,
     };
-    Ok(Wall::Landlock { root, restraint })
+    Ok(Wall::Landlock { root, pre_exec })
 }
 
 impl Confinement {
@@ -121,7 +121,7 @@ impl Confinement {
         Self {
             wall: Wall::Open,
             cgroup: Arc::default(),
-            brand: None,
+            tag: None,
             resources: Resources::default(),
         }
     }
@@ -151,7 +151,7 @@ impl Confinement {
         Ok(Self {
             wall,
             cgroup,
-            brand: Some(Brand::of(dispatch)),
+            tag: Some(ProcessTag::of(dispatch)),
             resources,
         })
     }
@@ -196,23 +196,23 @@ impl Confinement {
             .resources
             .memory_bytes
             .filter(|_| !self.cgroup.bounds_memory());
-        let (root, restraint) = match &self.wall {
-            Wall::Open => (None, Restraint::default()),
-            Wall::Landlock { root, restraint } => (root.clone(), restraint.again()?),
+        let (root, pre_exec) = match &self.wall {
+            Wall::Open => (None, PreExecLimits::default()),
+            Wall::Landlock { root, pre_exec } => (root.clone(), pre_exec.again()?),
             Wall::Bubblewrap(wrap) => {
                 wrap.find(command)?;
-                (None, wrap.restraint()?)
+                (None, wrap.pre_exec_limits()?)
             }
         };
         // Where nothing keeps terminals apart, the worker opens a session's for it.
         let handed_over = matches!(self.wall, Wall::Landlock { root: None, .. }) && filter::works();
         let (handing, handed) = handed_over.then(terminals::pair).transpose()?.unzip();
-        let child = command.begin(Beginning {
+        let child = command.begin(ChildSetup {
             entrances: self.cgroup.entrances(),
             limits: self.resources.limits(memory),
-            brand: self.brand,
+            tag: self.tag,
             root,
-            restraint,
+            give_up: pre_exec,
             terminals: handing,
         })?;
         if let Some(handed) = handed {
@@ -233,7 +233,7 @@ mod tests {
         let policy = Policy {
             read: system.into_iter().filter(|path| path.exists()).collect(),
             write: vec![work.path().to_owned(), "/dev/null".into()],
-            around: None,
+            session_folder: None,
         };
         let confinement = Confinement {
             wall: landlocked(&policy, &Network::Open, kind).unwrap(),

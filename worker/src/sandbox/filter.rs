@@ -9,7 +9,7 @@ use seccompiler::{
 };
 
 use super::calls::{self, Refusal, Rules, Shared, all, is};
-use crate::sandbox::narrow_calls;
+use crate::sandbox::compat_calls;
 
 /// Which sockets may be made. Those with a path, and the kernel's list of this machine's addresses, always may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +52,9 @@ pub fn program(sockets: Option<Sockets>, shared: Shared) -> io::Result<BpfProgra
     // With a policy for sockets, programs of 32 bits are killed; without one they go on.
     let narrow = match sockets {
         Some(_) => None,
-        None => Some(compiled(calls::narrow(shared).map_err(io::Error::other)?)?),
+        None => Some(compiled(calls::rules_32_bit(shared).map_err(io::Error::other)?)?),
     };
-    Ok(narrow_calls::before(narrow).into_iter().chain(own).collect())
+    Ok(compat_calls::before(narrow).into_iter().chain(own).collect())
 }
 
 /// A program that kills whoever calls in another way than this processor's own.

@@ -10,8 +10,8 @@ use landlock::{
 use super::network::Network;
 use super::policy::Policy;
 
-/// The newest rights that are asked for; a kernel that knows fewer enforces those that it knows.
-pub(super) const WANTED_ABI: ABI = ABI::V9;
+/// The newest rights that are requested; an older kernel enforces those that it knows.
+pub(super) const NEWEST_ABI: ABI = ABI::V9;
 
 /// What `sandbox = "landlock"` insists on: rename, truncate, TCP and devices are controlled from here on (Linux 6.10).
 pub const REQUIRED_ABI: u32 = 5;
@@ -69,15 +69,15 @@ impl Support {
 
 /// What the kernel can do, asked once.
 pub fn support() -> Support {
-    static SUPPORT: LazyLock<Support> = LazyLock::new(ask_kernel);
+    static SUPPORT: LazyLock<Support> = LazyLock::new(query_kernel);
     *SUPPORT
 }
 
-fn ask_kernel() -> Support {
+fn query_kernel() -> Support {
     // Only confining tells which version the kernel has, so a thread does it and ends.
     let asked = std::thread::spawn(|| {
         Ruleset::default()
-            .handle_access(AccessFs::from_all(WANTED_ABI))?
+            .handle_access(AccessFs::from_all(NEWEST_ABI))?
             .create()?
             .restrict_self()
     });
@@ -97,11 +97,11 @@ fn ask_kernel() -> Support {
 /// When the kernel refuses them.
 pub(super) fn rules(policy: &Policy, network: &Network) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default()
-        .handle_access(AccessFs::from_all(WANTED_ABI))?
-        .scope(Scope::from_all(WANTED_ABI))?;
+        .handle_access(AccessFs::from_all(NEWEST_ABI))?
+        .scope(Scope::from_all(NEWEST_ABI))?;
     add_port(over_ports(rules, network)?.create()?, network)?
-        .add_rules(path_beneath_rules(&policy.read, AccessFs::from_read(WANTED_ABI)))?
-        .add_rules(path_beneath_rules(&policy.write, AccessFs::from_all(WANTED_ABI)))
+        .add_rules(path_beneath_rules(&policy.read, AccessFs::from_read(NEWEST_ABI)))?
+        .add_rules(path_beneath_rules(&policy.write, AccessFs::from_all(NEWEST_ABI)))
 }
 
 /// Rules for the network alone, beside another wall; abstract sockets are out of reach as far as the kernel knows them.

@@ -14,7 +14,7 @@
 //! | [`confinement`] | which wall a session gets, and how its processes are started inside |
 //! | [`network`] | what of the network may be reached: a decision |
 //! | [`landlock`], [`filter`] | telling the kernel: files and ports; system calls |
-//! | [`calls`], [`narrow_calls`] | which system calls are refused; those of programs of 32 bits |
+//! | [`calls`], [`compat_calls`] | which system calls are refused; those of programs of 32 bits |
 //! | [`root`] | a root of a session's own beneath Landlock: mounts, terminals, IPC |
 //! | [`terminals`] | terminals where a session has no such root |
 //! | [`pre_exec`] | what a child gives up of what the worker has |
@@ -27,11 +27,11 @@
 mod bubblewrap;
 mod calls;
 mod cgroup;
+mod compat_calls;
 mod confinement;
 pub mod effective;
 mod filter;
 mod landlock;
-mod narrow_calls;
 mod network;
 mod policy;
 mod pre_exec;
@@ -47,7 +47,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 pub use crate::sandbox::effective::Effective;
-pub use crate::sandbox::process_tag::Brand;
+pub use crate::sandbox::process_tag::ProcessTag;
 pub use bubblewrap::program as bubblewrap;
 pub use cgroup::Cgroup;
 pub use confinement::{Confinement, effective, means};

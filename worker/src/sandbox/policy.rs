@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::programs::{Around, is_executable};
+use super::programs::{ProgramSearch, is_executable};
 use crate::tools::Tools;
 
 /// Folders of the system that tools need. `/etc` is listed by its entries.
@@ -69,7 +69,7 @@ pub struct PolicyRequest<'a> {
     /// Whether it may be written.
     pub cwd_writable: bool,
     /// A folder that holds nothing but what is this session's, among it the workspace, if there is one.
-    pub around: Option<&'a Path>,
+    pub session_folder: Option<&'a Path>,
     /// The agent's home, private to the slot.
     pub home: &'a Path,
     /// Its temporary folder, private to the slot.
@@ -101,7 +101,7 @@ pub struct Policy {
     pub write: Vec<PathBuf>,
     /// A folder in which a session's tree is moved out of its reach while it may still run. Nothing of it may be reached by this; but
     /// a mount of its own never begins below it. What leaves the root of a mount keeps the rights that Landlock gives that root.
-    pub around: Option<PathBuf>,
+    pub session_folder: Option<PathBuf>,
 }
 
 /// Decides.
@@ -113,7 +113,7 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
 
     let path = wanted.environment.get(OsStr::new("PATH"));
     let path: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
-    let around = Around::new(&path, wanted.user_home);
+    let around = ProgramSearch::new(&path, wanted.user_home);
     for folder in &path {
         read.extend(tools(folder, wanted.user_home));
         if let Some(program) = wanted.argv.first() {
@@ -158,7 +158,7 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     Policy {
         read: paths(read),
         write: paths(write),
-        around: wanted.around.map(Path::to_owned),
+        session_folder: wanted.session_folder.map(Path::to_owned),
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
         let mut wanted = PolicyRequest {
             cwd: &cwd,
             cwd_writable: true,
-            around: None,
+            session_folder: None,
             home: &own,
             tmp: &tmp,
             argv: &["agent".to_owned()],

@@ -8,11 +8,11 @@ use landlock::{Access as _, AccessFs, PathBeneath, RulesetCreated, RulesetCreate
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use seccompiler::BpfProgram;
 
-use super::{filter, landlock::WANTED_ABI};
+use super::{filter, landlock::NEWEST_ABI};
 
-/// What is given up.
+/// The rights and calls that a child gives up before its first instruction.
 #[derive(Default)]
-pub struct Restraint {
+pub struct PreExecLimits {
     /// Rights over files and ports.
     pub rules: Option<RulesetCreated>,
     /// System calls.
@@ -22,7 +22,7 @@ pub struct Restraint {
     pub capabilities: bool,
 }
 
-impl Restraint {
+impl PreExecLimits {
     /// The same, for one more child.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Restraint {
         let refused = || io::Error::from(io::ErrorKind::Unsupported);
         if let Some(mut rules) = self.rules.take() {
             if let Some(own) = own {
-                let rule = PathBeneath::new(own, AccessFs::from_all(WANTED_ABI));
+                let rule = PathBeneath::new(own, AccessFs::from_all(NEWEST_ABI));
                 rules = rules.add_rule(rule).map_err(|_| refused())?;
             }
             rules.restrict_self().map_err(|_| refused())?;

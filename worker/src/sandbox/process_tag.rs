@@ -22,14 +22,14 @@ const LOWEST: u64 = 1 << 62;
 const MOST: u64 = (1 << 60) - 1;
 const DIGITS: usize = 15;
 
-/// The brand of one dispatch's processes.
+/// The tag of one dispatch's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Brand {
+pub struct ProcessTag {
     realtime: u64,
     locks: u64,
 }
 
-impl Brand {
+impl ProcessTag {
     /// The one that a dispatch's processes have, in every instance of the worker.
     pub fn of(dispatch: &str) -> Self {
         let hash = sha256_hex(dispatch.as_bytes());
@@ -70,13 +70,13 @@ mod tests {
 
     use super::super::calls::Shared;
     use super::super::filter;
-    use super::super::start::{Beginning, Inside};
+    use super::super::start::{ChildSetup, Inside};
     use super::*;
-    use crate::sandbox::pre_exec::Restraint;
+    use crate::sandbox::pre_exec::PreExecLimits;
     use crate::session::kill_leftovers;
 
     /// A shell in which this script runs as a session's program does, with what it prints.
-    async fn printed(brand: Brand, script: &str) -> String {
+    async fn printed(tag: ProcessTag, script: &str) -> String {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", script]).stderr(Stdio::null());
@@ -84,13 +84,13 @@ mod tests {
             processes: true,
             ipc: true,
         };
-        let beginning = Beginning {
-            brand: Some(brand),
-            restraint: Restraint {
+        let beginning = ChildSetup {
+            tag: Some(tag),
+            give_up: PreExecLimits {
                 calls: Some(filter::program(None, shared).unwrap()),
-                ..Restraint::default()
+                ..PreExecLimits::default()
             },
-            ..Beginning::default()
+            ..ChildSetup::default()
         };
         beginning.give(command.as_std_mut(), None);
         let output = command.output().await.unwrap();
@@ -102,8 +102,8 @@ mod tests {
         let dispatch = format!("shed-{}", std::process::id());
         let other = format!("{dispatch}-other");
         let shed = "setsid env -i PATH=\"$PATH\" sh -c 'sleep 600 </dev/null >/dev/null 2>&1 & echo $!'";
-        let pid: i32 = printed(Brand::of(&dispatch), shed).await.parse().unwrap();
-        assert!(Brand::of(&dispatch).is_on(pid));
+        let pid: i32 = printed(ProcessTag::of(&dispatch), shed).await.parse().unwrap();
+        assert!(ProcessTag::of(&dispatch).is_on(pid));
         assert_eq!(kill_leftovers(&other), 0);
         assert_ne!(kill_leftovers(&dispatch), 0);
         assert_eq!(kill_leftovers(&dispatch), 0);
@@ -111,19 +111,19 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_inside_takes_it_off() {
-        let brand = Brand::of("nobody");
+        let tag = ProcessTag::of("nobody");
         let tried =
             "ulimit -w 1 || ulimit -x 1 || echo held; ulimit -n 64 && echo lowered; cat /proc/self/limits";
-        let printed = printed(brand, tried).await;
+        let printed = printed(tag, tried).await;
         assert!(printed.starts_with("held\nlowered\n"), "{printed}");
-        assert!(brand.is_among(&printed), "{printed}");
+        assert!(tag.is_among(&printed), "{printed}");
     }
 
     #[test]
     fn one_that_is_lowered_is_nobody_elses() {
-        let brands: Vec<Brand> = ["a", "b", "c"].map(Brand::of).to_vec();
-        for (at, one) in brands.iter().enumerate() {
-            for other in brands.iter().skip(at + 1) {
+        let tags: Vec<ProcessTag> = ["a", "b", "c"].map(ProcessTag::of).to_vec();
+        for (at, one) in tags.iter().enumerate() {
+            for other in tags.iter().skip(at + 1) {
                 assert_ne!(one.realtime < other.realtime, one.locks < other.locks);
             }
         }
@@ -134,7 +134,7 @@ mod tests {
                  Max realtime timeout      unlimited            {realtime}            us        \n"
             )
         };
-        let (one, other) = (brands[0], brands[1]);
+        let (one, other) = (tags[0], tags[1]);
         assert!(one.is_among(&limits(&one.realtime.to_string(), &one.locks.to_string())));
         assert!(one.is_among(&limits("1", &one.locks.to_string())));
         assert!(!other.is_among(&limits(&one.realtime.to_string(), &one.locks.to_string())));

@@ -31,9 +31,9 @@ const BESIDE: &[(&str, &[&str])] = &[
 /// The same of all others.
 const BESIDE_OTHERS: &[&str] = &["include", "lib", "lib64", "libexec"];
 
-/// What programs are found by and kept in. It remembers what it followed: a folder of shims names one interpreter a hundred times.
+/// Finds programs and what they need. It remembers what it followed: a folder of shims names one interpreter a hundred times.
 #[derive(Debug)]
-pub struct Around<'a> {
+pub struct ProgramSearch<'a> {
     /// Folders of the `PATH`.
     path: &'a [PathBuf],
     /// The home of the worker's user; never shown as a whole.
@@ -45,7 +45,7 @@ pub struct Around<'a> {
     by_name: RefCell<HashMap<String, Option<PathBuf>>>,
 }
 
-impl<'a> Around<'a> {
+impl<'a> ProgramSearch<'a> {
     pub fn new(path: &'a [PathBuf], user_home: Option<&'a Path>) -> Self {
         Self {
             path,
@@ -74,7 +74,7 @@ impl<'a> Around<'a> {
         let Some(real) = program.canonicalize().ok().filter(|real| real.is_file()) else {
             return;
         };
-        for step in links(program, &real) {
+        for step in symlinks(program, &real) {
             needs.extend(self.environment_of(&step, interpreters));
             needs.push(step);
         }
@@ -86,7 +86,7 @@ impl<'a> Around<'a> {
             if runs_javascript(&interpreter) {
                 needs.extend(self.package(&real));
             }
-            if let Some(program) = self.found(&interpreter) {
+            if let Some(program) = self.resolve(&interpreter) {
                 self.add(&program, interpreters - 1, needs);
             }
         } else if head.starts_with(b"\x7fELF") {
@@ -141,8 +141,8 @@ impl<'a> Around<'a> {
         beside.iter().map(|beside| prefix.join(beside)).collect()
     }
 
-    /// A program that is named as a shell would.
-    fn found(&self, name: &str) -> Option<PathBuf> {
+    /// Finds a program by name, as a shell does.
+    fn resolve(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(name.into());
         }
@@ -161,7 +161,7 @@ pub fn is_executable(file: &Path) -> bool {
 }
 
 /// Each link on the way, and where it ends.
-fn links(program: &Path, real: &Path) -> Vec<PathBuf> {
+fn symlinks(program: &Path, real: &Path) -> Vec<PathBuf> {
     let mut steps = vec![program.to_owned()];
     while let Some(last) = steps.last()
         && let Ok(next) = fs::read_link(last)
@@ -284,7 +284,7 @@ mod tests {
         fn needs(&self, program: &str, path: &[&str]) -> Vec<String> {
             let home = self.at("");
             let path: Vec<PathBuf> = path.iter().map(|folder| self.at(folder)).collect();
-            let around = Around::new(&path, Some(&home));
+            let around = ProgramSearch::new(&path, Some(&home));
             let needs = around.needs(&self.at(program));
             let mut below: Vec<String> = needs
                 .iter()
@@ -414,7 +414,7 @@ mod tests {
             &[],
             &["venv", "venv/bin/agent", "venv/bin/python"],
         );
-        let around = Around::new(&[], None);
+        let around = ProgramSearch::new(&[], None);
         let needs = around.needs(&home.at("venv/bin/agent"));
         let real = home.at("venv/bin/python").canonicalize().unwrap();
         assert!(needs.contains(&real), "{real:?} of {needs:?}");

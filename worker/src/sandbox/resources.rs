@@ -79,7 +79,7 @@ fn total(info: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::start::{Beginning, Inside};
+    use super::super::start::{ChildSetup, Inside};
     use super::*;
 
     #[test]
@@ -106,9 +106,9 @@ mod tests {
         let own = std::env::vars_os().collect();
         let mut command = Inside::plain("sh".as_ref(), &own);
         command.args(["-c", "ulimit -c; ulimit -f; ulimit -St; ulimit -Ht; ulimit -d"]);
-        let beginning = Beginning {
+        let beginning = ChildSetup {
             limits: resources.limits(Some(512 * 1024 * 1024)),
-            ..Beginning::default()
+            ..ChildSetup::default()
         };
         beginning.give(command.as_std_mut(), None);
         let output = command.output().await.unwrap();

@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use rustix::process::{getegid, geteuid};
 
 use super::policy::Policy;
-use super::start::Beginning;
+use super::start::ChildSetup;
 
 /// Where the machine's own root is while a session's is made.
 const HOST: &str = "/.host";
@@ -80,9 +80,9 @@ pub(super) fn works(kind: Kind) -> bool {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let beginning = Beginning {
+    let beginning = ChildSetup {
         root: Some(root),
-        ..Beginning::default()
+        ..ChildSetup::default()
     };
     beginning.give(&mut command, None);
     command.status().is_ok_and(|status| status.success())
@@ -127,7 +127,7 @@ impl Root {
         let ids = [geteuid().as_raw(), getegid().as_raw()];
         let [user, group] = ids.map(|id| format!("{id} {id} 1"));
         let mut steps = devices()?;
-        let RootContents { binds, links } = held(policy);
+        let RootContents { binds, links } = contents(policy);
         let made = |path: &Path| binds.keys().any(|bound| path.starts_with(bound));
         let mut folders = BTreeSet::new();
         let mut above = |path: &Path, steps: &mut Vec<Step>| -> io::Result<()> {
@@ -305,8 +305,8 @@ struct RootContents {
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
-/// Where what a policy lists really lies, and the links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
-fn held(policy: &Policy) -> RootContents {
+/// The real paths of a policy's entries, and the symbolic links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
+fn contents(policy: &Policy) -> RootContents {
     let mut all: BTreeMap<PathBuf, bool> = BTreeMap::new();
     let mut links = BTreeMap::new();
     let own = |path: &Path| {
@@ -316,7 +316,11 @@ fn held(policy: &Policy) -> RootContents {
                 .is_ok_and(|device| DEVICES.iter().any(|own| device == Path::new(own)))
     };
     let read = policy.read.iter().map(|path| (path, false));
-    let write = policy.write.iter().chain(&policy.around).map(|path| (path, true));
+    let write = policy
+        .write
+        .iter()
+        .chain(&policy.session_folder)
+        .map(|path| (path, true));
     for (path, writable) in read.chain(write).filter(|(path, _)| !own(path)) {
         let Some(real) = follow(path, &mut links) else {
             continue;
@@ -449,7 +453,7 @@ mod tests {
         symlink("../lib/agent.js", at("tools/bin/agent")).unwrap();
         symlink(at("tools"), at("current")).unwrap();
         symlink("nowhere", at("broken")).unwrap();
-        let held = held(&Policy {
+        let held = contents(&Policy {
             read: vec![
                 at("current/bin/agent"),
                 at("session/tree"),
@@ -457,7 +461,7 @@ mod tests {
                 "/dev/null".into(),
             ],
             write: vec![at("session/home"), at("other/../other")],
-            around: Some(at("session")),
+            session_folder: Some(at("session")),
         });
         let expected = RootContents {
             binds: BTreeMap::from([
@@ -482,13 +486,13 @@ mod tests {
         let policy = Policy {
             read: system.into_iter().filter(|path| path.exists()).collect(),
             write: vec![work.path().to_owned()],
-            around: None,
+            session_folder: None,
         };
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).current_dir(work.path());
-        let beginning = Beginning {
+        let beginning = ChildSetup {
             root: Some(Root::new(kind, &policy).unwrap()),
-            ..Beginning::default()
+            ..ChildSetup::default()
         };
         beginning.give(&mut command, None);
         let output = command.output().unwrap();

@@ -15,9 +15,9 @@ use nix::unistd::setsid;
 use tokio::process::{Child, Command};
 
 use super::root::Root;
-use super::terminals::Handing;
-use crate::sandbox::pre_exec::Restraint;
-use crate::sandbox::process_tag::Brand;
+use super::terminals::CallSender;
+use crate::sandbox::pre_exec::PreExecLimits;
+use crate::sandbox::process_tag::ProcessTag;
 
 /// A command that [`super::Confinement::spawn`] starts inside. Its environment is whole from the beginning: a wall that is a
 /// program of its own starts with none of it.
@@ -48,7 +48,7 @@ impl Inside {
     ///
     /// # Errors
     /// When it can't be started.
-    pub(super) fn begin(&mut self, beginning: Beginning) -> io::Result<Child> {
+    pub(super) fn begin(&mut self, beginning: ChildSetup) -> io::Result<Child> {
         let inherited = self.arguments.as_ref().map(|file| file.as_raw_fd());
         beginning.give(self.command.as_std_mut(), inherited);
         self.command.spawn()
@@ -76,22 +76,22 @@ pub(super) fn path(environment: &BTreeMap<OsString, OsString>) -> OsString {
 
 /// What a child does before its first instruction.
 #[derive(Default)]
-pub(super) struct Beginning {
+pub(super) struct ChildSetup {
     /// Ways into control groups, each of which takes in the process that writes `0` there.
     pub entrances: Vec<File>,
     /// Soft and hard limits.
     pub limits: Vec<(Resource, u64, u64)>,
     /// By which it is found, and what it starts.
-    pub brand: Option<Brand>,
+    pub tag: Option<ProcessTag>,
     /// Where it lives.
     pub root: Option<Root>,
     /// What it gives up, after all that it needs it for itself.
-    pub restraint: Restraint,
+    pub give_up: PreExecLimits,
     /// How it hands over its calls for terminals.
-    pub terminals: Option<Handing>,
+    pub terminals: Option<CallSender>,
 }
 
-impl Beginning {
+impl ChildSetup {
     /// Has a command begin like this, in a session of its own: it leads a process group, and no terminal of the worker's
     /// user is its own to read from, to write to or to type into. It inherits the file that is named.
     pub fn give(mut self, command: &mut std::process::Command, inherited: Option<RawFd>) {
@@ -105,8 +105,8 @@ impl Beginning {
             for (resource, soft, hard) in &self.limits {
                 setrlimit(*resource, *soft, *hard).map_err(io::Error::from)?;
             }
-            if let Some(brand) = self.brand {
-                brand.put_on();
+            if let Some(tag) = self.tag {
+                tag.put_on();
             }
             if let Some(file) = inherited {
                 // SAFETY: the command holds the descriptor open until it is started.
@@ -119,8 +119,8 @@ impl Beginning {
                 // The one that it was started in lies in the root that it left.
                 rustix::process::chdir(folder)?;
             }
-            self.restraint.give_up(devices)?;
-            self.terminals.as_ref().map_or(Ok(()), Handing::begin)
+            self.give_up.give_up(devices)?;
+            self.terminals.as_ref().map_or(Ok(()), CallSender::begin)
         };
         // SAFETY: between fork and exec the closure only makes system calls: it allocates nothing and takes no lock.
         unsafe {

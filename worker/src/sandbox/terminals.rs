@@ -19,13 +19,13 @@ pub(super) const TERMINALS: [&str; 2] = ["/dev/ptmx", "/dev/tty"];
 /// Room for one descriptor beside a message, aligned as the kernel wants it. Words.
 const ROOM: usize = 4;
 
-/// How a child hands over the calls that it makes for terminals.
-pub(super) struct Handing {
+/// The child's end, which hands its calls for terminals over.
+pub(super) struct CallSender {
     child: UnixStream,
 }
 
-/// What a worker is handed.
-pub(super) struct Handed {
+/// The worker's end, which receives calls for terminals.
+pub(super) struct CallReceiver {
     worker: UnixStream,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Handed {
 ///
 /// # Errors
 /// When there are too many files open.
-pub(super) fn pair() -> io::Result<(Handing, Handed)> {
+pub(super) fn pair() -> io::Result<(CallSender, CallReceiver)> {
     let (child, worker) = UnixStream::pair()?;
-    Ok((Handing { child }, Handed { worker }))
+    Ok((CallSender { child }, CallReceiver { worker }))
 }
 
-impl Handing {
+impl CallSender {
     /// Hands this process' calls over from now on, and those of what it starts. Only makes system calls.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Handing {
     }
 }
 
-impl Handed {
+impl CallReceiver {
     /// Answers such calls of a child that has begun, until none of its processes is left.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Handed {
             OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned())
         };
         let thread = std::thread::Builder::new().name("terminals".to_owned());
-        thread.spawn(move || while answer(&calls).is_ok() {})?;
+        thread.spawn(move || while serve_call(&calls).is_ok() {})?;
         Ok(())
     }
 }
@@ -126,7 +126,7 @@ fn message(byte: &mut u8, part: &mut Option<libc::iovec>, room: &mut [u64; ROOM]
 }
 
 /// Waits for a call and answers it. An error is the end of all.
-fn answer(calls: &OwnedFd) -> io::Result<()> {
+fn serve_call(calls: &OwnedFd) -> io::Result<()> {
     let mut wait = libc::pollfd {
         fd: calls.as_raw_fd(),
         events: libc::POLLIN,

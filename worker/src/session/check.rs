@@ -16,8 +16,8 @@ impl Check {
         Self(Arc::new(look))
     }
 
-    /// What the agent is to be told, if anything.
-    pub async fn look(&self, text: String) -> Option<String> {
+    /// Runs the check; returns the next prompt, if there is one.
+    pub async fn run(&self, text: String) -> Option<String> {
         (self.0)(text).await
     }
 }

@@ -15,7 +15,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::watch;
 
 use super::limits::{self, Facts, REPLAY_LIMIT_BYTES, Verdict};
-use super::protocol_log::Way;
+use super::protocol_log::Direction;
 use crate::session::client::elicitation;
 use crate::session::client::requests::Desk;
 use crate::session::people::{People, now};
@@ -29,8 +29,8 @@ use crate::session::unavailable;
 /// Longest wait for what an agent wrote before it exited, and for the exit of one that closed its pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How often it is looked for refusals in the time for which they are borne.
-const LOOKS_IN_PATIENCE: u32 = 5;
+/// Number of checks for refusals within the refusal timeout.
+const REFUSAL_CHECKS: u32 = 5;
 
 /// How much earlier than what the agent says its standard error may be read.
 const STDERR_SLACK: Duration = Duration::from_secs(1);
@@ -75,14 +75,14 @@ pub struct Voice {
     pub probe: pipe::Sender,
 }
 
-/// What an agent answered.
-pub type Answer = Result<Value, RpcError>;
+/// An agent's response to a request.
+pub type RpcResult = Result<Value, RpcError>;
 
 /// Why the conversation can't go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// We were told to end it.
-    Told(EndReason),
+    /// Somebody requested the end.
+    EndRequested(EndReason),
     Limit(SessionLimit),
     /// The agent's process is gone.
     Exited(ExitStatus),
@@ -210,17 +210,17 @@ impl<'a> Conversation<'a> {
     /// What refuses an agent that has got nowhere for a while, if something does that it speaks of again and again. A tool that runs
     /// may take its time, and say what it likes on standard error.
     fn refusal(&mut self, now: Instant) -> Option<Stop> {
-        let patience = limits::patience_with_refusals(&self.limits);
-        let due = self.next_look?.max(self.progressed + patience);
+        let timeout = limits::refusal_timeout(&self.limits);
+        let due = self.next_look?.max(self.progressed + timeout);
         if now < due {
             self.next_look = Some(due);
             return None;
         }
-        self.next_look = Some(now + patience / LOOKS_IN_PATIENCE);
+        self.next_look = Some(now + timeout / REFUSAL_CHECKS);
         if self.record.tool_runs() {
             return None;
         }
-        let recently = now.checked_sub(patience)?;
+        let recently = now.checked_sub(timeout)?;
         let stderr = self.stderr_since_progress();
         let noted = || self.record.complaints().map(|(_, words)| words.as_str());
         let door = unavailable::of_repeated(stderr.lines().chain(noted()))?;
@@ -238,7 +238,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Sends a request. Gives its id.
-    pub fn ask(&mut self, method: &str, params: &impl Serialize) -> u64 {
+    pub fn request(&mut self, method: &str, params: &impl Serialize) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         if let Some(voice) = &self.voice {
@@ -278,16 +278,16 @@ impl<'a> Conversation<'a> {
         method: &str,
         params: &impl Serialize,
         bounds: Bounds,
-    ) -> Result<Answer, Stop> {
-        let id = self.ask(method, params);
-        self.answer(id, bounds).await
+    ) -> Result<RpcResult, Stop> {
+        let id = self.request(method, params);
+        self.response(id, bounds).await
     }
 
-    /// Waits for an answer.
+    /// Waits for a response.
     ///
     /// # Errors
     /// Why there will be none.
-    pub async fn answer(&mut self, id: u64, bounds: Bounds) -> Result<Answer, Stop> {
+    pub async fn response(&mut self, id: u64, bounds: Bounds) -> Result<RpcResult, Stop> {
         loop {
             if let Some(answer) = self.step(Some(id), bounds).await? {
                 return Ok(answer);
@@ -347,7 +347,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Waits for one event and handles it. Gives the awaited answer when it came.
-    async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<Answer>, Stop> {
+    async fn step(&mut self, awaited: Option<u64>, bounds: Bounds) -> Result<Option<RpcResult>, Stop> {
         let now = now();
         self.leave_out_waits(now);
         if self.is_over() {
@@ -388,8 +388,8 @@ impl<'a> Conversation<'a> {
         let room = outbox.is_none_or(Outbox::has_room);
         tokio::select! {
             biased;
-            reason = told(&mut self.end), if open && self.told => match reason {
-                Some(reason) => return Err(Stop::Told(reason)),
+            reason = end_requested(&mut self.end), if open && self.told => match reason {
+                Some(reason) => return Err(Stop::EndRequested(reason)),
                 None => self.told = false,
             },
             line = self.lines.next(), if self.output_open && room => {
@@ -445,11 +445,11 @@ impl<'a> Conversation<'a> {
         self.broken.get_or_insert_with(|| now() + LAST_WORDS);
     }
 
-    fn line(&mut self, line: Line, awaited: Option<u64>) -> Option<Answer> {
+    fn line(&mut self, line: Line, awaited: Option<u64>) -> Option<RpcResult> {
         match line {
             Line::Text(line) => {
                 if let Some(log) = &self.record.protocol {
-                    log.line(Way::FromAgent, &line);
+                    log.line(Direction::FromAgent, &line);
                 }
                 return self.message(&line, awaited);
             }
@@ -466,7 +466,7 @@ impl<'a> Conversation<'a> {
         None
     }
 
-    fn message(&mut self, line: &str, awaited: Option<u64>) -> Option<Answer> {
+    fn message(&mut self, line: &str, awaited: Option<u64>) -> Option<RpcResult> {
         let message = peer::parse(line);
         let steps = self.record.steps;
         if !matches!(message, Incoming::Junk) {
@@ -484,9 +484,12 @@ impl<'a> Conversation<'a> {
             Incoming::Request { id, method, params } => {
                 self.progressed = now();
                 if method == elicitation::METHOD
-                    && !self.voice.as_ref().is_some_and(|voice| voice.desk.asks(params))
+                    && !self
+                        .voice
+                        .as_ref()
+                        .is_some_and(|voice| voice.desk.reaches_people(params))
                 {
-                    self.record.asked(&elicitation::question(params));
+                    self.record.add_question(&elicitation::question(params));
                 }
                 if let Some(voice) = &mut self.voice
                     && let Some(group) = voice.desk.serve(id, &method, params, self.record)
@@ -531,7 +534,7 @@ fn bare(redactor: &Redactor, mut error: RpcError) -> RpcError {
 }
 
 /// The reason to end, once there is one; `None` when there can't be one any more.
-async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
+async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> Option<EndReason> {
     *end.wait_for(Option::is_some).await.ok()?
 }
 

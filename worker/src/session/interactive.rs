@@ -6,21 +6,21 @@ use agent_client_protocol::v1::schema::{ContentBlock, PromptRequest, TextContent
 use ralph_shared::wire::Ended;
 use serde_json::Value;
 
-use super::conversation::{Answer, Bounds, Conversation};
+use super::conversation::{Bounds, Conversation, RpcResult};
 use super::people::now;
 use super::run::words;
 use super::spec::SessionSpec;
-use crate::session::operator::{OperatorInput, Person, Turn};
+use crate::session::operator::{Operator, OperatorInput, Turn};
 use crate::session::protocol::handshake::{self, Break, refused};
 use crate::session::script::begun;
 
 /// Longest stop reason that is shown. Bytes.
 const REASON_BYTES: usize = 100;
 
-/// Talks until the person leaves, or the conversation can't go on.
-pub(super) async fn talk(
+/// Runs turns until the person leaves, or the conversation can't go on.
+pub(super) async fn run(
     spec: &SessionSpec,
-    person: &mut Person,
+    person: &mut Operator,
     conversation: &mut Conversation<'_>,
 ) -> Result<Ended, Break> {
     let opened = handshake::shake(spec, conversation).await?;
@@ -37,7 +37,7 @@ pub(super) async fn talk(
         // Whoever listens may be gone: then they say nothing more either.
         let _ = person.turns.send(turn);
         let said = loop {
-            match conversation.meanwhile(person.said.recv()).await? {
+            match conversation.meanwhile(person.input.recv()).await? {
                 // There is nothing to cancel between turns, and the person's turn was told.
                 Some(OperatorInput::Cancel) => {}
                 said => break said,
@@ -63,23 +63,23 @@ pub(super) async fn talk(
 /// One turn. Gives its answer, and whether the person left meanwhile.
 async fn prompt(
     spec: &SessionSpec,
-    person: &mut Person,
+    person: &mut Operator,
     conversation: &mut Conversation<'_>,
     session: &str,
     text: String,
-) -> Result<(Answer, bool), Break> {
+) -> Result<(RpcResult, bool), Break> {
     conversation.record().prompted(&text);
     let content = vec![ContentBlock::Text(TextContent::new(text))];
     let request = PromptRequest::new(session.to_owned(), content);
     conversation.turn_begins();
-    let id = conversation.ask("session/prompt", &request);
+    let id = conversation.request("session/prompt", &request);
     let mut bounds = Bounds::Session(None);
     let mut leaves = false;
     loop {
         let said = tokio::select! {
             biased;
-            said = person.said.recv(), if !leaves => said,
-            answer = conversation.answer(id, bounds) => return Ok((answer?, leaves)),
+            said = person.input.recv(), if !leaves => said,
+            answer = conversation.response(id, bounds) => return Ok((answer?, leaves)),
         };
         match said {
             Some(OperatorInput::Prompt(_)) => continue,
@@ -93,7 +93,7 @@ async fn prompt(
 }
 
 /// Takes the answer to a prompt. Gives what is to be said about it.
-fn ended(conversation: &mut Conversation<'_>, answer: Answer) -> Option<String> {
+fn ended(conversation: &mut Conversation<'_>, answer: RpcResult) -> Option<String> {
     let record = conversation.record();
     let trouble = match answer {
         Ok(answer) => {
@@ -102,7 +102,7 @@ fn ended(conversation: &mut Conversation<'_>, answer: Answer) -> Option<String> 
                 Some("end_turn") => None,
                 Some(reason) => Some(format!(
                     "the turn ended: {}",
-                    record.transcript.kept(reason, REASON_BYTES)
+                    record.transcript.redacted(reason, REASON_BYTES)
                 )),
                 None => Some("the turn ended without a reason".to_owned()),
             }

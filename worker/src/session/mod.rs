@@ -8,7 +8,7 @@
 //! | [`spec`] | the input of a session and its result |
 //! | [`mod@run`] | start, conversation, cleanup |
 //! | [`script`] | the order of turns with an agent, and how it is ended |
-//! | [`left`] | what the tools of a session leave for its report |
+//! | [`tool_sigils`] | sigils from the tools of a session, for its report |
 //! | [`people`] | what an agent asks people, and what they say to it |
 //! | [`interactive`], [`operator`] | the same with a person at a terminal |
 //! | [`conversation`] | the event loop: one step, one event |
@@ -23,7 +23,6 @@ mod check;
 pub mod client;
 mod conversation;
 mod interactive;
-mod left;
 mod limits;
 mod operator;
 mod people;
@@ -35,18 +34,18 @@ mod resume;
 mod run;
 mod script;
 mod spec;
+mod tool_sigils;
 mod transcript;
 mod unavailable;
 
 pub use crate::session::client::elicitation::NOBODY;
 pub use crate::session::client::pattern::Pattern;
-pub use crate::session::client::permissions::{Answer, Rule};
-pub use crate::session::left::{LEFT_BYTES, Left};
+pub use crate::session::client::permissions::{Rule, RuleAnswer};
 pub use crate::session::limits::allowance::Allowance;
 pub(crate) use crate::session::limits::disk;
 pub use crate::session::limits::price::Tariff;
-pub use crate::session::operator::{OperatorInput, Person, Question, Turn};
-pub use crate::session::people::{People, Reach, Reply, Turn as TurnRead};
+pub use crate::session::operator::{Operator, OperatorInput, Question, Turn};
+pub use crate::session::people::{People, Reach, Reply, TurnOutcome};
 pub use crate::session::process::agent::start_no_more;
 pub use crate::session::process::leftovers::{MARK, kill_leftovers};
 pub use crate::session::process::logins::{LOGIN_BYTES, LoginFile, login_secrets};
@@ -55,6 +54,7 @@ pub use crate::session::protocol::introduction::{Capabilities, Introduction, Ses
 pub use crate::session::redaction::secrets::{own_secrets, secret_values};
 pub use crate::session::redaction::tail::RedactedTail;
 pub use crate::session::redaction::{REDACTED, RedactedStream, Redactor};
+pub use crate::session::tool_sigils::{TOOL_SIGIL_BYTES, ToolSigils};
 pub use check::Check;
 pub use run::{Greeting, converse, greet, run, run_checked, words};
 pub use spec::{AgentCommand, ClientMethods, Resume, START_LIMIT, SessionEnd, SessionSpec, TRACEPARENT};

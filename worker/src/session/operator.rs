@@ -35,11 +35,11 @@ pub struct Question {
     pub answer: oneshot::Sender<usize>,
 }
 
-/// The session's side of a person.
+/// The session's channels to its operator.
 #[derive(Debug)]
-pub struct Person {
-    /// What they say; the session ends with the last sender.
-    pub said: mpsc::Receiver<OperatorInput>,
+pub struct Operator {
+    /// The operator's input; the session ends with the last sender.
+    pub input: mpsc::Receiver<OperatorInput>,
     /// Who hears that a turn is over.
     pub turns: mpsc::UnboundedSender<Turn>,
     /// Who answers permission requests; by policy alone when `None`.

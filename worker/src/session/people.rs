@@ -30,7 +30,7 @@ pub enum Reply {
 
 /// What a turn's text leaves to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
+pub enum TurnOutcome {
     /// Nothing: it says how the session ends.
     Over,
     /// It leaves the session open, and may ask something.
@@ -42,7 +42,7 @@ pub trait Reach: Send + Sync {
     /// Puts a question to them, until there is a reply.
     fn ask(&self, question: Question) -> BoxFuture<'static, Reply>;
     /// Reads what an agent said in one turn.
-    fn read(&self, text: &str) -> Turn;
+    fn read(&self, text: &str) -> TurnOutcome;
     /// Has the session ended, since nobody answers.
     fn give_up(&self);
 }
@@ -135,7 +135,7 @@ impl People {
     }
 
     /// What a turn's text leaves to be done.
-    pub fn read(&self, text: &str) -> Turn {
+    pub fn read(&self, text: &str) -> TurnOutcome {
         self.reach.read(text)
     }
 

@@ -18,7 +18,7 @@ pub const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Who wrote a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     FromAgent,
     /// This client.
     ToAgent,
@@ -58,7 +58,7 @@ impl ProtocolLog {
     }
 
     /// Adds a line. What is too much, or can't be written, misses; the session goes on.
-    pub fn line(&self, way: Way, line: &str) {
+    pub fn line(&self, way: Direction, line: &str) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if log.left_bytes == 0 {
             return;
@@ -68,10 +68,10 @@ impl ProtocolLog {
 }
 
 impl Log {
-    fn add(&mut self, way: Way, line: &str) {
+    fn add(&mut self, way: Direction, line: &str) {
         let sign = match way {
-            Way::FromAgent => '<',
-            Way::ToAgent => '>',
+            Direction::FromAgent => '<',
+            Direction::ToAgent => '>',
         };
         let at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ");
         let mut text = format!("{at} {sign} {}\n", self.redactor.text(line.trim_end()));
@@ -99,9 +99,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("protocol/one.log");
         let log = ProtocolLog::open(&path, Redactor::new(["pass\"word-1".to_owned()])).unwrap();
-        log.line(Way::ToAgent, "{\"id\":1,\"key\":\"pass\\\"word-1\"}\n");
-        log.line(Way::FromAgent, &"x".repeat(MOST_BYTES as usize));
-        log.line(Way::FromAgent, "more");
+        log.line(Direction::ToAgent, "{\"id\":1,\"key\":\"pass\\\"word-1\"}\n");
+        log.line(Direction::FromAgent, &"x".repeat(MOST_BYTES as usize));
+        log.line(Direction::FromAgent, "more");
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text
             .lines()

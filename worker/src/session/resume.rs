@@ -36,7 +36,7 @@ pub fn second(spec: &SessionSpec, ended: &Ended, record: &Record, spent: Spent) 
         }),
         prompt,
         after_exit: None,
-        limits: limits_left(spec.limits, spent)?,
+        limits: remaining_limits(spec.limits, spent)?,
         ..spec.clone()
     })
 }
@@ -60,8 +60,8 @@ pub fn is_end(later: &Ended, resumed: bool) -> bool {
     resumed || from_outside
 }
 
-/// What is left of the limits; `None` when that is nothing.
-fn limits_left(limits: SessionLimits, spent: Spent) -> Option<SessionLimits> {
+/// The remaining limits; `None` when one is used up.
+fn remaining_limits(limits: SessionLimits, spent: Spent) -> Option<SessionLimits> {
     let spent_ms = u64::try_from(spent.time.as_millis()).ok()?;
     let left = SessionLimits {
         session_ms: limits.session_ms.saturating_sub(spent_ms),
@@ -124,7 +124,7 @@ mod tests {
                 time: Duration::from_millis(ms),
                 output_bytes,
             };
-            limits_left(limits, spent).map(|left| (left.session_ms, left.output_bytes))
+            remaining_limits(limits, spent).map(|left| (left.session_ms, left.output_bytes))
         };
         assert_eq!(after(400, 30), Some((600, 70)));
         assert_eq!(after(1_000, 30), None);

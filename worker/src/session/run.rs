@@ -22,16 +22,16 @@ use crate::sandbox::{Confinement, PolicyRequest, policy};
 use crate::session::client::files::Files;
 use crate::session::client::permissions::Policy;
 use crate::session::client::requests::Desk;
-use crate::session::left::Left;
 use crate::session::limits::disk;
 use crate::session::limits::retry_after;
-use crate::session::operator::Person;
+use crate::session::operator::Operator;
 use crate::session::process::agent::{self, Agent, Pipes};
 use crate::session::process::logins::Logins;
 use crate::session::protocol::introduction::Introduction;
 use crate::session::protocol::peer;
 use crate::session::redaction::Redactor;
 use crate::session::script::{self, Aim};
+use crate::session::tool_sigils::ToolSigils;
 use crate::session::transcript::record::Record;
 use crate::tools::Tools;
 
@@ -63,7 +63,7 @@ pub async fn run_checked(
         allowance,
     );
     let (ended, stderr_tail) = hold(&spec, Aim::Work(check), &mut record, end).await;
-    summed_up(record, spec.left.as_deref(), ended, stderr_tail)
+    summed_up(record, spec.tool_sigils.as_deref(), ended, stderr_tail)
 }
 
 /// As [`run`], with a person who prompts turn after turn; the specification's own prompt is not used. It ends when they
@@ -71,16 +71,16 @@ pub async fn run_checked(
 pub async fn converse(
     spec: SessionSpec,
     transcript: TranscriptSender,
-    mut person: Person,
+    mut person: Operator,
     end: watch::Receiver<Option<EndReason>>,
 ) -> SessionEnd {
     let mut record = Record::new(transcript, &spec.agent.name);
-    let (ended, stderr_tail) = hold(&spec, Aim::Talk(&mut person), &mut record, end).await;
+    let (ended, stderr_tail) = hold(&spec, Aim::Chat(&mut person), &mut record, end).await;
     summed_up(record, None, ended, stderr_tail)
 }
 
 /// What a session leaves behind.
-fn summed_up(mut record: Record, left: Option<&Left>, ended: Ended, stderr_tail: String) -> SessionEnd {
+fn summed_up(mut record: Record, left: Option<&ToolSigils>, ended: Ended, stderr_tail: String) -> SessionEnd {
     record.settle();
     let transcript = record.transcript.clone();
     let redactor = transcript.redactor();
@@ -88,7 +88,7 @@ fn summed_up(mut record: Record, left: Option<&Left>, ended: Ended, stderr_tail:
     let retry_after = retry_after(&ended, &record, &stderr_tail);
     transcript.push(TranscriptUpdate::Ended { how: words(&ended) });
     let text = |text: &String| redactor.words(text);
-    let said = record.said_in_all(left);
+    let said = record.full_text(left);
     SessionEnd {
         ended,
         retry_after,
@@ -282,7 +282,7 @@ async fn process(
     let desk = Desk::new(policy, files, environment.clone(), confinement, outbox.clone())
         .with_people(spec.people.clone());
     let desk = match &aim {
-        Aim::Talk(person) => desk.asking(person.questions.clone()),
+        Aim::Chat(person) => desk.asking(person.questions.clone()),
         Aim::Work(_) | Aim::Greeting => desk,
     };
     let voice = Voice { outbox, desk, probe };
@@ -374,7 +374,7 @@ fn confine(
     let wanted = PolicyRequest {
         cwd: &spec.cwd,
         cwd_writable: spec.access != Access::ReadOnly,
-        around: spec.around.as_deref(),
+        session_folder: spec.session_folder.as_deref(),
         home: &spec.home,
         tmp: &spec.tmp,
         argv: &argv,
@@ -422,7 +422,7 @@ fn redact_end(redactor: &Redactor, mut ended: Ended) -> Ended {
 pub fn words(ended: &Ended) -> String {
     match ended {
         Ended::Turn { stop_reason } => format!("the agent ended its turn: {stop_reason}"),
-        Ended::Told { reason } => format!("ended by the worker: {}", script::told_words(*reason)),
+        Ended::Told { reason } => format!("ended by the worker: {}", script::end_reason_words(*reason)),
         Ended::Limit { limit } => format!("ended by a limit: {}", script::limit_words(*limit)),
         Ended::AgentExited { code: Some(code), .. } => format!("the agent exited with code {code}"),
         Ended::AgentExited {

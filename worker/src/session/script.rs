@@ -13,8 +13,8 @@ use super::conversation::{Bounds, Conversation, Stop, last_lines};
 use super::spec::SessionSpec;
 use super::transcript::bounded;
 use crate::session::interactive;
-use crate::session::operator::Person;
-use crate::session::people::{Reply, Turn, now};
+use crate::session::operator::Operator;
+use crate::session::people::{Reply, TurnOutcome, now};
 use crate::session::process::agent::exit_words;
 use crate::session::protocol::handshake::{self, Break, MESSAGE_BYTES, Opened, refused};
 use crate::session::unavailable;
@@ -36,7 +36,7 @@ pub enum Aim<'p> {
     /// To know whether there could be one.
     Greeting,
     /// Turns with a person.
-    Talk(&'p mut Person),
+    Chat(&'p mut Operator),
 }
 
 impl Aim<'_> {
@@ -44,7 +44,7 @@ impl Aim<'_> {
     pub fn again(&self) -> Option<Aim<'static>> {
         match self {
             Self::Work(check) => Some(Aim::Work(check.clone())),
-            Self::Greeting | Self::Talk(_) => None,
+            Self::Greeting | Self::Chat(_) => None,
         }
     }
 }
@@ -56,7 +56,7 @@ pub async fn tell(spec: &SessionSpec, aim: Aim<'_>, conversation: &mut Conversat
     let told = match aim {
         Aim::Work(check) => work(spec, conversation, check, &mut prompted).await,
         Aim::Greeting => greet(spec, conversation).await,
-        Aim::Talk(person) => interactive::talk(spec, person, conversation).await,
+        Aim::Chat(person) => interactive::run(spec, person, conversation).await,
     };
     let ended = match told {
         Ok(ended) | Err(Break::Ended(ended)) => {
@@ -136,14 +136,14 @@ async fn work(
         }
         hear_last_words(conversation).await;
         if questions < MOST_QUESTIONS
-            && let Some(told) = ask(spec, conversation, from).await?
+            && let Some(told) = ask_people(spec, conversation, from).await?
         {
             questions += 1;
             prompt = told;
             continue;
         }
         let looked = match check.take() {
-            Some(check) => look(spec, conversation, &check).await?,
+            Some(check) => run_check(spec, conversation, &check).await?,
             None => None,
         };
         prompt = match looked {
@@ -169,13 +169,13 @@ async fn heard_so_far(spec: &SessionSpec, conversation: &mut Conversation<'_>) -
         None => Vec::new(),
     };
     for words in &words {
-        conversation.record().said(words);
+        conversation.record().add_words(words);
     }
     words
 }
 
-/// Puts to people what the text since `from` asks, or waits for the answer to what a tool asked. Gives what the agent is told.
-async fn ask(
+/// Asks people the question in the text since `from`, or waits for the answer to a tool's question. Returns the next prompt.
+async fn ask_people(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
     from: usize,
@@ -185,8 +185,8 @@ async fn ask(
     };
     let record = conversation.record();
     let asked = match people.read(record.text.get(from..).unwrap_or(&record.text)) {
-        Turn::Over => return Ok(None),
-        Turn::Open(asked) => asked,
+        TurnOutcome::Over => return Ok(None),
+        TurnOutcome::Open(asked) => asked,
     };
     record.transcript.flush();
     let reply = match (asked, people.open_question()) {
@@ -204,7 +204,7 @@ async fn ask(
     let record = conversation.record();
     Ok(Some(match reply {
         Reply::Answered(words) => {
-            record.said(&words);
+            record.add_words(&words);
             words.prompt
         }
         Reply::Decide(prompt) => {
@@ -217,17 +217,17 @@ async fn ask(
     }))
 }
 
-/// Looks at what was said. Gives what the agent is told when it gets one more turn for it.
-async fn look(
+/// Checks the session's output. Returns the prompt of a further turn, if it needs one.
+async fn run_check(
     spec: &SessionSpec,
     conversation: &mut Conversation<'_>,
     check: &Check,
 ) -> Result<Option<String>, Break> {
     let record = conversation.record();
     record.settle();
-    let said = record.said_in_all(spec.left.as_deref());
-    let looked = match conversation.meanwhile(check.look(said)).await {
-        Err(stop @ Stop::Told(_)) => return Err(stop.into()),
+    let said = record.full_text(spec.tool_sigils.as_deref());
+    let looked = match conversation.meanwhile(check.run(said)).await {
+        Err(stop @ Stop::EndRequested(_)) => return Err(stop.into()),
         // The turn is over: an agent that exits meanwhile, or a limit, changes nothing about it.
         other => other.unwrap_or_default(),
     };
@@ -265,7 +265,7 @@ async fn turn(
     let content = vec![ContentBlock::Text(TextContent::new(prompt))];
     conversation.turn_begins();
     let request = PromptRequest::new(session.clone(), content).meta(spec.meta());
-    let id = conversation.ask("session/prompt", &request);
+    let id = conversation.request("session/prompt", &request);
     *prompted = Some(Prompted {
         id,
         session: session.clone(),
@@ -275,9 +275,9 @@ async fn turn(
         let said = tokio::select! {
             biased;
             said = heard(spec) => said,
-            answer = conversation.answer(id, Bounds::Session(None)) => break answer?,
+            answer = conversation.response(id, Bounds::Session(None)) => break answer?,
         };
-        conversation.record().said(&said);
+        conversation.record().add_words(&said);
         if words.is_empty() {
             conversation.cancel_turn(&session);
         }
@@ -289,10 +289,10 @@ async fn turn(
     let transcript = &conversation.record().transcript;
     let ended = match answer.get("stopReason").and_then(Value::as_str) {
         Some(reason) => Ended::Turn {
-            stop_reason: transcript.kept(reason, 100),
+            stop_reason: transcript.redacted(reason, 100),
         },
         None => Ended::Protocol {
-            message: transcript.kept(
+            message: transcript.redacted(
                 &format!("the agent ended its turn without a stop reason: {answer}"),
                 MESSAGE_BYTES,
             ),
@@ -328,7 +328,7 @@ async fn cancel(
         .note(format!("the session is cancelled: {}", stop_words(stop)));
     conversation.cancel_turn(&prompted.session);
     let until = now() + Duration::from_millis(spec.limits.grace_ms);
-    match conversation.answer(prompted.id, Bounds::Until(until)).await {
+    match conversation.response(prompted.id, Bounds::Until(until)).await {
         Ok(Ok(answer)) => {
             conversation.record().answered(&answer);
             true
@@ -340,7 +340,10 @@ async fn cancel(
 
 /// Whether it is we who end it, while the agent may still answer.
 fn is_ours(stop: &Stop) -> bool {
-    matches!(stop, Stop::Told(_) | Stop::Limit(_) | Stop::Refused { .. })
+    matches!(
+        stop,
+        Stop::EndRequested(_) | Stop::Limit(_) | Stop::Refused { .. }
+    )
 }
 
 /// Closes the agent's input, and sends TERM to those who don't take that for the end. KILL is left to
@@ -367,7 +370,7 @@ async fn broken(
 ) -> Ended {
     let words = stop_words(&stop);
     match stop {
-        Stop::Told(reason) => return Ended::Told { reason },
+        Stop::EndRequested(reason) => return Ended::Told { reason },
         // Agents that their provider refuses may say nothing of it but on standard error.
         Stop::Limit(SessionLimit::Idle | SessionLimit::Stall) => {}
         Stop::Limit(limit) => return Ended::Limit { limit },
@@ -438,7 +441,7 @@ fn doubted(conversation: &mut Conversation<'_>, ended: Ended) -> Ended {
 
 fn stop_words(stop: &Stop) -> String {
     match stop {
-        Stop::Told(reason) => told_words(*reason).to_owned(),
+        Stop::EndRequested(reason) => end_reason_words(*reason).to_owned(),
         Stop::Limit(limit) => limit_words(*limit).to_owned(),
         Stop::Exited(exit) => exit_words(*exit),
         Stop::Closed { input: true } => "closed its input".to_owned(),
@@ -449,7 +452,7 @@ fn stop_words(stop: &Stop) -> String {
 }
 
 /// A reason from outside, in words.
-pub fn told_words(reason: EndReason) -> &'static str {
+pub fn end_reason_words(reason: EndReason) -> &'static str {
     match reason {
         EndReason::Interrupted => "a person interrupted it",
         EndReason::Drain => "the worker is drained",

@@ -12,12 +12,12 @@ use ralph_shared::wire::{Access, AgentInfo, DEFAULT_AGENT, Ended, ModelChoice, S
 use crate::instance::session_permits::SessionPermit;
 use crate::sandbox::Sandbox;
 use crate::session::client::permissions::Rule;
-use crate::session::left::Left;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
 use crate::session::people::People;
 use crate::session::process::logins::LoginFile;
 use crate::session::redaction::secrets::secret_values;
+use crate::session::tool_sigils::ToolSigils;
 
 /// An agent of the worker's configuration (SPEC 8).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -150,7 +150,7 @@ pub struct SessionSpec {
     /// `TMPDIR` of the agent, private to the slot.
     pub tmp: PathBuf,
     /// A folder that holds nothing but what is this session's, if there is one: the worker moves the workspace within it.
-    pub around: Option<PathBuf>,
+    pub session_folder: Option<PathBuf>,
     /// An earlier session with the same `home`, which this one goes on with if the agent can.
     pub resume: Option<Resume>,
     pub prompt: String,
@@ -174,7 +174,7 @@ pub struct SessionSpec {
     /// Who may be asked, and may say something; nobody when `None`.
     pub people: Option<People>,
     /// What its tools leave, if it has some of ours.
-    pub left: Option<Arc<Left>>,
+    pub tool_sigils: Option<Arc<ToolSigils>>,
     /// Its place among the worker's sessions, if it has one.
     pub place: Option<Arc<SessionPermit>>,
     /// Where the protocol's lines are written, if they are.

@@ -1,4 +1,4 @@
-//! Failures at the door: the agent or its account fails, not the task (SPEC 7.3). They are recognised by error codes,
+//! Failed starts: the agent or its account fails, not the task (SPEC 7.3). They are recognised by error codes,
 //! and by words that agents are known to use, since most of them pass their provider's answer on as text.
 
 use ralph_shared::plain::plain;
@@ -86,7 +86,7 @@ const OVERLOAD: &[&str] = &[
 /// So many times a refusal is spoken of before it counts as one that is met again and again.
 const REPEATED: usize = 2;
 
-/// What an error of the agent's says about the door, if anything. `code` is JSON-RPC's, `text` its message with data.
+/// What an error of the agent says about its availability, if anything. `code` is JSON-RPC's, `text` its message with data.
 pub fn of_error(code: Option<i64>, text: &str) -> Option<Unavailable> {
     let words = of_words(text);
     // Providers send one code for a rate and for a quota.
@@ -100,7 +100,7 @@ pub fn of_error(code: Option<i64>, text: &str) -> Option<Unavailable> {
     words
 }
 
-/// What a turn that ended well says about the door: some agents end their turn with nothing but the provider's error, or
+/// What a turn that ended well says about availability: some agents end their turn with nothing but the provider's error, or
 /// after some work with a last message that is nothing else. `text` is all that was said, `last` what was said after the
 /// last tool call.
 ///
@@ -260,14 +260,14 @@ pub fn of_repeated<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Unavailab
     doors.last().copied().filter(|_| doors.len() >= REPEATED)
 }
 
-/// What the end of an agent's standard error says about the door: its last lines that tell of an error do, of an agent
+/// What the end of an agent's standard error says about its availability: its last lines that tell of an error do, of an agent
 /// that worked as of one that did not.
 pub fn of_stderr(stderr: &str) -> Option<Unavailable> {
     let lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
     lines.take(STDERR_LINES).find_map(of_line)
 }
 
-/// What words say about the door, if anything.
+/// What words say about availability, if anything.
 pub fn of_words(text: &str) -> Option<Unavailable> {
     let lower = text.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));

@@ -248,7 +248,7 @@ mod tests {
         let decided = policy(&PolicyRequest {
             cwd: Path::new("/usr"),
             cwd_writable: false,
-            around: None,
+            session_folder: None,
             home: Path::new("/usr"),
             tmp: Path::new("/usr"),
             argv: &[],

@@ -38,7 +38,7 @@ pub struct CommandFailure {
 
 /// Where commands run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room<'a> {
+pub(super) struct CommandContext<'a> {
     /// The checkout.
     pub tree: &'a Path,
     /// What holds the objects of its repository, to read.
@@ -69,7 +69,7 @@ pub(super) struct Ran {
 /// Runs the commands one after the other, each by `sh -c` in the checkout; the first that fails is the answer.
 pub(super) async fn run(
     commands: &[String],
-    room: Room<'_>,
+    room: CommandContext<'_>,
 ) -> Result<Option<CommandFailure>, WorkspaceError> {
     Ok(run_steps(commands, &[], room).await?.failure)
 }
@@ -79,7 +79,7 @@ pub(super) async fn run(
 pub(super) async fn run_steps(
     commands: &[String],
     steps: &[GateStep],
-    room: Room<'_>,
+    room: CommandContext<'_>,
 ) -> Result<Ran, WorkspaceError> {
     let mut ran = Ran::default();
     if commands.is_empty() {
@@ -128,7 +128,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Room<'_> {
+impl CommandContext<'_> {
     /// Runs one command, with walls of its own: the sweep behind it removes its control groups.
     async fn step(
         &self,
@@ -202,7 +202,7 @@ impl Room<'_> {
         let wanted = PolicyRequest {
             cwd: self.tree,
             cwd_writable: true,
-            around: Some(&self.folders.agent),
+            session_folder: Some(&self.folders.agent),
             home: &home,
             tmp: &tmp,
             argv: &["sh".to_owned()],

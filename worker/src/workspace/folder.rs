@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use ralph_shared::wire::{GitOrder, LeftoverFiles, Snapshot, WorkspaceOrder};
 
-use super::commands::{self, CommandFailure, Room};
+use super::commands::{self, CommandContext, CommandFailure};
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::held::LockedWorkspace;
+use super::locked::LockedWorkspace;
 use super::ports::Ports;
 use super::record::{Purpose, Record, State};
 use super::snapshot;
@@ -18,10 +18,10 @@ use crate::workspace::cache::{self, Origin, Shelf};
 use crate::workspace::in_place::OpenDir;
 use crate::workspace::settings::Settings;
 use crate::workspace::snapshot::commit::{self, CommitMessage, Signature};
-use crate::workspace::snapshot::quarantine::seal;
+use crate::workspace::snapshot::quarantine::quarantine_tree;
 use crate::workspace::{
     clone::{gitdir, lfs, submodules},
-    in_place::kept,
+    in_place::leftovers,
     publish::push,
     snapshot::{bulk, change, orphan_commits},
 };
@@ -134,8 +134,8 @@ impl Workspace {
         self.held.folders().tmp()
     }
 
-    /// The folder that holds nothing but what is this session's.
-    pub fn around(&self) -> PathBuf {
+    /// The folder that contains only this session's files.
+    pub fn session_folder(&self) -> PathBuf {
         self.held.folders().agent.clone()
     }
 
@@ -202,8 +202,13 @@ impl Workspace {
         commands::run(gate, self.room(&objects, commands::GATE, settings)).await
     }
 
-    fn room<'a>(&'a self, objects: &'a [PathBuf], purpose: &'static str, settings: &'a Settings) -> Room<'a> {
-        Room {
+    fn room<'a>(
+        &'a self,
+        objects: &'a [PathBuf],
+        purpose: &'static str,
+        settings: &'a Settings,
+    ) -> CommandContext<'a> {
+        CommandContext {
             tree: &self.tree,
             objects,
             folders: self.held.folders(),
@@ -286,7 +291,7 @@ impl Workspace {
     async fn keep(&self, days: u32) -> Option<LeftoverFiles> {
         let data = self.held.folders().data().to_owned();
         let (dispatch, tree) = (self.dispatch.clone(), self.tree.clone());
-        let kept = tokio::task::spawn_blocking(move || kept::keep(&data, &dispatch, &tree, days));
+        let kept = tokio::task::spawn_blocking(move || leftovers::keep(&data, &dispatch, &tree, days));
         kept.await.ok().flatten()
     }
 
@@ -423,7 +428,7 @@ impl Workspace {
         let Some(Repository { git, start, .. }) = &self.repository else {
             return Ok(Vec::new());
         };
-        seal(self.held.folders())?;
+        quarantine_tree(self.held.folders())?;
         git.run("update-index")
             .args(["-q", "--refresh"])
             .accept(&[0, 1])

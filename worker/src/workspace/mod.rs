@@ -8,7 +8,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `workspaces`, `folder` | all workspaces of a data folder; one workspace with its snapshot and push |
-//! | `record`, `held` | notes about each workspace, so that a later process finds work that isn't pushed |
+//! | `record`, `locked` | notes about each workspace, so that a later process finds work that isn't pushed |
 //! | `clone` | mirrors, private clones, submodules, large files, filters |
 //! | `snapshot` | the tree on disk as one commit, with everything that an agent hid elsewhere |
 //! | `publish` | attempt refs, landings, updates, reverts, merges, pruning |
@@ -23,8 +23,8 @@ mod commands;
 mod error;
 mod folder;
 mod git;
-mod held;
 mod in_place;
+mod locked;
 mod paths;
 mod ports;
 pub mod publish;

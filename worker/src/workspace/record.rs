@@ -79,13 +79,13 @@ impl Folders {
         self.worker.join("nested")
     }
 
-    /// Further work trees of its clone that an agent made inside its tree.
-    pub(super) fn linked(&self) -> PathBuf {
+    /// The folder of work trees that an agent created inside its tree.
+    pub(super) fn worktrees(&self) -> PathBuf {
         self.worker.join("linked")
     }
 
     /// The git directory with the objects of an agent's clone.
-    pub(super) fn strays(&self) -> PathBuf {
+    pub(super) fn orphans(&self) -> PathBuf {
         self.worker.join("strays")
     }
 
@@ -104,7 +104,7 @@ impl Folders {
     /// Deletes what an earlier instance left, but not the lock.
     pub(super) fn clear(&self) -> Result<(), WorkspaceError> {
         remove_tree(&self.agent).map_err(WorkspaceError::io("remove", &self.agent))?;
-        for folder in [self.git(), self.modules(), self.linked(), self.strays()] {
+        for folder in [self.git(), self.modules(), self.worktrees(), self.orphans()] {
             remove_tree(&folder).map_err(WorkspaceError::io("remove", &folder))?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use ralph_shared::wire::{GitOrder, WorkspaceOrder};
 
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::held::LockedWorkspace;
+use super::locked::LockedWorkspace;
 use super::record::{self, Folders, Purpose, Record, State};
 use crate::workspace::cache::warm;
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ralph_shared::wire::{KnowledgeFolder, NEVER_LOOKED, Rename, SurveyOrder};
+use ralph_shared::wire::{KnowledgeFolder, NEVER_SCANNED, Rename, RepoScanOrder};
 
 use crate::remote::{FEATURE, Remote, git};
 
@@ -44,11 +44,11 @@ async fn a_file_is_followed_that_was_renamed_and_changed_until_nothing_of_it_is_
 
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
-    let order = SurveyOrder {
+    let order = RepoScanOrder {
         since: Some(remote.base.clone()),
-        ..SurveyOrder::default()
+        ..RepoScanOrder::default()
     };
-    let survey = workspace.survey(&order).await.unwrap().unwrap();
+    let survey = workspace.scan_repository(&order).await.unwrap().unwrap();
     let renamed = Rename {
         from: "first.rs".to_owned(),
         to: "dir/last.rs".to_owned(),
@@ -77,12 +77,12 @@ async fn what_another_branch_has_was_not_deleted() {
     );
 
     let workspace = remote.prepare(&workspaces, "t-1").await;
-    let since = |commit: &str| SurveyOrder {
+    let since = |commit: &str| RepoScanOrder {
         since: Some(commit.to_owned()),
-        knowledge: Some(NEVER_LOOKED.to_owned()),
-        ..SurveyOrder::default()
+        knowledge: Some(NEVER_SCANNED.to_owned()),
+        ..RepoScanOrder::default()
     };
-    let survey = workspace.survey(&since(&other)).await.unwrap().unwrap();
+    let survey = workspace.scan_repository(&since(&other)).await.unwrap().unwrap();
     let renamed = Rename {
         from: "first.rs".to_owned(),
         to: "second.rs".to_owned(),
@@ -95,7 +95,11 @@ async fn what_another_branch_has_was_not_deleted() {
         "that there is none is told whoever never looked"
     );
     // A commit that isn't here tells nothing.
-    let survey = workspace.survey(&since(&"7".repeat(40))).await.unwrap().unwrap();
+    let survey = workspace
+        .scan_repository(&since(&"7".repeat(40)))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(survey.renamed.is_empty(), "{survey:?}");
 }
 
@@ -118,7 +122,11 @@ async fn it_is_told_which_knowledge_the_base_has_too() {
 
     let workspaces = remote.workspaces().await;
     let workspace = remote.prepare(&workspaces, "t-1").await;
-    let survey = workspace.survey(&SurveyOrder::default()).await.unwrap().unwrap();
+    let survey = workspace
+        .scan_repository(&RepoScanOrder::default())
+        .await
+        .unwrap()
+        .unwrap();
     let files = survey.knowledge.unwrap().files;
     let told: Vec<(&str, bool)> = files
         .iter()

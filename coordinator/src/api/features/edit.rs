@@ -9,7 +9,7 @@ use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::api::submit::{checked_retries, checked_rounds, unfit};
 use crate::domain::run::RunSettings;
 use crate::flow::control::{By, CommandOutcome};
@@ -29,7 +29,7 @@ use crate::store::edit::FeatureEdit;
 pub async fn edit(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<EditFeature>,
 ) -> Result<Json<Done>, Problem> {
     if body == EditFeature::default() {
@@ -61,7 +61,7 @@ pub async fn edit(
         Ok(settings)
     };
     let asks_of_run = wish != RunWish::default();
-    let run: Option<edit::Wished<'_>> = if asks_of_run { Some(&changed) } else { None };
+    let run: Option<edit::SettingsChange<'_>> = if asks_of_run { Some(&changed) } else { None };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
     let edited = || edit::feature(db, feature, &change, before, run, by);

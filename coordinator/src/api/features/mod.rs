@@ -19,7 +19,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, Body, PageQuery, words};
+use crate::api::http::request::{Body, PageQuery, PathParams, QueryParams, words};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::control::{self, By, CommandOutcome, FeatureCommand};
@@ -73,8 +73,8 @@ impl StatusQuery {
 )]
 pub async fn list(
     State(app): State<App>,
-    Asked(query): Asked<StatusQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<StatusQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<FeatureView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let states: Vec<FeatureState> = words("feature status", query.status.as_deref(), &STATES)?;
@@ -91,7 +91,10 @@ pub async fn list(
     tag = "features",
     responses((status = 200, body = FeatureView))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<FeatureView>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<FeatureView>, Problem> {
     Ok(Json(read(&app, &id).await?.feature))
 }
 
@@ -103,7 +106,10 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Fea
     tag = "features",
     responses((status = 200, body = Progress))
 )]
-pub async fn progress(State(app): State<App>, At(id): At<String>) -> Result<Json<Progress>, Problem> {
+pub async fn progress(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Progress>, Problem> {
     Ok(Json(read(&app, &id).await?))
 }
 
@@ -129,9 +135,9 @@ async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
 )]
 pub async fn tasks(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(query): Asked<StatusQuery>,
-    Asked(page): Asked<PageQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<StatusQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let states = query.task_states()?;
@@ -155,8 +161,8 @@ pub async fn tasks(
 )]
 pub async fn landings(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(page): Asked<PageQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<Landing>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -177,7 +183,10 @@ pub async fn landings(
         description = "Server-sent events named `progress`, each with the whole state; the last one when the run is over"
     ))
 )]
-pub async fn events(State(app): State<App>, At(id): At<String>) -> Result<impl IntoResponse, Problem> {
+pub async fn events(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<impl IntoResponse, Problem> {
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     Ok(
         Sse::new(feed::events(&app.feeds, &app.deps, app.shutdown.clone(), id))
@@ -198,11 +207,11 @@ pub async fn run(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
 }
 
 /// Starts a run in which sessions write the tasks.
@@ -218,11 +227,11 @@ pub async fn build(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
 }
 
 /// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
@@ -237,8 +246,8 @@ pub async fn build(
 )]
 pub async fn examined(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(page): Asked<PageQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<Examined>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -261,11 +270,11 @@ pub async fn review(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let settings = settings(&app, &id, wish).await?;
-    steer(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
 /// What a run goes by: what is wished for, else as in the last one.
@@ -313,9 +322,9 @@ pub async fn pause(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, caller.by(new), FeatureCommand::Pause).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Pause).await
 }
 
 /// Goes on after a pause.
@@ -330,9 +339,9 @@ pub async fn resume(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, caller.by(new), FeatureCommand::Resume).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Resume).await
 }
 
 /// Ends its run: what runs is ended in order, and a further run goes on with what is left.
@@ -347,7 +356,7 @@ pub async fn stop(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
     let by = caller.by(new);
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
@@ -368,9 +377,9 @@ pub async fn cancel(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Started>, Problem> {
-    steer(&app, &id, caller.by(new), FeatureCommand::Cancel).await
+    run_command(&app, &id, caller.by(new), FeatureCommand::Cancel).await
 }
 
 /// Deletes a feature that doesn't run.
@@ -381,7 +390,10 @@ pub async fn cancel(
     tag = "features",
     responses((status = 200, body = Done))
 )]
-pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<Done>, Problem> {
+pub async fn remove(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Done>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     match store::retry_serialization(|| features::delete_feature(db, feature)).await? {
@@ -391,7 +403,7 @@ pub async fn remove(State(app): State<App>, At(id): At<String>) -> Result<Json<D
     }
 }
 
-pub(super) async fn steer(
+pub(super) async fn run_command(
     app: &App,
     id: &str,
     by: By<'_>,

@@ -9,8 +9,8 @@ use crate::api::body::{PruneAttempts, Pruning, StayingBranch};
 use crate::api::http::app::App;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
-use crate::flow::maintenance::retention::{self, Wished};
+use crate::api::http::request::{Body, PathParams};
+use crate::flow::maintenance::retention::{self, PruneRequestOutcome};
 use crate::store;
 
 /// Longest useful age: some 120 years. Milliseconds.
@@ -27,7 +27,7 @@ const MAX_AGE_MS: u64 = 4_000_000_000_000;
 )]
 pub async fn prune(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<PruneAttempts>,
 ) -> Result<Json<Pruning>, Problem> {
     if wish.older_than_ms.is_some_and(|age| age > MAX_AGE_MS) {
@@ -39,20 +39,23 @@ pub async fn prune(
     let (db, settings) = (&app.deps.db, &app.deps.settings);
     let age = wish.older_than_ms.map(Duration::from_millis);
     let wished =
-        store::retry_serialization(|| retention::wish(db, settings, feature, age, wish.dry_run)).await?;
+        store::retry_serialization(|| retention::request_prune(db, settings, feature, age, wish.dry_run))
+            .await?;
     let plan = match wished {
-        (Wished::Planned(plan), signals) => {
+        (PruneRequestOutcome::Planned(plan), signals) => {
             app.deps.bus.emit(signals).await;
             plan
         }
-        (Wished::NotFound, _) => return Err(Problem::not_found("the feature was deleted meanwhile")),
-        (Wished::Refused(why), _) => return Err(Problem::conflict(why)),
+        (PruneRequestOutcome::NotFound, _) => {
+            return Err(Problem::not_found("the feature was deleted meanwhile"));
+        }
+        (PruneRequestOutcome::Refused(why), _) => return Err(Problem::conflict(why)),
     };
     let branch = |name: String| match name.strip_prefix("refs/heads/") {
         Some(branch) => branch.to_owned(),
         None => name,
     };
-    let staying = |(name, why): (String, crate::domain::retention::Why)| StayingBranch {
+    let staying = |(name, why): (String, crate::domain::retention::RetentionReason)| StayingBranch {
         branch: branch(name),
         why: why.as_str().to_owned(),
     };

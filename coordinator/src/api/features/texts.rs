@@ -10,7 +10,7 @@ use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::domain::steps;
 use crate::flow::control::{By, CommandOutcome};
 use crate::flow::edit;
@@ -24,7 +24,10 @@ use crate::store;
     tag = "features",
     responses((status = 200, body = TextsView))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TextsView>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<TextsView>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, &id).await?;
     let texts = store::feature::texts(&mut conn, id).await?.ok_or_else(gone)?;
@@ -49,7 +52,7 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tex
 pub async fn store(
     State(app): State<App>,
     caller: Caller,
-    At((id, which)): At<(String, String)>,
+    PathParams((id, which)): PathParams<(String, String)>,
     Body(body): Body<WriteText>,
 ) -> Result<Json<Done>, Problem> {
     let step = steps::of_result(&which).ok_or_else(|| {

@@ -31,7 +31,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub struct Local(pub SocketAddr);
 
 /// Serves `router`, over as many connections as there are slots.
-pub(in crate::api) async fn answer(
+pub(in crate::api) async fn serve_connections(
     router: Router,
     listener: TcpListener,
     places: &ConnectionLimits,
@@ -45,7 +45,7 @@ pub(in crate::api) async fn answer(
     let unheard = Unheard::default();
     let mut said: Option<Instant> = None;
     loop {
-        if places.are_taken() && said.is_none_or(|at| at.elapsed() > SAY_AGAIN) {
+        if places.is_full() && said.is_none_or(|at| at.elapsed() > SAY_AGAIN) {
             tracing::warn!("as many connections as `[api] max_connections` allows; further ones wait");
             said = Some(Instant::now());
         }

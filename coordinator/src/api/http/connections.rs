@@ -78,7 +78,7 @@ impl ConnectionLimits {
     }
 
     /// Whether the next connection has to wait.
-    pub fn are_taken(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.connections.available_permits() == 0
     }
 
@@ -118,7 +118,7 @@ impl ConnectionLimits {
 /// Closes the connection after this answer if others wait for a slot.
 pub async fn make_room(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    if app.places.are_taken() {
+    if app.places.is_full() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -152,11 +152,11 @@ mod tests {
         let places = ConnectionLimits::new(1);
         places.free().await;
         let taken = places.connection();
-        assert!(taken.is_some() && places.are_taken() && places.connection().is_none());
+        assert!(taken.is_some() && places.is_full() && places.connection().is_none());
         tokio::join!(places.free(), async { drop(taken) });
-        assert!(!places.are_taken());
+        assert!(!places.is_full());
         let unbounded = ConnectionLimits::new(0);
         let taken = (unbounded.connection(), unbounded.stream("one"));
-        assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.are_taken());
+        assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.is_full());
     }
 }

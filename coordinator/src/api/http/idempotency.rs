@@ -22,9 +22,9 @@ use uuid::Uuid;
 
 use super::access::{bearer, hash_token};
 use super::app::App;
+use super::encrypt;
 use super::problem::Problem;
 use super::request::{MAX_BODY_BYTES, whole};
-use super::seal;
 use crate::faults;
 use crate::store::idempotency::{self, Claim, Keyed};
 
@@ -38,7 +38,7 @@ const HOLD: Duration = Duration::from_secs(15);
 /// A third of that, so that one renewal may fail.
 const RENEW: Duration = Duration::from_secs(5);
 /// Answers of requests that create something are smaller. Bytes.
-const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The id of the thing that a request creates.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,11 @@ impl<S: Send + Sync> FromRequestParts<S> for NewId {
 }
 
 /// Serves a request with a key once; other requests pass.
-pub async fn once(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
+pub async fn idempotent(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
     let (Some(key), true) = (key(request.headers())?, request.method() == Method::POST) else {
         return Ok(next.run(request).await);
     };
@@ -140,7 +144,7 @@ fn replay(token: &str, holder: Uuid, status: i32, sealed_body: Vec<u8>) -> Respo
     let status = u16::try_from(status)
         .ok()
         .and_then(|code| StatusCode::from_u16(code).ok());
-    let (Some(status), Some(body)) = (status, seal::open(token, holder, sealed_body)) else {
+    let (Some(status), Some(body)) = (status, encrypt::decrypt(token, holder, sealed_body)) else {
         return Problem::failed("a stored answer can't be read").into_response();
     };
     let json = HeaderValue::from_static("application/json");
@@ -184,7 +188,7 @@ impl HeldKey {
             return response;
         }
         let (parts, body) = response.into_parts();
-        let Ok(body) = axum::body::to_bytes(body, MAX_ANSWER_BYTES).await else {
+        let Ok(body) = axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await else {
             return Problem::failed("an answer is too large to be kept").into_response();
         };
         faults::point("answer.before_keep");
@@ -205,11 +209,11 @@ impl HeldKey {
     }
 
     async fn keep(&self, app: &App, status: StatusCode, body: &[u8]) -> sqlx::Result<()> {
-        let Some(sealed) = seal::close(&self.token, self.holder, body) else {
+        let Some(sealed) = encrypt::encrypt(&self.token, self.holder, body) else {
             return Ok(());
         };
         let mut conn = app.deps.db.acquire().await?;
-        idempotency::answer(
+        idempotency::store_response(
             &mut conn,
             self.holder,
             self.keyed(),

@@ -11,17 +11,17 @@ use serde::Deserialize;
 use sqlx::PgConnection;
 
 use super::problem::Problem;
-use super::request::Asked;
+use super::request::QueryParams;
 use crate::domain::graph::nearest;
 use crate::domain::ids;
 use crate::store::view::{self, Match};
 
 /// Most names or ids that a suggestion considers.
-pub(in crate::api) const MAX_LOOKED_AT: i64 = 1000;
+pub(in crate::api) const MAX_CANDIDATES: i64 = 1000;
 
 tokio::task_local! {
     /// The identity of the present request's repository.
-    static ASKED_IN: Option<String>;
+    static REQUEST_REPOSITORY: Option<String>;
 }
 
 /// Where something is asked.
@@ -32,13 +32,13 @@ pub struct Scope {
 }
 
 /// Serves a request with its repository recorded.
-pub async fn within(Asked(place): Asked<Scope>, request: Request, next: Next) -> Response {
-    ASKED_IN.scope(place.repo, next.run(request)).await
+pub async fn within(QueryParams(place): QueryParams<Scope>, request: Request, next: Next) -> Response {
+    REQUEST_REPOSITORY.scope(place.repo, next.run(request)).await
 }
 
 /// The feature with this name, or prefix of an id.
 pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, Problem> {
-    let repo = ASKED_IN.try_with(Clone::clone).unwrap_or_default();
+    let repo = REQUEST_REPOSITORY.try_with(Clone::clone).unwrap_or_default();
     match view::find_feature(conn, text, repo.as_deref()).await? {
         Match::Several(some) if FeatureId::parse_prefix(text).is_err() => Err(Problem::ambiguous(format!(
             "features of several repositories have the name `{text}`; give the id of the one that is meant, or ask in its \
@@ -46,7 +46,7 @@ pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, P
             some.join(", ")
         ))),
         Match::Nothing if FeatureId::parse_prefix(text).is_err() => {
-            let names = view::names_of_features(conn, MAX_LOOKED_AT).await?;
+            let names = view::names_of_features(conn, MAX_CANDIDATES).await?;
             let near = nearest(text, names.iter().map(String::as_str));
             Err(nothing("feature", text, near))
         }
@@ -60,7 +60,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
         let feature = feature(conn, of).await?;
         return match view::find_task_by_key(conn, feature, key).await? {
             Match::Nothing => {
-                let keys = view::keys_of_tasks(conn, feature, MAX_LOOKED_AT).await?;
+                let keys = view::keys_of_tasks(conn, feature, MAX_CANDIDATES).await?;
                 let near = nearest(key, keys.iter().map(String::as_str)).map(|near| format!("{of}/{near}"));
                 Err(nothing("task", text, near.as_deref()))
             }
@@ -77,7 +77,7 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
     let prefix = RunId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
     match view::find_run(conn, &prefix).await? {
         Match::Nothing => {
-            let runs = view::newest_runs(conn, MAX_LOOKED_AT).await?;
+            let runs = view::newest_runs(conn, MAX_CANDIDATES).await?;
             let runs: Vec<String> = runs.iter().map(RunId::short).collect();
             let near = ids::nearest(text, runs.iter().map(String::as_str));
             Err(nothing("run", text, near))
@@ -101,11 +101,11 @@ fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
 pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
     Problem::not_found(format!(
         "there is no {what} `{text}`; {}`ralph {what} list` shows which there are",
-        meant(near)
+        did_you_mean(near)
     ))
 }
 
-/// Asks whether the similar name is meant, before other advice.
-pub(in crate::api) fn meant(near: Option<&str>) -> String {
+/// Suggests the similar name, before other advice.
+pub(in crate::api) fn did_you_mean(near: Option<&str>) -> String {
     near.map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }

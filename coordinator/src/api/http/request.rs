@@ -183,11 +183,11 @@ fn make_whole(value: &mut Value) -> bool {
     }
 }
 
-/// What stands behind the `?`.
+/// The parameters after the `?`.
 #[derive(Debug)]
-pub struct Asked<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -200,9 +200,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 
 /// The named parts of a path.
 #[derive(Debug)]
-pub struct At<T>(pub T);
+pub struct PathParams<T>(pub T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for At<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

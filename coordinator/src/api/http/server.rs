@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::rate::Rates;
 use super::request::{BodyWithin, MAX_BODY_BYTES};
 use crate::api::feed::Feeds;
-use crate::api::http::accept::answer;
+use crate::api::http::accept::serve_connections;
 use crate::api::http::connections::{ConnectionLimits, make_room};
 use crate::api::http::standings::Standings;
 use crate::api::metrics::cached::Counted;
@@ -58,7 +58,7 @@ pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: Cancellat
         shutdown: shutdown.clone(),
     };
     let router = router(app).layer(Extension(BodyWithin(bounds.body)));
-    answer(router, listener, &places, bounds.head, shutdown).await;
+    serve_connections(router, listener, &places, bounds.head, shutdown).await;
 }
 
 fn router(app: App) -> Router {

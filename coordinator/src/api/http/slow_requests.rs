@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Its address, its start, and a token that closes it.
-type Open = (IpAddr, Instant, CancellationToken);
+type OpenRequest = (IpAddr, Instant, CancellationToken);
 
 /// All of them, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Unheard(Arc<Mutex<VecDeque<Open>>>);
+pub struct Unheard(Arc<Mutex<VecDeque<OpenRequest>>>);
 
 /// Such a connection, until its first request or its end.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Unheard {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Open>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<OpenRequest>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

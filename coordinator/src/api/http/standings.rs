@@ -41,7 +41,7 @@ pub(super) const AGAIN: Duration = Duration::from_secs(2);
 
 /// How a token stands that came with a request. When that was is noted once in a while.
 pub(super) async fn brought(conn: &mut PgConnection, hash: &str) -> sqlx::Result<Option<TokenStatus>> {
-    let standing = store::access::standing_of(conn, hash).await?;
+    let standing = store::access::token_status(conn, hash).await?;
     if let Some(TokenStatus::Holds { is_noted: false, .. }) = standing
         && let Err(error) = store::access::note_use(conn, hash).await
     {

@@ -6,17 +6,17 @@ use ralph_shared::sigil::{TAG_CHARS, TITLE_CHARS};
 use uuid::Uuid;
 
 use crate::api::http::app::App;
-use crate::api::http::locate::{MAX_LOOKED_AT, meant};
+use crate::api::http::locate::{MAX_CANDIDATES, did_you_mean};
 use crate::api::http::problem::Problem;
 use crate::domain::ids;
 use crate::domain::recall::Kind;
-use crate::flow::memory::capture::KEPT_CHARS;
+use crate::flow::memory::capture::MAX_TEXT_CHARS;
 use crate::store::view;
 
 /// Entries that a request names.
 const MAX_NAMED: usize = 10_000;
 /// Longest text of an entry: the longest stored text of an agent, with the mark of its cut. Characters.
-const BODY_CHARS: usize = KEPT_CHARS + 100;
+const BODY_CHARS: usize = MAX_TEXT_CHARS + 100;
 /// Most tags of an entry: more than an agent may give, since knowledge takes over the tags of entries that it
 /// replaces, and exports contain them.
 const MOST_TAGS: usize = 100;
@@ -36,11 +36,11 @@ pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Proble
     match view::find_memory(&mut conn, text).await?.as_slice() {
         [one] => Ok(*one),
         [] => {
-            let newest = view::newest_memories(&mut conn, MAX_LOOKED_AT).await?;
+            let newest = view::newest_memories(&mut conn, MAX_CANDIDATES).await?;
             let near = ids::nearest(text, newest.iter().map(String::as_str));
             Err(Problem::not_found(format!(
                 "there is no entry `{text}`; {}`ralph memory list --all` shows which there are",
-                meant(near)
+                did_you_mean(near)
             )))
         }
         _ => Err(Problem::conflict(format!(

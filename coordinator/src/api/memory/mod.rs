@@ -22,7 +22,7 @@ use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, Body, PageQuery, Question};
+use crate::api::http::request::{Body, PageQuery, PathParams, QueryParams, Question};
 use crate::api::memory::entries::{EntryText, check, locate, locate_all};
 
 use super::transcript::{AttemptQuery, find_beginning};
@@ -32,7 +32,7 @@ use crate::domain::recall::{
 use crate::flow::assignment::{context, preview};
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::library::{self, Edited, Revoked};
-use crate::flow::memory::select::PickedEntry;
+use crate::flow::memory::select::SelectedEntry;
 use crate::store;
 use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::view::{self, MemoryFilter, MemoryView, Page, UseView};
@@ -74,8 +74,8 @@ pub struct MemoryQuery {
 )]
 pub async fn list(
     State(app): State<App>,
-    Asked(query): Asked<MemoryQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<MemoryQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<MemoryView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     if query.kind == Some(Kind::Journal) {
@@ -101,7 +101,10 @@ pub async fn list(
     tag = "memory",
     responses((status = 200, body = MemoryView))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<MemoryView>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<MemoryView>, Problem> {
     let id = locate(&app, &id).await?;
     let Json(mut entry) = read(&app, id).await?;
     entry.family = view::relatives(&mut *app.db().await?, id).await?;
@@ -134,7 +137,7 @@ pub async fn search(
             "a search takes up to {MAX_QUERIES} queries with a limit of 1 to {MAX_LIMIT}"
         )));
     }
-    let meaning = Meaning::of_person(&app.deps.settings);
+    let meaning = Meaning::for_search(&app.deps.settings);
     let answers = library::search(
         &app.deps.db,
         meaning,
@@ -144,7 +147,7 @@ pub async fn search(
         ask.limit,
     )
     .await?;
-    let hit = |one: PickedEntry, reason: Option<&str>| Hit {
+    let hit = |one: SelectedEntry, reason: Option<&str>| Hit {
         id: view::memory_id(one.entry.kind, one.entry.id),
         title: if one.entry.title.is_empty() {
             one.entry.body.lines().next().unwrap_or_default().to_owned()
@@ -282,7 +285,7 @@ pub async fn add(
 )]
 pub async fn edit(
     State(app): State<App>,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(mut edit): Body<EditMemory>,
 ) -> Result<Json<MemoryView>, Problem> {
     edit.tags = edit.tags.as_deref().map(tidy);
@@ -393,8 +396,8 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
 )]
 pub async fn revoke(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(query): Asked<AttemptQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<AttemptQuery>,
 ) -> Result<Json<RevokedMemory>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
     let db = &app.deps.db;
@@ -435,8 +438,8 @@ async fn names(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<String
 )]
 pub async fn explain(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(query): Asked<AttemptQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<AttemptQuery>,
 ) -> Result<Json<Explained>, Problem> {
     let (of, dispatch) = find_beginning(&app, &id, query.attempt).await?;
     let mut conn = app.db().await?;
@@ -462,7 +465,7 @@ pub async fn explain(
 )]
 pub async fn report(
     State(app): State<App>,
-    Asked(query): Asked<MemoryQuery>,
+    QueryParams(query): QueryParams<MemoryQuery>,
 ) -> Result<Json<MemoryReport>, Problem> {
     let mut conn = app.db().await?;
     let repo = query.repo.as_deref();
@@ -539,7 +542,10 @@ pub async fn resume(State(app): State<App>, Body(resume): Body<ResumeMemory>) ->
     tag = "memory",
     responses((status = 200, body = PromptNext))
 )]
-pub async fn preview(State(app): State<App>, At(id): At<String>) -> Result<Json<PromptNext>, Problem> {
+pub async fn preview(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<PromptNext>, Problem> {
     let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
     let preview =

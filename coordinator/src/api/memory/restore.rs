@@ -10,10 +10,10 @@ use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::Body;
 use crate::domain::recall::Kind;
-use crate::domain::recall::lifecycle::Stays;
+use crate::domain::recall::lifecycle::NotRestorable;
 use crate::flow::memory::library::{self, Restored};
 use crate::store;
-use crate::store::memory::library::WantedBack;
+use crate::store::memory::library::RestoreCandidate;
 use crate::store::view;
 
 /// Most entries that a refusal names.
@@ -53,16 +53,16 @@ pub async fn restore(
     }
 }
 
-fn refusal(entry: &WantedBack, stays: Stays) -> String {
+fn refusal(entry: &RestoreCandidate, stays: NotRestorable) -> String {
     let id = view::memory_id(entry.kind, entry.id);
     match stays {
-        Stays::Revoked => format!(
+        NotRestorable::Revoked => format!(
             "`{id}` was taken back with the attempt that it comes from; if it is right all the same, add it with `ralph \
              memory add`"
         ),
-        Stays::Purged => format!("`{id}` says what was purged since"),
-        Stays::Replaced => replaced(entry.kind, entry.id, entry.superseded_by),
-        Stays::LostItsFile => {
+        NotRestorable::Purged => format!("`{id}` says what was purged since"),
+        NotRestorable::Replaced => replaced(entry.kind, entry.id, entry.superseded_by),
+        NotRestorable::LostItsFile => {
             format!("`{id}` is what a file of the repository said that is gone or says something else by now")
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 
 use crate::domain::states::FeatureState;
 use crate::store::costs::Spending;
-use crate::store::figures::{Ended, Features, Load, Totals, Trains};
+use crate::store::figures::{EndedSessions, Features, Load, Totals, Trains};
 use crate::store::view::WaitingView;
 
 /// Figures that each request reads anew.
@@ -25,7 +25,7 @@ pub struct Now {
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     pub totals: Totals,
-    pub ended: Vec<Ended>,
+    pub ended: Vec<EndedSessions>,
     pub spending: Vec<Spending>,
     pub drifted: i64,
     pub trains: Trains,
@@ -426,7 +426,7 @@ mod tests {
                 bad_reports: 1,
                 ..Totals::default()
             },
-            ended: vec![Ended {
+            ended: vec![EndedSessions {
                 kind: SessionKind::Work,
                 outcome: Outcome::Unavailable,
                 failure: Some(Failure::Quota),

@@ -27,7 +27,7 @@ static DESCRIBED: LazyLock<Described> = LazyLock::new(|| {
     }
 });
 
-type Answer = ([(HeaderName, &'static str); 2], Bytes);
+type StaticDocument = ([(HeaderName, &'static str); 2], Bytes);
 
 /// This document.
 #[utoipa::path(
@@ -37,7 +37,7 @@ type Answer = ([(HeaderName, &'static str); 2], Bytes);
     tag = "health",
     responses((status = 200, body = Object, description = "OpenAPI 3.1"))
 )]
-pub async fn document() -> Answer {
+pub async fn document() -> StaticDocument {
     let headers = [
         (header::CONTENT_TYPE, "application/json"),
         (header::CACHE_CONTROL, "no-cache"),
@@ -53,7 +53,7 @@ pub async fn document() -> Answer {
     tag = "health",
     responses((status = 200, body = String, content_type = "text/html", description = "A page without scripts"))
 )]
-pub async fn page() -> Answer {
+pub async fn page() -> StaticDocument {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, NOTHING_FOREIGN),

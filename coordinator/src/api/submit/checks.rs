@@ -5,7 +5,7 @@ use ralph_shared::branch;
 use ralph_shared::repositories::Repositories;
 use ralph_shared::subjects::is_label;
 
-use crate::api::body::{BadWish, BudgetsWish, RepoRef};
+use crate::api::body::{BudgetsWish, InvalidRunSettings, RepoRef};
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::domain::budget::levels::{Level, Limit};
@@ -17,17 +17,18 @@ use crate::store::budget::Tasks;
 const MOST_REVIEW_ROUNDS: i32 = 20;
 
 /// A wish that can't be granted.
-pub(in crate::api) fn unfit(wish: BadWish) -> Problem {
+pub(in crate::api) fn unfit(wish: InvalidRunSettings) -> Problem {
     match wish {
-        BadWish::FirstIteration(_)
-        | BadWish::FixedNeedsModel
-        | BadWish::AboveCeiling { .. }
-        | BadWish::Name(_)
-        | BadWish::Pattern(_)
-        | BadWish::Step => Problem::refused(wish.to_string()),
-        BadWish::Negative(_) | BadWish::Retries(_) | BadWish::Strategy(_) | BadWish::EmptyCommand => {
-            Problem::invalid(wish.to_string())
-        }
+        InvalidRunSettings::FirstIteration(_)
+        | InvalidRunSettings::FixedNeedsModel
+        | InvalidRunSettings::AboveCeiling { .. }
+        | InvalidRunSettings::Name(_)
+        | InvalidRunSettings::Pattern(_)
+        | InvalidRunSettings::Step => Problem::refused(wish.to_string()),
+        InvalidRunSettings::Negative(_)
+        | InvalidRunSettings::Retries(_)
+        | InvalidRunSettings::Strategy(_)
+        | InvalidRunSettings::EmptyCommand => Problem::invalid(wish.to_string()),
     }
 }
 

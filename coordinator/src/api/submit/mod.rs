@@ -42,7 +42,7 @@ use crate::{
 
 const DEFAULT_REVIEW_ROUNDS: i32 = 2;
 
-type Answer = Result<(StatusCode, Json<Accepted>), Problem>;
+type SubmitResult = Result<(StatusCode, Json<Accepted>), Problem>;
 
 /// Stores a feature and starts its run.
 #[utoipa::path(
@@ -58,7 +58,7 @@ pub async fn feature(
     caller: Caller,
     new: NewId,
     Body(request): Body<SubmitFeature>,
-) -> Answer {
+) -> SubmitResult {
     let id = FeatureId(new.id);
     if let Some(accepted) = made_before(&app, new).await? {
         return Ok((StatusCode::CREATED, Json(accepted)));
@@ -180,7 +180,7 @@ pub async fn task(
     caller: Caller,
     new: NewId,
     Body(request): Body<SubmitTask>,
-) -> Answer {
+) -> SubmitResult {
     match &request.feature {
         Some(feature) => into_feature(&app, &caller, new, feature, &request).await,
         None => {
@@ -202,7 +202,7 @@ fn may_name(caller: &Caller, repo: Option<&RepoRef>, dir: Option<&DirRef>) -> Re
     }
 }
 
-async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
+async fn alone(app: &App, new: NewId, request: SubmitTask) -> SubmitResult {
     let id = FeatureId(new.id);
     if let Some(accepted) = made_before(app, new).await? {
         return Ok((StatusCode::CREATED, Json(accepted)));
@@ -247,7 +247,13 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> Answer {
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
-async fn into_feature(app: &App, caller: &Caller, new: NewId, feature: &str, request: &SubmitTask) -> Answer {
+async fn into_feature(
+    app: &App,
+    caller: &Caller,
+    new: NewId,
+    feature: &str,
+    request: &SubmitTask,
+) -> SubmitResult {
     if request.repo.is_some() || request.dir.is_some() {
         return Err(Problem::refused(
             "a task of a feature has that feature's repository or folder",

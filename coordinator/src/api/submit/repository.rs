@@ -11,10 +11,10 @@ use super::checks::check_repo;
 use crate::api::body::RepoRef;
 use crate::api::http::problem::Problem;
 use crate::api::memory;
-use crate::domain::names::repository::{is_address, normalised, pick};
+use crate::domain::names::repository::{choose_base, is_address, normalised};
 
-/// Time limit of a server's answer about its branches.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// Time limit of a git server's list of branches.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Most characters of git's own words in an error.
 const WORDS: usize = 500;
 
@@ -71,7 +71,7 @@ async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), P
             why.replace(address, &shown)
         ))
     })?;
-    pick(&refs, wanted).ok_or_else(|| {
+    choose_base(&refs, wanted).ok_or_else(|| {
         Problem::refused(match wanted {
             Some(base) => format!("`repo.base_ref`: there is no branch, tag or commit `{base}` in {shown}"),
             None => format!(
@@ -98,9 +98,9 @@ async fn heads(address: &str) -> Result<String, String> {
         .current_dir("/")
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let output = tokio::time::timeout(ANSWER_WITHIN, command.output())
+    let output = tokio::time::timeout(TIME_LIMIT, command.output())
         .await
-        .map_err(|_| format!("no answer within {} s", ANSWER_WITHIN.as_secs()))?
+        .map_err(|_| format!("no answer within {} s", TIME_LIMIT.as_secs()))?
         .map_err(|error| format!("git doesn't start: {error}"))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);

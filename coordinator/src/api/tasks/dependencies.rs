@@ -11,8 +11,8 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
-use crate::api::tasks::told;
+use crate::api::http::request::{Body, PathParams};
+use crate::api::tasks::command_result;
 use crate::flow::control::By;
 use crate::flow::edit::dependencies::{self, Change};
 use crate::store;
@@ -33,7 +33,7 @@ pub async fn add(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<WaitFor>,
 ) -> Result<Json<Done>, Problem> {
     if body.blockers.is_empty() || body.blockers.len() > MOST {
@@ -56,7 +56,7 @@ pub async fn add(
 pub async fn remove(
     State(app): State<App>,
     caller: Caller,
-    At((id, blocker)): At<(String, String)>,
+    PathParams((id, blocker)): PathParams<(String, String)>,
 ) -> Result<Json<Done>, Problem> {
     change(&app, &id, &[blocker], Change::Remove, caller.name().into()).await
 }
@@ -79,5 +79,5 @@ async fn change(
     let (steered, signals) =
         store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }

@@ -18,10 +18,10 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{Asked, At, Body, PageQuery};
+use crate::api::http::request::{Body, PageQuery, PathParams, QueryParams};
 use crate::api::submit::dirs::ELSEWHERE;
 use crate::domain::graph::{Located, TaskEntry};
-use crate::domain::question::Given;
+use crate::domain::question::AnswerInput;
 use crate::domain::states::TaskState;
 use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::edit::remove;
@@ -48,8 +48,8 @@ const MAX_ROWS: i64 = 10_000;
 )]
 pub async fn list(
     State(app): State<App>,
-    Asked(query): Asked<StatusQuery>,
-    Asked(page): Asked<PageQuery>,
+    QueryParams(query): QueryParams<StatusQuery>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let filter = TaskFilter {
@@ -76,7 +76,10 @@ pub async fn list(
     tag = "tasks",
     responses((status = 200, body = TaskDetail))
 )]
-pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<TaskDetail>, Problem> {
+pub async fn show(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<TaskDetail>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     let detail = view::detail(&mut conn, id, app.deps.settings.lease_ms()).await?;
@@ -94,8 +97,8 @@ pub async fn show(State(app): State<App>, At(id): At<String>) -> Result<Json<Tas
 )]
 pub async fn tree(
     State(app): State<App>,
-    At(id): At<String>,
-    Asked(page): Asked<PageQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(page): QueryParams<PageQuery>,
 ) -> Result<Json<Page<TaskView>>, Problem> {
     let (cursor, limit) = page.bounds()?;
     let mut conn = app.db().await?;
@@ -112,7 +115,10 @@ pub async fn tree(
     tag = "tasks",
     responses((status = 200, body = Page<LogEntry>))
 )]
-pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page<LogEntry>>, Problem> {
+pub async fn log(
+    State(app): State<App>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Page<LogEntry>>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     Ok(Json(Page::whole(
@@ -132,7 +138,7 @@ pub async fn log(State(app): State<App>, At(id): At<String>) -> Result<Json<Page
 pub async fn edit(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<EditTask>,
 ) -> Result<Json<Done>, Problem> {
     if body == EditTask::default() {
@@ -167,7 +173,7 @@ pub async fn edit(
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
             .await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// An edited task obeys the rules of a graph's entry.
@@ -203,13 +209,13 @@ fn check(body: &EditTask) -> Result<(), Problem> {
 pub async fn remove(
     State(app): State<App>,
     caller: Caller,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     let (steered, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// What can be done to a task.
@@ -264,7 +270,7 @@ pub async fn command(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At((id, verb)): At<(String, String)>,
+    PathParams((id, verb)): PathParams<(String, String)>,
     Body(body): Body<Steer>,
 ) -> Result<Json<Done>, Problem> {
     check_reason(body.reason.as_deref())?;
@@ -280,20 +286,20 @@ pub async fn command(
         Verb::Retry => TaskCommand::Retry,
         Verb::Release => TaskCommand::Release,
         Verb::Reject => {
-            said(&body)?;
+            required_reason(&body)?;
             TaskCommand::Reject
         }
-        Verb::Feedback => return feedback(&app, &id, by, said(&body)?).await,
+        Verb::Feedback => return feedback(&app, &id, by, required_reason(&body)?).await,
         Verb::Approve => return approve(&app, &id, by, &body).await,
         Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
-        Verb::Say => return say(&app, &id, by, said(&body)?).await,
+        Verb::Say => return say(&app, &id, by, required_reason(&body)?).await,
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
     let (steered, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered, resumed)
+    command_result(steered, resumed)
 }
 
 async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
@@ -302,7 +308,7 @@ async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<D
     let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered, resumed)
+    command_result(steered, resumed)
 }
 
 /// Refuses a reason that is too long for prompts, rather than cut it.
@@ -318,7 +324,7 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
 }
 
 /// The reason of a command that needs one.
-fn said(body: &Steer) -> Result<&str, Problem> {
+fn required_reason(body: &Steer) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
     reason.ok_or_else(|| Problem::refused("the session has to be told something: give a `reason`"))
 }
@@ -327,7 +333,7 @@ async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<D
     let task = locate::task(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
     let steered = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
@@ -335,7 +341,7 @@ async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>,
     let db = &app.deps.db;
     let (steered, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// Answers a question of a task's sessions: the one of that id, else the first that a session waits for.
@@ -351,12 +357,12 @@ pub async fn answer(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(body): Body<Answering>,
 ) -> Result<Json<Done>, Problem> {
     let given = match (&body.answer, body.choice) {
-        (Some(text), None) => Given::Text(text),
-        (None, Some(choice)) => Given::Choice(choice),
+        (Some(text), None) => AnswerInput::Text(text),
+        (None, Some(choice)) => AnswerInput::Choice(choice),
         _ => return Err(Problem::refused("give an `answer` or the number of a `choice`")),
     };
     check_reason(body.answer.as_deref())?;
@@ -370,7 +376,7 @@ pub async fn answer(
         store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    told(steered, resumed)
+    command_result(steered, resumed)
 }
 
 async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
@@ -379,11 +385,11 @@ async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json
     let (steered, signals) =
         store::retry_serialization(|| control::interrupt(db, task, by, feedback)).await?;
     app.deps.bus.emit(signals).await;
-    told(steered, Vec::new())
+    command_result(steered, Vec::new())
 }
 
 /// The result of a command, with the runs that continue.
-pub(super) fn told(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
+pub(super) fn command_result(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
     match steered {
         CommandOutcome::Done(count) => Ok(Json(Done {
             count,

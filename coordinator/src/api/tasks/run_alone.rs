@@ -10,7 +10,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
-use crate::api::http::request::{At, Body};
+use crate::api::http::request::{Body, PathParams};
 use crate::flow::control::FeatureCommand;
 use crate::store;
 
@@ -27,7 +27,7 @@ pub async fn run(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    At(id): At<String>,
+    PathParams(id): PathParams<String>,
     Body(wish): Body<RunWish>,
 ) -> Result<Json<Started>, Problem> {
     let mut conn = app.db().await?;
@@ -37,7 +37,7 @@ pub async fn run(
     let feature = feature.ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))?;
     let feature = feature.to_string();
     let settings = features::settings(&app, &feature, wish).await?;
-    features::steer(
+    features::run_command(
         &app,
         &feature,
         caller.by(new),

@@ -25,8 +25,8 @@ use crate::embedded::SearchPaths;
 use crate::store;
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
-/// How long a server that is named may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Time limit of a check of a configured server.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Check this machine for everything that Ralph needs
 #[derive(Debug, Args)]
@@ -150,7 +150,7 @@ async fn postgres(places: &SearchPaths) -> Finding {
         Err(error) => return unset(check, &error),
     };
     if let Some(url) = named {
-        return match tokio::time::timeout(ANSWER_WITHIN, store::server_version(&url)).await {
+        return match tokio::time::timeout(TIME_LIMIT, store::server_version(&url)).await {
             Ok(Ok(version)) => Finding::ok(check, format!("{version}, named by DATABASE_URL")),
             Ok(Err(error)) => Finding::other(
                 check,
@@ -163,7 +163,7 @@ async fn postgres(places: &SearchPaths) -> Finding {
                 Status::Missing,
                 format!(
                     "DATABASE_URL names one that does not answer within {} s",
-                    ANSWER_WITHIN.as_secs()
+                    TIME_LIMIT.as_secs()
                 ),
                 "start it, correct DATABASE_URL, or unset it to use a private Postgres",
             ),
@@ -202,7 +202,7 @@ async fn nats(places: &SearchPaths) -> Finding {
             jetstream.query_account().await?;
             anyhow::Ok(client.server_info().version)
         };
-        return match tokio::time::timeout(ANSWER_WITHIN, answered).await {
+        return match tokio::time::timeout(TIME_LIMIT, answered).await {
             Ok(Ok(version)) => Finding::ok(check, format!("{version} with JetStream, named by NATS_URL")),
             Ok(Err(error)) => Finding::other(
                 check,
@@ -215,7 +215,7 @@ async fn nats(places: &SearchPaths) -> Finding {
                 Status::Missing,
                 format!(
                     "NATS_URL names one that does not answer within {} s",
-                    ANSWER_WITHIN.as_secs()
+                    TIME_LIMIT.as_secs()
                 ),
                 "start it, correct NATS_URL, or unset it to use a private server",
             ),
@@ -297,7 +297,7 @@ async fn embeddings() -> Option<Finding> {
         Err(error) => return Some(broken(format!("{error:#}"))),
     };
     let text = ["Does it answer?".to_owned()];
-    Some(match embedder.questions(&text, ANSWER_WITHIN).await {
+    Some(match embedder.questions(&text, TIME_LIMIT).await {
         Some(vectors) => Finding::ok(
             check,
             format!(

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ralph_cli::args::globals::Globals;
 
-use crate::embedded::datadir::{held_above, holder};
+use crate::embedded::datadir::{find_running, holder};
 
 /// How often it is looked whether everything has stopped.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub struct DownArgs {}
 pub async fn run(globals: &Globals, _args: DownArgs) -> anyhow::Result<ExitCode> {
     let data = match &globals.data {
         Some(data) => Some(data.clone()),
-        None => held_above(&std::env::current_dir().context("failed to find the current folder")?),
+        None => find_running(&std::env::current_dir().context("failed to find the current folder")?),
     };
     let Some((data, pid)) = data.and_then(|data| Some((data.clone(), holder(&data)?))) else {
         eprintln!("nothing runs here (--data names another data folder)");

@@ -17,14 +17,14 @@ use crate::store;
 use crate::store::availability::Failed;
 use crate::store::dispatch::Dispatch;
 
-/// Sessions in a row that fail to start in a pool before people are told.
-const TOLD_AT_DOOR: i32 = 3;
+/// Sessions in a row that fail to start in a pool before a notice is written.
+const NOTICE_AFTER_FAILURES: i32 = 3;
 
 /// Findings of a batch of reports.
 #[derive(Debug, Default)]
 pub(super) struct AvailabilityChanges {
     /// Tasks whose agent did not start, with the agent and the reason.
-    at_door: Vec<(TaskId, String, String)>,
+    failed_starts: Vec<(TaskId, String, String)>,
     /// Tasks whose agent started, with the agent.
     past_door: Vec<(Uuid, String)>,
     /// Accounts with empty turns, each with its task.
@@ -49,14 +49,14 @@ impl AvailabilityChanges {
             self.empty.push((account.clone(), dispatch.task.0));
         }
         match judgement.failure.map(Failure::policy) {
-            Some(policy) if policy.told == Audience::Pool => {
+            Some(policy) if policy.audience == Audience::Pool => {
                 let reason = judgement.reason.clone().unwrap_or_default();
                 if policy.account.is_some() && !account.is_empty() {
                     let (door, message) = match &session.ended {
                         Ended::Unavailable { door, message } => (*door, message.as_str()),
                         _ => (Unavailable::Empty, reason.as_str()),
                     };
-                    let end = message.floor_char_boundary(ClosedAgent::SAID_BYTES);
+                    let end = message.floor_char_boundary(ClosedAgent::REASON_BYTES);
                     let failed = Failed {
                         account: account.clone(),
                         door,
@@ -67,11 +67,11 @@ impl AvailabilityChanges {
                     };
                     self.failed.insert(account.clone(), failed);
                 }
-                self.at_door.push((dispatch.task, agent.clone(), reason));
+                self.failed_starts.push((dispatch.task, agent.clone(), reason));
             }
             // An empty turn is no answer.
             _ if meaning.is_some() => {}
-            _ if tells_nothing(judgement.outcome) => {}
+            _ if is_inconclusive(judgement.outcome) => {}
             _ => {
                 self.past_door.push((dispatch.task.0, agent.clone()));
                 if !account.is_empty() {
@@ -86,8 +86,8 @@ impl AvailabilityChanges {
             store::availability::passed(conn, &self.past_door, &self.open).await?;
         }
         store::availability::was_empty(conn, &self.empty).await?;
-        for (task, agent, reason) in &self.at_door {
-            store::notice::door_closed(conn, *task, agent, reason, TOLD_AT_DOOR).await?;
+        for (task, agent, reason) in &self.failed_starts {
+            store::notice::record_failed_start(conn, *task, agent, reason, NOTICE_AFTER_FAILURES).await?;
         }
         for failed in self.failed.values() {
             if let Some(pause) = store::availability::failed(conn, failed).await? {
@@ -100,7 +100,7 @@ impl AvailabilityChanges {
 }
 
 /// Whether a session with this outcome may have ended before its agent started.
-fn tells_nothing(outcome: Outcome) -> bool {
+fn is_inconclusive(outcome: Outcome) -> bool {
     matches!(
         outcome,
         Outcome::Error | Outcome::Interrupted | Outcome::Lost | Outcome::Unavailable

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::super::Settings;
 use super::super::cascade::Features;
 use super::record::{end, used};
-use super::settle::{Fate, Incoming, broken};
+use super::settle::{Incoming, ReportFate, broken};
 use crate::domain::failure::Failure;
 use crate::domain::failure::silence::{self, Silence};
 use crate::domain::gate::History;
@@ -30,7 +30,7 @@ use crate::flow::{memory::distill, submit::agent_graph};
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
 use crate::store::git::gate::Checked;
-use crate::store::git::integration::{Closed, Collision, Integration, IntegrationState};
+use crate::store::git::integration::{ClosedIntegration, Collision, Integration, IntegrationState};
 use crate::store::git::operation;
 use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::memory::Source;
@@ -56,7 +56,7 @@ pub(super) struct Batch<'a> {
     pub withdraw: Vec<Uuid>,
     pub landed: Vec<TaskId>,
     pub queued: Vec<(TaskId, i32, String, String)>,
-    pub closed: Vec<Closed>,
+    pub closed: Vec<ClosedIntegration>,
     pub requeued: Vec<TaskId>,
     /// Attempts to verify again within their turn: the commit and its ref.
     pub judged_again: Vec<(TaskId, String, String)>,
@@ -76,7 +76,7 @@ pub(super) struct Batch<'a> {
     pub reviewed: Vec<TaskId>,
     pub written: Vec<(FeatureId, Text, Option<String>)>,
     /// What sessions reveal about the availability of their agents.
-    pub doors: AvailabilityChanges,
+    pub availability: AvailabilityChanges,
     /// Accounts with empty turns.
     pub silences: HashMap<String, Silence>,
     /// What sessions asked that ended since nobody answered, as far as nobody answered since.
@@ -89,7 +89,7 @@ pub(super) struct Batch<'a> {
     /// Dispatches whose work was pushed after their end: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
     /// Stray commits of dispatches that are over, and their refs.
-    pub strays_late: Vec<(DispatchId, Vec<Stray>)>,
+    pub late_orphans: Vec<(DispatchId, Vec<Stray>)>,
     /// Operations of tasks with the role `git`.
     pub operations: HashMap<TaskId, GitOperation>,
     /// Those of them that landed.
@@ -99,11 +99,11 @@ pub(super) struct Batch<'a> {
     /// The last landing of a feature that a merge delivered.
     pub delivered: HashMap<TaskId, String>,
     /// Ends of operations that took no turn.
-    pub noted: Vec<operation::Ended>,
+    pub noted: Vec<operation::OperationEnd>,
     /// Operations that go on another way.
     pub altered: Vec<(TaskId, GitOperation)>,
     /// Operations whose push is known to have arrived or not.
-    pub found_out: Vec<TaskId>,
+    pub resolved_pushes: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
     /// Past gate results of tasks that the gate refused.
     pub histories: HashMap<TaskId, History>,
@@ -155,19 +155,19 @@ impl<'a> Batch<'a> {
             written: Vec::new(),
             next_models: Vec::new(),
             if_refused: HashMap::new(),
-            doors: AvailabilityChanges::default(),
+            availability: AvailabilityChanges::default(),
             silences: HashMap::new(),
             unanswered: HashMap::new(),
             failed_runs: BTreeSet::new(),
             pushed_late: Vec::new(),
-            strays_late: Vec::new(),
+            late_orphans: Vec::new(),
             operations,
             operated: Vec::new(),
             bases: HashMap::new(),
             delivered: HashMap::new(),
             noted: Vec::new(),
             altered: Vec::new(),
-            found_out: Vec::new(),
+            resolved_pushes: Vec::new(),
             turns: BTreeSet::new(),
             histories: HashMap::new(),
             checks: Vec::new(),
@@ -180,11 +180,11 @@ impl<'a> Batch<'a> {
 
 impl Batch<'_> {
     /// Judges one report and collects its changes.
-    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> Fate {
+    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> ReportFate {
         match dispatch.state {
             DispatchState::Settled => {
                 self.pushed_late(dispatch, one);
-                return Fate::Applied;
+                return ReportFate::Applied;
             }
             DispatchState::Superseded => {
                 // What it spent counts once.
@@ -193,18 +193,18 @@ impl Batch<'_> {
                 } else {
                     self.supersede(dispatch, one);
                 }
-                return Fate::Superseded;
+                return ReportFate::Superseded;
             }
             DispatchState::Live | DispatchState::Lost => {}
         }
         let Some(task) = self.tasks.get(&dispatch.task).cloned() else {
-            return Fate::Unknown;
+            return ReportFate::Unknown;
         };
         // Nothing moves a task that is over, whatever its fence.
         let over = task.state.is_resolved() || task.state == TaskState::Failed;
         if over || task.dispatch != Some(dispatch.id) {
             self.supersede(dispatch, one);
-            return Fate::Superseded;
+            return ReportFate::Superseded;
         }
         if dispatch.state == DispatchState::Lost {
             self.withdraw.push(task.id.0);
@@ -246,7 +246,7 @@ impl Batch<'_> {
                 return self.take(dispatch, &report);
             }
         }
-        Fate::Applied
+        ReportFate::Applied
     }
 
     pub(super) fn session(
@@ -304,10 +304,11 @@ impl Batch<'_> {
             judgement.reason = Some(format!("{}: {error}", judgement.reason.unwrap_or_default()));
         }
         let begins = dispatch.kind.begins_attempt();
-        self.doors.note(dispatch, session, &judgement, meaning);
+        self.availability.note(dispatch, session, &judgement, meaning);
         let counted = kind == SessionKind::Work && !judgement.is_nobodys();
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
-        self.captured.asked(dispatch.id, task.id, &session.questions);
+        self.captured
+            .add_questions(dispatch.id, task.id, &session.questions);
         let source = self.source(dispatch);
         if begins {
             if dispatch.kind != SessionKind::Distill {
@@ -463,10 +464,10 @@ impl Batch<'_> {
         match judgement.step {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {
-                    self.closed.push(Closed {
+                    self.closed.push(ClosedIntegration {
                         landed: Some(commit.clone()),
                         empty: *empty,
-                        ..Closed::without_landing(task.id, IntegrationState::Merged)
+                        ..ClosedIntegration::without_landing(task.id, IntegrationState::Merged)
                     });
                 }
                 self.land(task);
@@ -496,10 +497,10 @@ impl Batch<'_> {
                     Outcome::Void => IntegrationState::Withdrawn,
                     _ => IntegrationState::Failed,
                 };
-                self.closed.push(Closed {
+                self.closed.push(ClosedIntegration {
                     collision: collision(&integration.end),
                     gate_signature,
-                    ..Closed::without_landing(task.id, state)
+                    ..ClosedIntegration::without_landing(task.id, state)
                 });
                 if judgement.step == Step::Ask {
                     self.protects(task, &judgement);

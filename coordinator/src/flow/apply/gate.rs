@@ -11,7 +11,7 @@ use crate::domain::gate;
 use crate::domain::outcome::{self, Judgement, Step};
 use crate::domain::run::Run;
 use crate::domain::train::Landing;
-use crate::flow::integrate::base_gate::{Why, follow, forgive};
+use crate::flow::integrate::base_gate::{GateCause, follow, forgive};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::git::gate::Checked;
@@ -196,7 +196,7 @@ impl Batch<'_> {
         }
         for (feature, told) in std::mem::take(&mut self.doubts) {
             tracing::warn!(%feature, told, "the gate is tried on the base again");
-            follow(conn, &mut self.features, feature, Why::Doubt(told), signals).await?;
+            follow(conn, &mut self.features, feature, GateCause::Doubt(told), signals).await?;
         }
         Ok(())
     }

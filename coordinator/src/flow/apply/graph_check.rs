@@ -5,7 +5,7 @@
 use ralph_shared::at_length::by_length;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{self, Verdict};
-use ralph_shared::wire::{CheckRequest, Survey, Text, Work};
+use ralph_shared::wire::{CheckRequest, RepoScan, Text, Work};
 use sqlx::{PgConnection, PgPool};
 
 use crate::flow::{Settings, assignment::context, claim::dispatches, memory::repo_scan, submit::agent_graph};
@@ -24,7 +24,7 @@ pub async fn renew(
     db: &PgPool,
     settings: &Settings,
     request: &CheckRequest,
-    found: &Survey,
+    found: &RepoScan,
 ) -> sqlx::Result<Option<Text>> {
     let mut conn = db.acquire().await?;
     let Some(dispatch) = current(&mut conn, request).await? else {

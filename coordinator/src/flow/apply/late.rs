@@ -19,7 +19,7 @@ impl Batch<'_> {
             return;
         };
         if !session.snapshot.strays.is_empty() {
-            self.strays_late
+            self.late_orphans
                 .push((dispatch.id, session.snapshot.strays.clone()));
         }
         let (Some(commit), Some(pushed_ref)) = (&session.snapshot.commit, &session.snapshot.pushed_ref)

@@ -30,4 +30,4 @@ mod settle;
 mod write;
 
 pub use origin::{Sender, may_report};
-pub use settle::{Fate, Incoming, apply, end_as_error, prepare};
+pub use settle::{Incoming, ReportFate, apply, end_as_error, prepare};

@@ -7,7 +7,7 @@ use ralph_shared::wire::IntegrationEnd;
 
 use super::super::cascade;
 use super::batch::Batch;
-use crate::domain::failure::retry::{self, Next, Trouble};
+use crate::domain::failure::retry::{self, NextStep, Trouble};
 use crate::domain::failure::{Counts, Failure};
 use crate::domain::outcome::{Judgement, Step};
 use crate::domain::run::Run;
@@ -15,7 +15,7 @@ use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::domain::steps;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::feature::Text;
-use crate::store::git::integration::{Closed, IntegrationState};
+use crate::store::git::integration::{ClosedIntegration, IntegrationState};
 use crate::store::task::Task;
 
 /// Longest stored reason for a person. Bytes.
@@ -63,7 +63,8 @@ impl Batch<'_> {
     fn give_turn_up(&mut self, task: &Task) {
         if self.integrations.contains_key(&task.id) {
             let refused = IntegrationState::GateFailed;
-            self.closed.push(Closed::without_landing(task.id, refused));
+            self.closed
+                .push(ClosedIntegration::without_landing(task.id, refused));
         }
     }
 
@@ -120,11 +121,11 @@ impl Batch<'_> {
             task.verify_tries += 1;
         }
         match next {
-            Next::Again(delay) => {
+            NextStep::Again(delay) => {
                 self.enqueue.push((task.id, delay));
                 self.tasks.insert(task.id, task);
             }
-            Next::NeedsReview => {
+            NextStep::NeedsReview => {
                 let reason = retry::without_tries(failure, judgement.reason.as_deref());
                 self.give_turn_up(&task);
                 let prefix = if judgement.is_away() {
@@ -138,7 +139,7 @@ impl Batch<'_> {
     }
 
     /// Decides what follows a failure, counted with earlier ones.
-    pub(super) fn decide(&self, task: &mut Task, failure: Failure, with_changes: bool) -> Next {
+    pub(super) fn decide(&self, task: &mut Task, failure: Failure, with_changes: bool) -> NextStep {
         let facts = retry::Facts {
             with_changes,
             max_retries: task.max_retries,
@@ -254,21 +255,26 @@ impl Batch<'_> {
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
-        self.again_or_person(task, next, || {
+        self.retry_or_needs_person(task, next, || {
             retry::without_tries(failure, judgement.reason.as_deref())
         });
     }
 
     /// What follows an attempt without a result; `why` is for the person who decides.
-    pub(super) fn again_or_person(&mut self, mut task: Task, next: Next, why: impl FnOnce() -> String) {
+    pub(super) fn retry_or_needs_person(
+        &mut self,
+        mut task: Task,
+        next: NextStep,
+        why: impl FnOnce() -> String,
+    ) {
         match next {
-            Next::Again(delay) => {
+            NextStep::Again(delay) => {
                 let waiting = task.waiting();
                 self.move_to(&mut task, waiting);
                 self.enqueue.push((task.id, delay));
                 self.tasks.insert(task.id, task);
             }
-            Next::NeedsReview => self.needs_person(task, why()),
+            NextStep::NeedsReview => self.needs_person(task, why()),
         }
     }
 

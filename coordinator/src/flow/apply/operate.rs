@@ -17,16 +17,16 @@ use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::flow::{integrate::base_gate, memory::library};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
-use crate::store::git::integration::{Closed, Collision, IntegrationState};
-use crate::store::git::operation::Ended;
+use crate::store::git::integration::{ClosedIntegration, Collision, IntegrationState};
+use crate::store::git::operation::OperationEnd;
 use crate::store::task::Task;
 
 /// The actor in a task's log.
 const BY_REVERT: &str = "its revert";
 
-/// Whether a dispatch with this end has looked at the branches. Then earlier pushes were found, or did not
+/// Whether a dispatch with this end has read the branches. Then earlier pushes were found, or did not
 /// arrive.
-fn looked(end: &IntegrationEnd) -> bool {
+fn has_checked_branches(end: &IntegrationEnd) -> bool {
     match end {
         IntegrationEnd::Merged { .. }
         | IntegrationEnd::Updated { .. }
@@ -44,7 +44,7 @@ fn looked(end: &IntegrationEnd) -> bool {
     }
 }
 
-fn is_handed_over(operation: Option<&GitOperation>) -> bool {
+fn runs_merge_command(operation: Option<&GitOperation>) -> bool {
     let Some(GitOperation::Merge { how, .. }) = operation else {
         return false;
     };
@@ -63,14 +63,14 @@ impl Batch<'_> {
         let mut judgement = outcome::operation(&integration.end);
         let operation = self.operations.get(&task.id).cloned();
         // The command belongs to a worker. Another worker may have a command that this one lacks.
-        if judgement.is_away() && is_handed_over(operation.as_ref()) {
+        if judgement.is_away() && runs_merge_command(operation.as_ref()) {
             judgement.failure = Some(Failure::Lack);
         }
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
-        if looked(&integration.end) {
-            self.found_out.push(task.id);
+        if has_checked_branches(&integration.end) {
+            self.resolved_pushes.push(task.id);
         }
         match judgement.step {
             Step::Landed => {
@@ -86,7 +86,7 @@ impl Batch<'_> {
                 else {
                     return;
                 };
-                self.noted.push(Ended {
+                self.noted.push(OperationEnd {
                     feature: task.feature,
                     task: task.id,
                     attempt: task.attempt,
@@ -160,10 +160,10 @@ impl Batch<'_> {
             return;
         };
         if self.integrations.contains_key(&task.id) {
-            self.closed.push(Closed {
+            self.closed.push(ClosedIntegration {
                 landed: Some(commit.clone()),
                 empty: *empty,
-                ..Closed::without_landing(task.id, IntegrationState::Merged)
+                ..ClosedIntegration::without_landing(task.id, IntegrationState::Merged)
             });
         } else {
             self.note_landing(&task, commit);
@@ -173,7 +173,7 @@ impl Batch<'_> {
 
     /// Records a landing that took no turn.
     pub(super) fn note_landing(&mut self, task: &Task, commit: &str) {
-        self.noted.push(Ended {
+        self.noted.push(OperationEnd {
             feature: task.feature,
             task: task.id,
             attempt: task.attempt,
@@ -193,8 +193,8 @@ impl Batch<'_> {
         for ended in &self.noted {
             store::git::operation::note(conn, ended).await?;
         }
-        for task in &self.found_out {
-            store::git::operation::found_out(conn, *task).await?;
+        for task in &self.resolved_pushes {
+            store::git::operation::resolve_pushes(conn, *task).await?;
         }
         for (task, operation) in &self.altered {
             store::git::operation::set(conn, *task, operation).await?;
@@ -211,7 +211,7 @@ impl Batch<'_> {
                             conn,
                             &mut self.features,
                             feature,
-                            base_gate::Why::Changed,
+                            base_gate::GateCause::Changed,
                             signals,
                         )
                         .await?;
@@ -258,7 +258,7 @@ impl Batch<'_> {
         }
         let dispatches = store::git::operation::dispatches(conn, id).await?;
         let dispatches: Vec<_> = dispatches.into_iter().map(|dispatch| dispatch.0).collect();
-        library::take_back(conn, &dispatches).await?;
+        library::revoke_entries(conn, &dispatches).await?;
         let Some(mut task) = store::task::lock(conn, &[id.0]).await?.pop() else {
             return Ok(true);
         };

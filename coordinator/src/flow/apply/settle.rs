@@ -73,12 +73,12 @@ impl Incoming {
     pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
         match &self.known {
             Some(known) => Arc::clone(&known.sigils),
-            None => Arc::new(said(settings, DispatchOrigin::from(dispatch), &self.text)),
+            None => Arc::new(parse_sigils(settings, DispatchOrigin::from(dispatch), &self.text)),
         }
     }
 }
 
-fn said(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigils {
+fn parse_sigils(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigils {
     let context = sigil::Context {
         kind: place.kind,
         task_id: &place.task.short(),
@@ -107,7 +107,7 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
     for one in batch {
         if let Some(&place) = places.get(&one.report.dispatch) {
             one.known = Some(DispatchFacts {
-                sigils: Arc::new(said(settings, place, &one.text)),
+                sigils: Arc::new(parse_sigils(settings, place, &one.text)),
                 place,
             });
         }
@@ -117,7 +117,7 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
 
 /// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ReportFate {
     /// It changed its task, now or earlier.
     Applied,
     /// The fence had moved: the report is stored and changes nothing.
@@ -141,8 +141,8 @@ pub async fn apply(
     db: &PgPool,
     settings: &Settings,
     batch: &[Incoming],
-) -> sqlx::Result<(Vec<Fate>, Signals)> {
-    match at_once(db, settings, batch, Memory::Kept).await {
+) -> sqlx::Result<(Vec<ReportFate>, Signals)> {
+    match apply_batch(db, settings, batch, Memory::Stored).await {
         Ok(applied) => Ok(applied),
         Err(error) if is_away(&error) => Err(error),
         Err(error) if batch.len() > 1 => {
@@ -158,7 +158,7 @@ pub async fn apply(
                     Err(error) if is_away(&error) => return Err(error),
                     Err(error) => {
                         tracing::error!(%error, dispatch = %one.report.dispatch, "report is stuck; the others go on");
-                        fates.push(Fate::Stuck);
+                        fates.push(ReportFate::Stuck);
                     }
                 }
             }
@@ -172,18 +172,18 @@ pub async fn apply(
                 return Ok(applied);
             }
             let signals = set_aside(db, settings, poisoned, &error).await?;
-            Ok((vec![Fate::Poisoned], signals))
+            Ok((vec![ReportFate::Poisoned], signals))
         }
     }
 }
 
 /// No failure of one report may stop the others.
-async fn at_once(
+async fn apply_batch(
     db: &PgPool,
     settings: &Settings,
     batch: &[Incoming],
     memory: Memory,
-) -> sqlx::Result<(Vec<Fate>, Signals)> {
+) -> sqlx::Result<(Vec<ReportFate>, Signals)> {
     guarded(store::retry_serialization(|| {
         in_one_transaction(db, settings, batch, memory)
     }))
@@ -194,10 +194,10 @@ async fn at_once(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     /// They are stored, and released with their task.
-    Kept,
+    Stored,
     /// They could not be stored or released. The work counts without them; upkeep releases the quarantined
     /// ones later.
-    Left,
+    Omitted,
 }
 
 /// Applies a report without its memory entries, when only these fail: landed work stays landed, whatever an
@@ -207,8 +207,8 @@ async fn without_memory(
     settings: &Settings,
     one: &Incoming,
     cause: &sqlx::Error,
-) -> sqlx::Result<Option<(Vec<Fate>, Signals)>> {
-    let applied = match at_once(db, settings, std::slice::from_ref(one), Memory::Left).await {
+) -> sqlx::Result<Option<(Vec<ReportFate>, Signals)>> {
+    let applied = match apply_batch(db, settings, std::slice::from_ref(one), Memory::Omitted).await {
         Ok(applied) => applied,
         Err(error) if is_away(&error) => return Err(error),
         Err(_) => return Ok(None),
@@ -269,7 +269,7 @@ pub async fn end_as_error(
     };
     let report = [broken(&known, message)];
     Ok(
-        store::retry_serialization(|| in_one_transaction(db, settings, &report, Memory::Kept))
+        store::retry_serialization(|| in_one_transaction(db, settings, &report, Memory::Stored))
             .await?
             .1,
     )
@@ -304,7 +304,7 @@ async fn in_one_transaction(
     settings: &Settings,
     incoming: &[Incoming],
     memory: Memory,
-) -> sqlx::Result<(Vec<Fate>, Signals)> {
+) -> sqlx::Result<(Vec<ReportFate>, Signals)> {
     let mut signals = Signals::default();
     let mut tx = store::begin_unflushed(db).await?;
     let fates = within(&mut tx, settings, incoming, memory, &mut signals).await?;
@@ -321,7 +321,7 @@ async fn within(
     incoming: &[Incoming],
     memory: Memory,
     signals: &mut Signals,
-) -> sqlx::Result<Vec<Fate>> {
+) -> sqlx::Result<Vec<ReportFate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
     let known: Option<Vec<DispatchOrigin>> = incoming
         .iter()
@@ -398,14 +398,14 @@ async fn within(
     let mut fates = Vec::with_capacity(incoming.len());
     for (at, one) in incoming.iter().enumerate() {
         let fate = match dispatches.get_mut(&one.report.dispatch) {
-            None => Fate::Unknown,
-            Some(_) if strangers.contains(&at) => Fate::Foreign,
+            None => ReportFate::Unknown,
+            Some(_) if strangers.contains(&at) => ReportFate::Foreign,
             Some(dispatch) => {
                 let fate = batch.take(dispatch, one);
                 // When one batch has the same report twice, the second one finds the dispatch over.
                 match fate {
-                    Fate::Applied => dispatch.state = DispatchState::Settled,
-                    Fate::Superseded => dispatch.state = DispatchState::Superseded,
+                    ReportFate::Applied => dispatch.state = DispatchState::Settled,
+                    ReportFate::Superseded => dispatch.state = DispatchState::Superseded,
                     _ => {}
                 }
                 dispatch.reported = true;

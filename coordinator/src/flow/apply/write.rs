@@ -52,18 +52,18 @@ impl Batch<'_> {
         for (dispatch, commit, pushed_ref) in &self.pushed_late {
             store::dispatch::pushed_late(conn, *dispatch, commit, pushed_ref).await?;
         }
-        for (dispatch, strays) in &self.strays_late {
-            store::dispatch::strays_late(conn, *dispatch, strays).await?;
+        for (dispatch, strays) in &self.late_orphans {
+            store::dispatch::record_late_orphans(conn, *dispatch, strays).await?;
         }
         if !self.withdraw.is_empty() {
             store::queue::ready::withdraw(conn, &self.withdraw).await?;
         }
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
         let released = match memory {
-            Memory::Kept => self.captured.save(conn, &landed).await?,
-            Memory::Left => Vec::new(),
+            Memory::Stored => self.captured.save(conn, &landed).await?,
+            Memory::Omitted => Vec::new(),
         };
-        for answer in self.distilled.iter().filter(|_| memory == Memory::Kept) {
+        for answer in self.distilled.iter().filter(|_| memory == Memory::Stored) {
             distill::take(conn, answer).await?;
         }
         for (task, why) in &self.waiting {
@@ -79,7 +79,7 @@ impl Batch<'_> {
         for (_, task, reason) in &self.failed {
             store::task::explain(conn, *task, Some(reason)).await?;
         }
-        self.doors.write(conn).await?;
+        self.availability.write(conn).await?;
         for (task, model) in &self.next_models {
             store::task::hint_model(conn, *task, model.as_deref()).await?;
         }
@@ -108,7 +108,7 @@ impl Batch<'_> {
         let pools = store::queue::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
         self.put_off_colliding(conn).await?;
-        if memory == Memory::Kept {
+        if memory == Memory::Stored {
             capture::release(conn, &landed, released).await?;
         }
         let mut freed = cascade::Freed::default();
@@ -295,6 +295,6 @@ impl Batch<'_> {
             self.captured.refused_graph(&source, &sigils, &problem);
         }
         let next = self.decide(&mut task, Failure::Graph, false);
-        self.again_or_person(task, next, || problem);
+        self.retry_or_needs_person(task, next, || problem);
     }
 }

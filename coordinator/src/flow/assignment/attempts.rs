@@ -34,7 +34,7 @@ pub(in crate::flow) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
 
 fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
     let work = dispatches.iter().rev().find(|d| d.kind.begins_attempt())?;
-    // A failure at the door is nobody's attempt (SPEC 7.3); what a person said of it counts all the same.
+    // A failed start is nobody's attempt (SPEC 7.3); a person's feedback on it counts all the same.
     if work.outcome == Outcome::Unavailable && work.feedback.is_none() {
         return None;
     }

@@ -10,7 +10,7 @@ use ralph_shared::attempts;
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::{
-    Assignment, Change, GitOperation, SessionOrder, SurveyOrder, Text, Work, sha256_hex,
+    Assignment, Change, GitOperation, RepoScanOrder, SessionOrder, Text, Work, sha256_hex,
 };
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -18,10 +18,10 @@ use uuid::Uuid;
 use crate::domain::run::{Run, RunSettings};
 use crate::domain::states::Outcome;
 use crate::flow::assignment::instructions::{assignment, integrate_order, operation_order, session_order};
-use crate::flow::assignment::prompt_log::Sent;
+use crate::flow::assignment::prompt_log::SentPrompts;
 use crate::flow::claim::opened::Opened;
 use crate::flow::memory::context::Remembered;
-use crate::flow::memory::layout::Laid;
+use crate::flow::memory::layout::PromptMemory;
 use crate::flow::{
     Settings,
     memory::{distill, repo_scan},
@@ -31,7 +31,7 @@ use crate::store;
 use crate::store::dispatch::context::{ConflictFacts, Neighbour, Prerequisite, TaskFacts};
 use crate::store::dispatch::earlier::Earlier;
 use crate::store::git::integration::Integration;
-use crate::store::git::train::Known;
+use crate::store::git::train::CarFacts;
 
 /// Longer texts travel in parts (DESIGN 3), so that a prompt and its references fit one message. Bytes.
 const INLINE_PROMPT_BYTES: usize = 100 * 1024;
@@ -59,10 +59,10 @@ pub(in crate::flow) struct Facts {
     /// Learnings for tasks with the role `distill`.
     merging: HashMap<TaskId, distill::Order>,
     /// Survey orders for sessions that start from the head of their feature's branch, by feature.
-    pub(in crate::flow) surveys: HashMap<Uuid, SurveyOrder>,
+    pub(in crate::flow) repo_scans: HashMap<Uuid, RepoScanOrder>,
     pub(in crate::flow) integrations: HashMap<TaskId, Integration>,
     /// What is known of trees that may land, by the task that lands.
-    pub(in crate::flow) known: HashMap<TaskId, Known>,
+    pub(in crate::flow) known: HashMap<TaskId, CarFacts>,
     pub(in crate::flow) operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
     gate_fails: HashSet<FeatureId>,
@@ -80,8 +80,8 @@ pub async fn build(
     db: &PgPool,
     settings: &Settings,
     opened: &[Opened],
-) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
-    let mut sent = Sent::default();
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, SentPrompts)> {
+    let mut sent = SentPrompts::default();
     if opened.is_empty() {
         return Ok((HashMap::new(), sent));
     }
@@ -138,7 +138,7 @@ pub async fn build(
                 }
             };
             if let Some(row) = dispatch.prompts {
-                let body = store::dispatch::prompt::Sent {
+                let body = store::dispatch::prompt::StoredPrompt {
                     frame: frame.clone(),
                     body: prompt.body.clone(),
                     sections: sections(&rendered.account),
@@ -288,7 +288,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
             task.conflicted |= above.contains(&task.task);
         }
     }
-    let mut known: HashMap<TaskId, Known> = HashMap::new();
+    let mut known: HashMap<TaskId, CarFacts> = HashMap::new();
     for integration in &integrations {
         let task = tasks.iter().find(|task| task.task == integration.task);
         let run = opened.iter().find(|d| d.task == integration.task).map(|d| d.run);
@@ -387,7 +387,7 @@ async fn read(conn: &mut PgConnection, settings: &Settings, opened: &[Opened]) -
         runs: runs.into_iter().map(|r| (r.id.0, r)).collect(),
         prerequisites,
         merging,
-        surveys,
+        repo_scans: surveys,
         conflicts: conflicts.into_iter().map(|c| (c.task, c)).collect(),
         changes,
         said,
@@ -403,19 +403,19 @@ fn render(
     run: &Run,
     dispatch: &Opened,
     settings: &Settings,
-) -> (prompt::Rendered, Option<Laid>) {
+) -> (prompt::Rendered, Option<PromptMemory>) {
     let mut context = task_context(facts, task, run);
     if !dispatch.kind.changes_files() {
         context.conflict = None;
     }
     if !settings.memory && dispatch.kind != SessionKind::Verify {
-        context.said = facts.said.get(&task.task).cloned();
+        context.feedback = facts.said.get(&task.task).cloned();
     }
     let (laid, judged) = if dispatch.kind == SessionKind::Verify {
         let judged = prompt::Judged {
             attempt: dispatch.attempt,
             change: facts.changes.get(&task.task).cloned(),
-            said: facts.said.get(&task.task).cloned(),
+            feedback: facts.said.get(&task.task).cloned(),
             doubt: facts.doubts.get(&task.task).cloned(),
             verdicts: facts.verdicts.get(&task.task).cloned().unwrap_or_default(),
         };
@@ -491,10 +491,10 @@ fn task_context(facts: &Facts, task: &TaskFacts, run: &Run) -> prompt::TaskConte
         spec: task.spec.clone(),
         plan: task.plan.clone(),
         base: task.base_commit.clone(),
-        merging: facts.merging.get(&task.task).map(|order| order.told.clone()),
+        merging: facts.merging.get(&task.task).map(|order| order.merging.clone()),
         dir: task.dir.clone(),
         dir_changed: facts.dir_changed.get(&task.task).cloned().unwrap_or_default(),
-        said: None,
+        feedback: None,
         gate: match task.repo_address {
             Some(_) => run.settings.gate.clone(),
             None => Vec::new(),
@@ -502,7 +502,7 @@ fn task_context(facts: &Facts, task: &TaskFacts, run: &Run) -> prompt::TaskConte
         gate_fails: facts.gate_fails.contains(&task.feature),
         is_verified: task.verify,
         branch: task.branch.clone().filter(|_| task.repo_address.is_some()),
-        holds: task.start_ref.as_deref().and_then(held),
+        holds: task.start_ref.as_deref().and_then(parse_attempt_ref),
         neighbours: neighbours(facts, task),
         landed: facts.landed.get(&task.feature).cloned().unwrap_or_default(),
     }
@@ -535,12 +535,12 @@ fn neighbours(facts: &Facts, task: &TaskFacts) -> Vec<prompt::Neighbour> {
     kept
 }
 
-/// Whose work an attempt's ref holds: `…/FEATURE/TASK/ATTEMPT-DISPATCH`.
-fn held(start: &str) -> Option<prompt::Held> {
+/// Parses an attempt's ref, `…/FEATURE/TASK/ATTEMPT-DISPATCH`, into its task and attempt.
+fn parse_attempt_ref(start: &str) -> Option<prompt::HeldWork> {
     let mut parts = attempts::below(start)?.split('/').skip(1);
     let (task, last) = (parts.next()?, parts.next()?);
     let (attempt, _) = last.split_once('-')?;
-    Some(prompt::Held {
+    Some(prompt::HeldWork {
         task: task.to_owned(),
         attempt: attempt.to_owned(),
     })

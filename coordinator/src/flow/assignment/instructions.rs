@@ -17,7 +17,7 @@ use crate::flow::{Settings, memory::repo_scan};
 use crate::prompt;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::git::integration::{Integration, RefNames};
-use crate::store::git::train::Known;
+use crate::store::git::train::CarFacts;
 
 pub(in crate::flow) fn session_order(
     facts: &Facts,
@@ -56,7 +56,7 @@ pub(in crate::flow) fn session_order(
         iteration: u32::try_from(run.iterations + 1).unwrap_or(1),
         total: u32::try_from(run.settings.max_iterations.unwrap_or(task.feature_tasks)).unwrap_or(0),
         survey: (dispatch.kind == SessionKind::Work && repo_scan::starts_at_head(task))
-            .then(|| facts.surveys.get(&task.feature.0).cloned())
+            .then(|| facts.repo_scans.get(&task.feature.0).cloned())
             .flatten(),
         traceparent: settings
             .tracer
@@ -88,7 +88,7 @@ pub(in crate::flow) fn integrate_order(
     dispatch: &Opened,
     integration: &Integration,
     operation: Option<&GitOperation>,
-    known: Known,
+    known: CarFacts,
 ) -> IntegrateOrder {
     let is_ahead = dispatch.kind == SessionKind::Check;
     let resume = match (&integration.old, &integration.new, &integration.new_ref) {

@@ -13,14 +13,14 @@ use crate::store::memory::exposures::Use;
 
 /// Sent prompts and their memory entries, for storage after the claims are answered.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct SentPrompts {
     pub(in crate::flow) prompts: BTreeMap<Uuid, Prompts>,
     pub(in crate::flow) frames: BTreeMap<String, String>,
     pub(in crate::flow) uses: Vec<Use>,
     pub(in crate::flow) trials: Vec<(Uuid, String, bool)>,
 }
 
-impl Sent {
+impl SentPrompts {
     /// Merges two records.
     pub(in crate::flow) fn merge(&mut self, other: Self) {
         for (row, prompts) in other.prompts {

@@ -13,7 +13,7 @@ use crate::domain::routing::strategy;
 use crate::domain::scheduling::availability::BreakerState;
 use crate::domain::scheduling::fairness::Unserved;
 use crate::flow::Settings;
-use crate::flow::claim::matching::{Asking, Deal, Dealt, deal};
+use crate::flow::claim::matching::{ClaimMatches, MatchedTask, OpenClaims, match_claims};
 use crate::flow::claim::opened::Opened;
 use crate::store;
 use crate::store::availability::Account;
@@ -56,7 +56,7 @@ pub(in crate::flow) async fn take(
     let mut answers = vec![ClaimAnswer::Nothing; claims.len()];
     let waits = accounts
         .iter()
-        .filter(|one| !matches!(one.standing, BreakerState::Free(_)));
+        .filter(|one| !matches!(one.state, BreakerState::Free(_)));
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
     let mut free = Vec::new();
     // A claim that was repeated while it waited here gets the answer of the first one.
@@ -82,12 +82,15 @@ pub(in crate::flow) async fn take(
         }
     }
     let mut opened = Vec::new();
-    let free = asked_before(tx, claims, free, &mut answers, &mut opened).await?;
-    let asking = Asking {
+    let free = serve_repeated(tx, claims, free, &mut answers, &mut opened).await?;
+    let asking = OpenClaims {
         claims,
         known: &known,
     };
-    let Deal { dealt, unmet } = deal(tx, settings, asking, free, &accounts, levels).await?;
+    let ClaimMatches {
+        matched: dealt,
+        unmet,
+    } = match_claims(tx, settings, asking, free, &accounts, levels).await?;
     opened.extend(open(tx, settings, claims, &dealt).await?);
     for (index, first) in repeated {
         answers[index] = answers[first].clone();
@@ -111,7 +114,7 @@ fn not_now(reason: &str) -> ClaimAnswer {
 
 /// Finds claims that already have a dispatch: a live one is given again, a finished one gives nothing.
 /// Returns the others.
-async fn asked_before(
+async fn serve_repeated(
     conn: &mut PgConnection,
     claims: &[ClaimRequest],
     mut free: Vec<usize>,
@@ -156,12 +159,12 @@ pub(in crate::flow) fn reopened(row: &Dispatch) -> Opened {
     }
 }
 
-fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[Dealt]) -> Vec<NewDispatch> {
+fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[MatchedTask]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
     let new = dealt.iter().map(|dealt| {
-        let Dealt {
+        let MatchedTask {
             index,
-            taken,
+            task: taken,
             run,
             chosen,
             ..
@@ -195,7 +198,7 @@ async fn open(
     conn: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-    dealt: &[Dealt],
+    dealt: &[MatchedTask],
 ) -> sqlx::Result<Vec<(usize, Opened)>> {
     let new = new_dispatches(settings, claims, dealt);
     let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;

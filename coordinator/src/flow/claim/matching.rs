@@ -28,19 +28,19 @@ use crate::store::queue::ready::Dequeued;
 use crate::store::worker::Claimer;
 
 /// Queries per claim, each behind the tasks that earlier ones could not start. A later claim sees the rest.
-const LOOKS: usize = 32;
+const MAX_QUERIES: usize = 32;
 /// How long nobody takes a task whose agent, by its model, could not be started, so that this transaction
 /// does not see it again. Short, since a slot that polls every second must not keep the task from a worker
 /// that can start it. Milliseconds.
-const LEFT_MS: i64 = 50;
+const SKIPPED_MS: i64 = 50;
 
-/// A task for a slot.
+/// A task that was matched with a claim.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct Dealt {
+pub(in crate::flow) struct MatchedTask {
     /// Which of the claims.
     pub index: usize,
     /// The task.
-    pub taken: Dequeued,
+    pub task: Dequeued,
     pub run: RunId,
     /// What its session gets.
     pub chosen: Chosen,
@@ -59,23 +59,23 @@ pub(in crate::flow) struct Chosen {
     pub agent: Option<String>,
 }
 
-/// What those who ask get.
+/// The result of matching claims with tasks.
 #[derive(Debug, Default)]
-pub(in crate::flow) struct Deal {
+pub(in crate::flow) struct ClaimMatches {
     /// Tasks.
-    pub dealt: Vec<Dealt>,
+    pub matched: Vec<MatchedTask>,
     /// Why each unsatisfied claim got nothing; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(in crate::flow) struct Asking<'a> {
+pub(in crate::flow) struct OpenClaims<'a> {
     pub claims: &'a [ClaimRequest],
     /// Their workers, by name.
     pub known: &'a HashMap<String, Claimer>,
 }
 
-impl Asking<'_> {
+impl OpenClaims<'_> {
     fn worker(&self, index: usize) -> Option<&Claimer> {
         self.known.get(&self.claims[index].worker)
     }
@@ -93,17 +93,17 @@ impl Asking<'_> {
 }
 
 /// Matches tasks with the claims at these indices. The caller holds the lock on claims.
-pub(in crate::flow) async fn deal(
+pub(in crate::flow) async fn match_claims(
     conn: &mut PgConnection,
     settings: &Settings,
-    asking: Asking<'_>,
+    asking: OpenClaims<'_>,
     mut free: Vec<usize>,
     accounts: &[Account],
     mut levels: Levels,
-) -> sqlx::Result<Deal> {
-    let mut deal = Deal::default();
+) -> sqlx::Result<ClaimMatches> {
+    let mut deal = ClaimMatches::default();
     for account in accounts {
-        let BreakerState::Free(mut room) = account.standing else {
+        let BreakerState::Free(mut room) = account.state else {
             continue;
         };
         let only = Accounts::Only(&account.account);
@@ -118,9 +118,9 @@ pub(in crate::flow) async fn deal(
         }
         for (offer, mut indices) in offers {
             indices.truncate(room);
-            let before = deal.dealt.len();
+            let before = deal.matched.len();
             give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
-            let dealt: Vec<usize> = deal.dealt[before..].iter().map(|one| one.index).collect();
+            let dealt: Vec<usize> = deal.matched[before..].iter().map(|one| one.index).collect();
             if let Some(first) = dealt.first().filter(|_| account.width == 1) {
                 store::availability::try_with(conn, &account.account, asking.claims[*first].claim).await?;
             }
@@ -153,19 +153,25 @@ pub(in crate::flow) async fn deal(
 async fn give(
     conn: &mut PgConnection,
     settings: &Settings,
-    asking: Asking<'_>,
+    asking: OpenClaims<'_>,
     offer: &Capability,
     indices: Vec<usize>,
-    (Deal { dealt, unmet }, levels): (&mut Deal, &mut Levels),
+    (
+        ClaimMatches {
+            matched: dealt,
+            unmet,
+        },
+        levels,
+    ): (&mut ClaimMatches, &mut Levels),
 ) -> sqlx::Result<()> {
     let mut left = Unserved::Unknown;
     let mut is_sure = true;
     let mut indices = VecDeque::from(indices);
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_QUERIES {
         if indices.is_empty() {
             break;
         }
-        let took: Vec<Dequeued> = dealt.iter().map(|one| one.taken.clone()).collect();
+        let took: Vec<Dequeued> = dealt.iter().map(|one| one.task.clone()).collect();
         let took = selection::take(conn, offer, indices.len(), &took, &settings.turns, levels).await?;
         left = took.left;
         let mut budgets = took.budgets;
@@ -226,11 +232,11 @@ async fn give(
                 *room -= 1;
             }
             indices.pop_front();
-            dealt.push(Dealt {
+            dealt.push(MatchedTask {
                 account,
                 share,
                 index,
-                taken,
+                task: taken,
                 run,
                 chosen,
             });
@@ -239,7 +245,7 @@ async fn give(
             break;
         }
         is_sure = false;
-        store::queue::ready::put_back(conn, &back, LEFT_MS).await?;
+        store::queue::ready::put_back(conn, &back, SKIPPED_MS).await?;
     }
     if !is_sure {
         left = Unserved::Unknown;
@@ -252,7 +258,7 @@ async fn give(
 async fn rooms(
     conn: &mut PgConnection,
     taken: &[(Dequeued, RunId)],
-    dealt: &[Dealt],
+    dealt: &[MatchedTask],
 ) -> sqlx::Result<HashMap<String, i64>> {
     let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
     if keys.is_empty() {
@@ -260,7 +266,7 @@ async fn rooms(
     }
     let mut rooms =
         store::queue::concurrency_keys::rooms(conn, &keys.into_iter().collect::<Vec<_>>()).await?;
-    for key in dealt.iter().filter_map(|one| one.taken.key.as_ref()) {
+    for key in dealt.iter().filter_map(|one| one.task.key.as_ref()) {
         if let Some(room) = rooms.get_mut(key) {
             *room -= 1;
         }

@@ -22,7 +22,7 @@ use super::{Settings, Signals, apply};
 use crate::domain::scheduling::fairness::Unserved;
 use crate::faults;
 use crate::flow::assignment::context;
-use crate::flow::assignment::prompt_log::Sent;
+use crate::flow::assignment::prompt_log::SentPrompts;
 use crate::flow::claim::dispatches::{ClaimedBatch, take};
 use crate::flow::claim::opened::Opened;
 use crate::store;
@@ -34,7 +34,7 @@ pub struct Answered {
     /// Why each unsatisfied claim got nothing, by index; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
     /// Prompts to store after the answers went out.
-    pub sent: Sent,
+    pub sent: SentPrompts,
     /// Signals of attempts that ended because their assignment could not be built.
     pub signals: Signals,
 }
@@ -48,7 +48,7 @@ pub async fn claim(
     settings: &Settings,
     claims: &[ClaimRequest],
 ) -> sqlx::Result<Vec<ClaimAnswer>> {
-    let Answered { answers, sent, .. } = answer(db, settings, claims, ()).await?;
+    let Answered { answers, sent, .. } = serve(db, settings, claims, ()).await?;
     sent.keep(db).await?;
     Ok(answers)
 }
@@ -58,7 +58,7 @@ pub async fn claim(
 ///
 /// # Errors
 /// When the database fails. Then nothing was opened, or the repeated claim finds its dispatch.
-pub async fn answer<T: Send>(
+pub async fn serve<T: Send>(
     db: &PgPool,
     settings: &Settings,
     claims: &[ClaimRequest],
@@ -109,9 +109,9 @@ async fn build_each(
     settings: &Settings,
     dispatches: &[Opened],
     signals: &mut Signals,
-) -> sqlx::Result<(HashMap<DispatchId, Assignment>, Sent)> {
+) -> sqlx::Result<(HashMap<DispatchId, Assignment>, SentPrompts)> {
     let mut assignments = HashMap::new();
-    let mut sent = Sent::default();
+    let mut sent = SentPrompts::default();
     for one in dispatches {
         match guarded(context::build(db, settings, std::slice::from_ref(one))).await {
             Ok((built, more)) => {

@@ -18,7 +18,7 @@ use crate::store::queue::ready::Dequeued;
 /// Ready tasks that one query reads beyond those that may start.
 const AHEAD: i64 = 256;
 /// Most queries per claim; the next claim sees the rest.
-const LOOKS: usize = 8;
+const MAX_QUERIES: usize = 8;
 
 /// Takes up to `n` ready tasks of a feature that overlap with no running task, best first. `took` are the
 /// tasks that this transaction took before.
@@ -33,7 +33,7 @@ pub(in crate::flow) async fn take(
     let mut waiting = store::queue::path_holds::waiting(conn, feature).await?;
     let mut taken = Vec::new();
     let mut room = n as usize;
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_QUERIES {
         let most = AHEAD + i64::from(n);
         let candidates = store::queue::path_holds::candidates(conn, offer, feature, most).await?;
         let seen = candidates.len();

@@ -19,7 +19,7 @@ use crate::domain::scheduling::fairness::{Share, Turns, Unserved, divide};
 use crate::flow::claim::path_holds;
 use crate::store;
 use crate::store::queue::features::Claimable;
-use crate::store::queue::ready::{Dequeued, Look};
+use crate::store::queue::ready::{Dequeued, ReadyFilter};
 
 /// What a look took.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub(in crate::flow) async fn take(
     }
     let mut taken = Vec::new();
     if !shares.is_empty() {
-        taken = store::queue::ready::take(conn, offer, &shares, Look::FollowUps).await?;
+        taken = store::queue::ready::take(conn, offer, &shares, ReadyFilter::FollowUps).await?;
         left = left.saturating_sub(u32::try_from(taken.len()).unwrap_or(u32::MAX));
         count(&mut features, &taken);
     }
@@ -117,7 +117,7 @@ pub(in crate::flow) async fn take(
         .collect();
     let shares = divide(left, &speculation);
     if !shares.is_empty() {
-        taken.extend(store::queue::ready::take(conn, offer, &shares, Look::Speculation).await?);
+        taken.extend(store::queue::ready::take(conn, offer, &shares, ReadyFilter::Speculation).await?);
     }
     // A task that waits for a concurrency key may start when a session ends, like one that waits for room.
     let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
@@ -198,7 +198,7 @@ async fn take_shares(
         .partition(|(feature, _)| features.get(feature).is_some_and(|f| f.avoid_conflicts));
     let mut got = Vec::new();
     if !shares.is_empty() {
-        got = store::queue::ready::take(conn, offer, &shares, Look::Work).await?;
+        got = store::queue::ready::take(conn, offer, &shares, ReadyFilter::Work).await?;
     }
     for (feature, n) in apart {
         let took: Vec<Uuid> = before

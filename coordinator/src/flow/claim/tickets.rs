@@ -69,15 +69,15 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
     // The first slot that asks may try one whose pause ended.
     let waits = closed
         .into_iter()
-        .filter(|account| !matches!(account.standing, BreakerState::Free(_)));
+        .filter(|account| !matches!(account.state, BreakerState::Free(_)));
     let closed: BTreeSet<String> = waits.map(|account| account.account).collect();
     let workers = store::worker::list(conn, settings.lease_ms()).await?;
     Ok(workers
         .iter()
         .filter(|worker| worker.alive)
         .map(|worker| {
-            let at_door = |agent: &&String| worker.doors.iter().any(|door| door.agent == **agent);
-            let open = worker.agents.iter().filter(|agent| !at_door(agent));
+            let is_unavailable = |agent: &&String| worker.doors.iter().any(|door| door.agent == **agent);
+            let open = worker.agents.iter().filter(|agent| !is_unavailable(agent));
             let agents = Agents {
                 accounts: &worker.accounts,
                 rules: &worker.rules,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::super::{Signals, cascade, finish};
 use super::command::{By, CommandOutcome, TaskCommand};
-use crate::domain::question::{self, Given};
+use crate::domain::question::{self, AnswerInput};
 use crate::domain::states::TaskState;
 use crate::flow::control::{subtasks, task_in};
 use crate::flow::finish::resume;
@@ -115,7 +115,7 @@ pub async fn say(
     let live: Vec<Uuid> = task.dispatch.iter().map(|dispatch| dispatch.0).collect();
     let live = store::dispatch::read(&mut tx, &live).await?.pop();
     // Who judges work hears no person.
-    let hears = |one: &Dispatch| SigilName::Question.is_taken_from(one.kind);
+    let hears = |one: &Dispatch| SigilName::Question.is_allowed_for(one.kind);
     let Some(session) = live.filter(|one| one.state == DispatchState::Live && hears(one)) else {
         let why = format!("no session of {id} runs; `task feedback {id} --reason TEXT` tells the next one");
         return Ok((CommandOutcome::Refused(why), signals));
@@ -136,7 +136,7 @@ pub async fn answer(
     id: TaskId,
     by: impl Into<By<'_>>,
     named: Option<Uuid>,
-    given: Given<'_>,
+    given: AnswerInput<'_>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let by = by.into();
     let mut tx = db.begin().await?;
@@ -156,7 +156,7 @@ async fn answer_in(
     id: TaskId,
     by: By<'_>,
     named: Option<Uuid>,
-    given: Given<'_>,
+    given: AnswerInput<'_>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let refused = |why| Ok((CommandOutcome::Refused(why), Signals::default()));
@@ -165,7 +165,7 @@ async fn answer_in(
         return Ok((CommandOutcome::NotFound, signals));
     };
     let questions = store::question::of_task(tx, id).await?;
-    let asked = match question::meant(id, &questions, named) {
+    let asked = match question::resolve(id, &questions, named) {
         Ok(asked) => asked,
         Err(why) => return refused(why),
     };
@@ -188,7 +188,7 @@ async fn answer_in(
         store::question::say(tx, asked.dispatch, Some(asked.id), by.actor, text).await?;
         signals.order(worker, Control::Beat);
     }
-    let waits_on = |other: &&question::Asked| {
+    let waits_on = |other: &&question::TaskQuestion| {
         other.dispatch == asked.dispatch && other.id != asked.id && other.waits && other.answer.is_none()
     };
     let ended_for_it = task.state == TaskState::NeedsReview && asked.ended && asked.waits;

@@ -18,7 +18,7 @@ use crate::flow::control::{retry, subtasks};
 use crate::flow::{finish::resume, integrate::base_gate};
 use crate::store;
 use crate::store::feature::Locked;
-use crate::store::git::integration::{Closed, IntegrationState};
+use crate::store::git::integration::{ClosedIntegration, IntegrationState};
 use crate::store::git::operation::Pushes;
 use crate::store::task::Task;
 
@@ -109,7 +109,7 @@ pub(in crate::flow) async fn task_in(
             };
             return Ok((CommandOutcome::Refused(reason), signals));
         }
-        let withdrawn = Closed::without_landing(id, IntegrationState::Withdrawn);
+        let withdrawn = ClosedIntegration::without_landing(id, IntegrationState::Withdrawn);
         store::git::integration::close(tx, &withdrawn).await?;
     }
     if task.role == SessionKind::Git
@@ -134,7 +134,14 @@ pub(in crate::flow) async fn task_in(
         for leaf in &ids {
             store::task::log(tx, *leaf, actor, command.verb(), why).await?;
         }
-        base_gate::follow(tx, &mut features, feature, base_gate::Why::Again, &mut signals).await?;
+        base_gate::follow(
+            tx,
+            &mut features,
+            feature,
+            base_gate::GateCause::Again,
+            &mut signals,
+        )
+        .await?;
         integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
         end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
         return Ok((CommandOutcome::Done(ids.len()), signals));
@@ -171,7 +178,14 @@ pub(in crate::flow) async fn task_in(
         }
     }
     if command.tries_again() {
-        base_gate::follow(tx, &mut features, feature, base_gate::Why::Again, &mut signals).await?;
+        base_gate::follow(
+            tx,
+            &mut features,
+            feature,
+            base_gate::GateCause::Again,
+            &mut signals,
+        )
+        .await?;
     }
     integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
     end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;

@@ -80,8 +80,8 @@ pub async fn task(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Makes a run's new limits and choices from its present ones, or says why that is impossible.
-pub type Wished<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
+/// Computes a run's new settings from its present ones, or returns why that is impossible.
+pub type SettingsChange<'a> = &'a (dyn Fn(&RunSettings) -> Result<RunSettings, String> + Send + Sync);
 
 /// Changes a feature for later sessions. `before` is the description that the change started from, as in
 /// [`task`]. Returns the number of tasks that changed with it.
@@ -90,7 +90,7 @@ pub async fn feature(
     id: FeatureId,
     edit: &FeatureEdit,
     before: Option<&str>,
-    run: Option<Wished<'_>>,
+    run: Option<SettingsChange<'_>>,
     by: By<'_>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut tx = db.begin().await?;
@@ -131,7 +131,14 @@ pub async fn feature(
         ..Signals::default()
     };
     if run.is_some() && matches!(held.state, FeatureState::Running | FeatureState::Paused) {
-        base_gate::follow(&mut tx, &mut features, id, base_gate::Why::Changed, &mut signals).await?;
+        base_gate::follow(
+            &mut tx,
+            &mut features,
+            id,
+            base_gate::GateCause::Changed,
+            &mut signals,
+        )
+        .await?;
         cascade::save_features(&mut tx, &features, &mut signals).await?;
         integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
     }
@@ -156,7 +163,7 @@ pub async fn feature(
 async fn change_run(
     conn: &mut PgConnection,
     held: &Locked,
-    wished: Wished<'_>,
+    wished: SettingsChange<'_>,
 ) -> sqlx::Result<Result<(), String>> {
     let last = store::run::last(conn, held.id).await?;
     let may_go_on = held.state != FeatureState::Done;

@@ -5,7 +5,7 @@ use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Control, EndReason};
 use sqlx::PgPool;
 
-use crate::domain::budget::levels::{Level, Limit, Used};
+use crate::domain::budget::levels::{Level, LevelUsage, Limit};
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::{Settings, Signals, cascade, finish, workers::rescue};
 use crate::store;
@@ -31,10 +31,10 @@ pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
             cost_usd: run.settings.max_cost_usd,
             tokens: run.settings.max_tokens,
         };
-        let used = Used {
+        let used = LevelUsage {
             usd: run.used_usd(),
             tokens: run.used_tokens(),
-            ..Used::default()
+            ..LevelUsage::default()
         };
         levels.set.insert(key.clone(), limit);
         levels.used.insert(key, used);

@@ -47,7 +47,7 @@ pub async fn check(
         [] => HashMap::new(),
         _ => store::git::gate::open(conn, &troubled).await?,
     };
-    let held = store::budget::held(conn, &ids).await?;
+    let held = store::budget::hold_reasons(conn, &ids).await?;
     for run in runs {
         let only = match run.only_task {
             Some(task) => Some((
@@ -114,7 +114,7 @@ fn is_over(feature: &store::feature::Locked) -> bool {
 }
 
 /// Why no attempt of a feature can land, when only a person can help.
-fn why_nothing_lands(check: &store::git::gate::Open) -> String {
+fn why_nothing_lands(check: &store::git::gate::OpenCheck) -> String {
     let commit = match &check.operation {
         GitOperation::Check { commit, .. } => gate::short(commit),
         _ => "",
@@ -212,7 +212,7 @@ pub(super) async fn end_sessions(
     reason: EndReason,
     signals: &mut Signals,
 ) -> sqlx::Result<usize> {
-    let ending = store::dispatch::lease::ask_to_end(conn, feature, task, reason).await?;
+    let ending = store::dispatch::lease::request_end(conn, feature, task, reason).await?;
     for (dispatch, worker) in &ending {
         let dispatch = *dispatch;
         signals.order(worker, Control::End { dispatch, reason });
@@ -278,7 +278,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     drop(conn);
     let mut looked_at = 0;
     for id in running {
-        match guarded(look(db, id)).await {
+        match guarded(check_feature(db, id)).await {
             Ok(more) => {
                 looked_at += 1;
                 signals.merge(more);
@@ -297,7 +297,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     Ok((looked_at, signals))
 }
 
-async fn look(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
+async fn check_feature(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
@@ -306,7 +306,8 @@ async fn look(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     if features.values().any(|feature| feature.avoid_conflicts) {
         path_holds::release(&mut tx, &[id], &mut signals).await?;
     }
-    crate::flow::integrate::base_gate::look(&mut tx, &mut features, FeatureId(id), &mut signals).await?;
+    crate::flow::integrate::base_gate::reuse_pass(&mut tx, &mut features, FeatureId(id), &mut signals)
+        .await?;
     integrate::promote(&mut tx, &BTreeSet::from([FeatureId(id)]), &mut signals).await?;
     check(&mut tx, &mut features, &mut signals).await?;
     if features.values().map(|f| (f.state, f.counts)).ne(before) {

@@ -64,7 +64,7 @@ pub async fn after_raise(
     let Some(run) = ended(conn, &features, feature).await? else {
         return Ok(());
     };
-    let is_held = store::budget::held(conn, &[feature.0])
+    let is_held = store::budget::hold_reasons(conn, &[feature.0])
         .await?
         .contains_key(&feature);
     if run.outcome != Some(RunOutcome::LimitReached) || limit::reached(&run).is_some() || is_held {
@@ -103,7 +103,7 @@ async fn go_on(
     if let Some(held) = features.get_mut(&feature) {
         held.begin(run.id);
         tracing::info!(feature = held.name, run = %run.id, "a run goes on that had ended");
-        base_gate::ensure(conn, held, &run.settings, base_gate::Why::Again, signals).await?;
+        base_gate::ensure(conn, held, &run.settings, base_gate::GateCause::Again, signals).await?;
     }
     cascade::save_features(conn, features, signals).await?;
     signals.got_work(store::queue::ready::enqueue_feature(conn, feature, Some(run.id)).await?);

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::failure::retry::Trouble;
-use crate::domain::gate::{self, Facts, Open, Plan};
+use crate::domain::gate::{self, Facts, PendingCheck, Plan};
 use crate::domain::run::RunSettings;
 use crate::domain::states::TaskState;
 use crate::flow::cascade::{self, Features};
@@ -31,7 +31,7 @@ const LAST: i32 = i32::MAX - 1;
 
 /// Why the gate may need a try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::flow) enum Why {
+pub(in crate::flow) enum GateCause {
     /// Another gate or base, or a poll for another feature's result.
     Changed,
     /// A person wants to retry a failed check.
@@ -46,7 +46,7 @@ pub(in crate::flow) async fn ensure(
     conn: &mut PgConnection,
     held: &mut Locked,
     settings: &RunSettings,
-    why: Why,
+    why: GateCause,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
     if !held.has_repository {
@@ -59,7 +59,7 @@ pub(in crate::flow) async fn ensure(
     if !wanted && base.check.is_none() {
         return Ok(());
     }
-    if let Why::Doubt(_) = why {
+    if let GateCause::Doubt(_) = why {
         store::git::gate::doubt(conn, &base.repo_id, &base.commit, &settings.gate).await?;
     }
     let open = store::git::gate::open(conn, &[held.id.0]).await?.remove(&held.id);
@@ -74,12 +74,12 @@ pub(in crate::flow) async fn ensure(
     let facts = Facts {
         wanted,
         passes: wanted && store::git::gate::passes(conn, &base.repo_id, &base.commit, &settings.gate).await?,
-        open: task.as_ref().map(|task| Open {
+        open: task.as_ref().map(|task| PendingCheck {
             same,
             runs: task.state == TaskState::InProgress,
             waits: matches!(task.state, TaskState::Failed | TaskState::NeedsReview),
         }),
-        again: why == Why::Again,
+        again: why == GateCause::Again,
     };
     match (gate::plan(&facts), task) {
         // A person may have retried it alone.
@@ -110,7 +110,7 @@ pub(in crate::flow) async fn follow(
     conn: &mut PgConnection,
     features: &mut Features,
     feature: FeatureId,
-    why: Why,
+    why: GateCause,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
     let Some(held) = features.get_mut(&feature) else {
@@ -126,7 +126,7 @@ pub(in crate::flow) async fn follow(
 }
 
 /// Looks for a pass of another feature's check, for a running feature whose check has not started.
-pub(in crate::flow) async fn look(
+pub(in crate::flow) async fn reuse_pass(
     conn: &mut PgConnection,
     features: &mut Features,
     feature: FeatureId,
@@ -135,7 +135,7 @@ pub(in crate::flow) async fn look(
     if store::git::gate::open(conn, &[feature.0]).await?.is_empty() {
         return Ok(());
     }
-    follow(conn, features, feature, Why::Changed, signals).await
+    follow(conn, features, feature, GateCause::Changed, signals).await
 }
 
 /// Ends a check that is no longer needed.
@@ -167,13 +167,13 @@ async fn make(
     held: &mut Locked,
     base: &Base,
     settings: &RunSettings,
-    why: Why,
+    why: GateCause,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
     let is_roomy = store::git::gate::slots(conn, &base.pool).await? > 1;
     let because = match why {
-        Why::Doubt(because) => Some(because),
-        Why::Changed | Why::Again => None,
+        GateCause::Doubt(because) => Some(because),
+        GateCause::Changed | GateCause::Again => None,
     };
     let commands: Vec<String> = settings
         .gate

@@ -3,7 +3,7 @@
 
 use sqlx::PgPool;
 
-pub use crate::domain::retention::KeptDays;
+pub use crate::domain::retention::RetentionDays;
 use crate::store;
 
 /// Rows of one transaction.
@@ -27,7 +27,7 @@ pub struct Removed {
 ///
 /// # Errors
 /// When the database fails; what was removed before stays so.
-pub async fn tick(db: &PgPool, kept: &KeptDays) -> sqlx::Result<Removed> {
+pub async fn tick(db: &PgPool, kept: &RetentionDays) -> sqlx::Result<Removed> {
     remove(db, Kind::Changes, Some(CHANGES_DAYS)).await?;
     Ok(Removed {
         transcripts: remove(db, Kind::Transcripts, kept.transcripts).await?,

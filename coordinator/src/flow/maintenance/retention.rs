@@ -11,7 +11,7 @@ use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::domain::retention::{Facts, Fate, Why, decide};
+use crate::domain::retention::{Facts, RefFate, RetentionReason, decide};
 use crate::flow::{Settings, Signals};
 use crate::store;
 use crate::store::git::retention::KnownRef;
@@ -25,10 +25,10 @@ const FEATURES: i64 = 200;
 /// Longest stored reason why refs could not be removed. Bytes.
 const ERROR_BYTES: usize = 4 * 1024;
 
-/// What came of a wish.
+/// The outcome of a request to prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wished {
-    /// So it stands, or would.
+pub enum PruneRequestOutcome {
+    /// The refs to remove, or with `dry_run` those that would be.
     Planned(Plan),
     /// No such feature.
     NotFound,
@@ -41,7 +41,7 @@ pub enum Wished {
 pub struct Plan {
     /// Full names of refs to remove, as far as their push is known.
     pub going: Vec<String>,
-    pub staying: Vec<(String, Why)>,
+    pub staying: Vec<(String, RetentionReason)>,
     /// Number of further refs whose attempts ended too recently.
     pub recent: usize,
     /// Minimum age of removed refs since the end of their attempt.
@@ -50,28 +50,28 @@ pub struct Plan {
     pub error: Option<String>,
 }
 
-/// Asks for the refs of a feature's attempts that ended longer ago than `older_than` (default: the configured
+/// Requests removal of the refs of a feature's attempts that ended longer ago than `older_than` (default: the configured
 /// retention). With `dry_run` it only lists them.
-pub async fn wish(
+pub async fn request_prune(
     db: &PgPool,
     settings: &Settings,
     feature: FeatureId,
     older_than: Option<Duration>,
     dry_run: bool,
-) -> sqlx::Result<(Wished, Signals)> {
+) -> sqlx::Result<(PruneRequestOutcome, Signals)> {
     let mut signals = Signals::default();
     let Some(age) = older_than.or(settings.keep_attempts) else {
         let why = "attempts are kept for ever here (`[workspace] keep_attempts_days = 0`); say how old they must be: \
                    `--older-than 30d`";
-        return Ok((Wished::Refused(why.to_owned()), signals));
+        return Ok((PruneRequestOutcome::Refused(why.to_owned()), signals));
     };
     let mut tx = db.begin().await?;
     let Some(text) = store::feature::repository(&mut tx, feature).await? else {
-        return Ok((Wished::NotFound, signals));
+        return Ok((PruneRequestOutcome::NotFound, signals));
     };
     if text.is_none() {
         let why = "the feature has no repository, so there are no branches of attempts".to_owned();
-        return Ok((Wished::Refused(why), signals));
+        return Ok((PruneRequestOutcome::Refused(why), signals));
     }
     let before = OffsetDateTime::now_utc() - age;
     let known = store::git::retention::refs(&mut tx, feature, before).await?;
@@ -85,19 +85,19 @@ pub async fn wish(
     };
     for known in known.into_iter().filter(|known| known.pushed) {
         match fate(&known) {
-            Fate::Goes => plan.going.push(known.name),
-            Fate::Stays(why) => plan.staying.push((known.name, why)),
+            RefFate::Goes => plan.going.push(known.name),
+            RefFate::Stays(why) => plan.staying.push((known.name, why)),
         }
     }
     if !dry_run {
-        store::git::retention::ask(&mut tx, feature, before).await?;
+        store::git::retention::request_prune(&mut tx, feature, before).await?;
         tell_workers(&mut tx, settings, &mut signals).await?;
         tx.commit().await?;
     }
-    Ok((Wished::Planned(plan), signals))
+    Ok((PruneRequestOutcome::Planned(plan), signals))
 }
 
-fn fate(known: &KnownRef) -> Fate {
+fn fate(known: &KnownRef) -> RefFate {
     decide(Facts {
         task: known.task,
         landed: known.landed,
@@ -125,7 +125,7 @@ pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signa
     };
     let mut tx = db.begin().await?;
     let before = OffsetDateTime::now_utc() - age;
-    let asked = store::git::retention::ask_of_ended(&mut tx, before, FEATURES).await?;
+    let asked = store::git::retention::request_prune_of_ended(&mut tx, before, FEATURES).await?;
     if asked > 0 {
         tell_workers(&mut tx, settings, &mut signals).await?;
     }
@@ -151,7 +151,7 @@ pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> s
         let known = store::git::retention::refs(&mut tx, next.feature, next.before).await?;
         let refs: Vec<AttemptRef> = known
             .into_iter()
-            .filter(|known| fate(known) == Fate::Goes)
+            .filter(|known| fate(known) == RefFate::Goes)
             .take(REFS)
             .map(|known| AttemptRef {
                 dispatch: known.dispatch,

@@ -16,7 +16,7 @@ use crate::domain::text::excerpt::Excerpt;
 use crate::store;
 
 /// Most bytes of a stored transcript that are read.
-const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_STORED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The whole known transcript, in order. Of the entries in the stream, at most `half_bytes` of the beginning
 /// and of the end.
@@ -39,7 +39,7 @@ pub async fn entries(
         None => BTreeMap::new(),
     };
     let mut conn = db.acquire().await.context("no connection to the database")?;
-    for (seq, entry) in kept(&mut conn, dispatch).await? {
+    for (seq, entry) in stored_entries(&mut conn, dispatch).await? {
         // The stored copy may omit entries that the stream still has.
         found.entry(seq).or_insert(entry);
     }
@@ -47,7 +47,7 @@ pub async fn entries(
 }
 
 /// The entries in Postgres, by number.
-pub async fn kept(
+pub async fn stored_entries(
     conn: &mut PgConnection,
     dispatch: DispatchId,
 ) -> sqlx::Result<BTreeMap<u64, TranscriptEntry>> {
@@ -58,7 +58,7 @@ pub async fn kept(
         let mut lines = Vec::new();
         // A truncated body is shown as far as it goes.
         let _ = GzDecoder::new(body.as_slice())
-            .take(MAX_KEPT_BYTES)
+            .take(MAX_STORED_BYTES)
             .read_to_end(&mut lines);
         let lines = lines.split(|byte| *byte == b'\n');
         lines

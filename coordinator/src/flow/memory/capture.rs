@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ralph_shared::ids::{DispatchId, TaskId};
 use ralph_shared::sigil::{
-    ErrorCategory, FailureFacts, Learning, NOTHING_CAPTURED, Sigils, Used, extract_failure,
+    ErrorCategory, FailureFacts, Learning, NOTHING_CAPTURED, Sigils, UsedEntries, extract_failure,
 };
 use ralph_shared::wire::SessionReport;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::domain::recall::{
-    Analysed, Arrival, Kind, Likeness, Replaced, Said, Scope, analyse, merged_tags, replaces,
+    Analysed, Arrival, Kind, Likeness, Replaced, Scope, Statement, analyse, merged_tags, replaces,
 };
 use crate::domain::states::Outcome;
 use crate::flow::memory::{copies, credit};
@@ -22,13 +22,13 @@ use crate::store::memory::index::NewDoc;
 use crate::store::memory::{Learned, NewNote, Released, Source};
 
 /// Most files per entry.
-const KEPT_PATHS: usize = 20;
-/// A task keeps the entries of as many attempts as if each had left all that it may.
-const KEPT_ATTEMPTS: usize = 2;
-/// Learnings of one session that are looked through for new ones.
-const LOOKED_AT: usize = 100;
+const MAX_PATHS: usize = 20;
+/// A task retains the entries of this many attempts, each with the most entries that it may leave.
+const RETAINED_ATTEMPTS: usize = 2;
+/// Learnings of one session that are searched for new ones.
+const MAX_LEARNINGS: usize = 100;
 /// Longest free text of one sigil. Characters.
-pub const KEPT_CHARS: usize = 20_000;
+pub const MAX_TEXT_CHARS: usize = 20_000;
 
 /// What a batch leaves.
 #[derive(Debug, Default)]
@@ -40,12 +40,12 @@ pub struct Captured {
     /// Most entries of a task in quarantine, whichever attempts they come from.
     kept_of_task: i64,
     questions: Vec<(DispatchId, TaskId, Vec<String>)>,
-    used: Vec<(DispatchId, Used)>,
+    used: Vec<(DispatchId, UsedEntries)>,
 }
 
 impl Captured {
-    /// Takes a session's question for a person.
-    pub fn asked(&mut self, dispatch: DispatchId, task: TaskId, asked: &[String]) {
+    /// Adds a session's questions for a person.
+    pub fn add_questions(&mut self, dispatch: DispatchId, task: TaskId, asked: &[String]) {
         if !asked.is_empty() {
             self.questions.push((dispatch, task, asked.to_vec()));
         }
@@ -55,7 +55,7 @@ impl Captured {
     /// Of its entries at most `kept` stay, knowledge before learnings: an agent in a loop writes more. What says the same as an
     /// entry before it doesn't count.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String], kept: usize) {
-        self.kept_of_task = i64::try_from(kept * KEPT_ATTEMPTS).unwrap_or(i64::MAX);
+        self.kept_of_task = i64::try_from(kept * RETAINED_ATTEMPTS).unwrap_or(i64::MAX);
         // Of entries with one title the last one replaces the others and takes over their tags, as it would
         // on release.
         let mut by_title: HashMap<String, usize> = HashMap::new();
@@ -76,21 +76,26 @@ impl Captured {
             };
             if let Some(before) = knowledge.get_mut(at) {
                 *before = learned;
-            } else if knowledge.iter().any(|old| says_same_body(old, &learned)) {
+            } else if knowledge.iter().any(|old| has_same_body(old, &learned)) {
                 by_title.remove(&told.title.to_lowercase());
             } else if at < kept {
                 knowledge.push(learned);
             }
         }
-        let mut said: Vec<Said> = knowledge.iter().map(|one| Said::of(&one.body)).collect();
+        let mut said: Vec<Statement> = knowledge.iter().map(|one| Statement::of(&one.body)).collect();
         let is_new = |learning: &&Learning| {
-            let new = Said::of(&learning.body);
+            let new = Statement::of(&learning.body);
             let is_copy = said.iter().any(|old| old.compare(&new) == Likeness::Same);
             said.push(new);
             !is_copy
         };
         let room = kept.saturating_sub(knowledge.len());
-        let learnings = sigils.learnings.iter().take(LOOKED_AT).filter(is_new).take(room);
+        let learnings = sigils
+            .learnings
+            .iter()
+            .take(MAX_LEARNINGS)
+            .filter(is_new)
+            .take(room);
         self.learnings.extend(learnings.map(|learning| Learned {
             id: Uuid::now_v7(),
             source: source.clone(),
@@ -100,7 +105,7 @@ impl Captured {
             body: bounded(&learning.body),
         }));
         self.knowledge.extend(knowledge);
-        if sigils.used != Used::default() {
+        if sigils.used != UsedEntries::default() {
             self.used.push((DispatchId(source.dispatch), sigils.used.clone()));
         }
         self.notes.extend(sigils.notes.iter().map(|note| NewNote {
@@ -279,8 +284,8 @@ impl Captured {
     }
 }
 
-fn says_same_body(old: &Learned, new: &Learned) -> bool {
-    Said::of(&old.body).compare(&Said::of(&new.body)) == Likeness::Same
+fn has_same_body(old: &Learned, new: &Learned) -> bool {
+    Statement::of(&old.body).compare(&Statement::of(&new.body)) == Likeness::Same
 }
 
 /// The agent's own report of its failure.
@@ -472,7 +477,7 @@ fn paths(tags: &[String], files_changed: &[String]) -> Vec<String> {
     };
     let mut paths: Vec<String> = Vec::new();
     for path in tags.iter().filter(is_path).chain(files_changed) {
-        if paths.len() < KEPT_PATHS && !paths.contains(path) {
+        if paths.len() < MAX_PATHS && !paths.contains(path) {
             paths.push(path.clone());
         }
     }
@@ -486,7 +491,7 @@ pub fn journal(sigils: &Sigils) -> String {
 
 /// A text, cut to its longest stored length.
 pub(in crate::flow) fn bounded(text: &str) -> String {
-    match text.char_indices().nth(KEPT_CHARS) {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{} [truncated]", &text[..end]),
     }

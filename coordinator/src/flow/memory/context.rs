@@ -17,10 +17,10 @@ use crate::domain::text::note::NoteKind;
 use crate::flow::Settings;
 use crate::flow::assignment::attempts::attempts;
 use crate::flow::claim::opened::Opened;
-use crate::flow::memory::layout::Laid;
+use crate::flow::memory::layout::PromptMemory;
 use crate::flow::memory::questions::{Asking, Recalled, recall};
-use crate::flow::memory::select::{Picked, PickedEntry, prompt_limit};
-use crate::flow::memory::wording::{journal_entry, knowledge, learning, own_standing, standing, status};
+use crate::flow::memory::select::{SelectedEntry, Selection, prompt_limit};
+use crate::flow::memory::wording::{journal_entry, knowledge, learning, own_provenance, provenance, status};
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::context::{Prerequisite, TaskFacts};
@@ -32,7 +32,7 @@ const JOURNAL_READ: i64 = 10;
 /// Journal entries of this run in a prompt (SPEC 6.5).
 const JOURNAL_SHOWN: usize = 5;
 /// Omitted entries that are stored with their reason, for each kind.
-const KEPT_LEFT_OUT: usize = 5;
+const MAX_OMITTED: usize = 5;
 /// Entries of the task itself in a prompt, for each kind.
 const OWN_SHOWN: usize = 5;
 
@@ -112,7 +112,7 @@ impl Journaled {
 /// An entry that a prompt may show: the task's own, or a recalled one.
 enum ShownEntry<'a> {
     Own(&'a Own),
-    Recalled(&'a PickedEntry),
+    Recalled(&'a SelectedEntry),
 }
 
 impl ShownEntry<'_> {
@@ -126,18 +126,18 @@ impl ShownEntry<'_> {
 
     fn learning(&self, now: OffsetDateTime) -> prompt::Learning {
         match self {
-            Self::Own(own) => learning(own_standing(own, now), &own.head, "", &own.body),
-            Self::Recalled(PickedEntry { entry, .. }) => {
-                learning(standing(entry, now), &entry.category, &entry.title, &entry.body)
+            Self::Own(own) => learning(own_provenance(own, now), &own.head, "", &own.body),
+            Self::Recalled(SelectedEntry { entry, .. }) => {
+                learning(provenance(entry, now), &entry.category, &entry.title, &entry.body)
             }
         }
     }
 
     fn knowledge(&self, now: OffsetDateTime) -> prompt::Knowledge {
         match self {
-            Self::Own(own) => knowledge(own_standing(own, now), &own.head, &own.body),
-            Self::Recalled(PickedEntry { entry, .. }) => {
-                knowledge(standing(entry, now), &entry.title, &entry.body)
+            Self::Own(own) => knowledge(own_provenance(own, now), &own.head, &own.body),
+            Self::Recalled(SelectedEntry { entry, .. }) => {
+                knowledge(provenance(entry, now), &entry.title, &entry.body)
             }
         }
     }
@@ -156,9 +156,9 @@ impl ShownEntry<'_> {
 /// 6.5). Also returns the recalled entries that are crowded out.
 fn together<'a>(
     own: impl Iterator<Item = &'a Own>,
-    picked: &'a Picked,
+    picked: &'a Selection,
     kind: EntryKind,
-) -> (Vec<ShownEntry<'a>>, Vec<(&'a PickedEntry, Dropped)>) {
+) -> (Vec<ShownEntry<'a>>, Vec<(&'a SelectedEntry, Dropped)>) {
     let mut shown: Vec<ShownEntry<'a>> = own.map(ShownEntry::Own).collect();
     if shown.is_empty() {
         return (
@@ -261,7 +261,7 @@ impl Remembered {
     /// Arranges the memory of one prompt. A held-out attempt gets nothing that other tasks left for the
     /// memory: no recalled entries, no failures, decisions and facts, no journal. Its assignment is not
     /// memory: the texts of its feature and its parent, and the summaries of its blockers.
-    pub(in crate::flow) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened) -> Laid {
+    pub(in crate::flow) fn of(&self, task: &TaskFacts, run: &Run, dispatch: &Opened) -> PromptMemory {
         let earlier: Vec<&Earlier> = self.earlier.iter().filter(|e| e.task == task.task).collect();
         let nothing = Recalled::default();
         let recalled = self.recalled.get(&dispatch.dispatch).unwrap_or(&nothing);
@@ -272,7 +272,7 @@ impl Remembered {
             let mine = move |own: &&Own| own.task == task.task.0 && own.is_knowledge == knowledge;
             self.own.iter().filter(mine).take(OWN_SHOWN)
         };
-        let none = Picked::default();
+        let none = Selection::default();
         let picked = |kind| {
             let picked = recalled.by_kind.get(&kind).unwrap_or(&none);
             if alone || recalled.is_off { &none } else { picked }
@@ -305,7 +305,7 @@ impl Remembered {
             let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
             shown
                 .chain(others)
-                .take(KEPT_LEFT_OUT)
+                .take(MAX_OMITTED)
                 .map(|(one, why)| (*kind, one.entry.id, one.score, why))
         });
         let like_own = [
@@ -317,7 +317,7 @@ impl Remembered {
                 .into_iter()
                 .map(move |(one, why)| (kind, one.entry.id, one.score, why.as_str()))
         });
-        Laid {
+        PromptMemory {
             dispatch: dispatch.dispatch,
             learnings: learnings.iter().map(|one| Some(one.scored())).collect(),
             knowledge: knowledge.iter().map(|one| Some(one.scored())).collect(),
@@ -335,7 +335,7 @@ impl Remembered {
         task: &TaskFacts,
         run: &Run,
         alone: bool,
-        picked: &Picked,
+        picked: &Selection,
     ) -> (Vec<Arc<prompt::SharedEntry>>, Vec<Recollected>) {
         let of_run = |one: &&Journaled| {
             let entry = &one.entry;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::recall::{Arrival, Kind, Replaced, Said, replaced};
+use crate::domain::recall::{Arrival, Kind, Replaced, Statement, replaced};
 use crate::store;
 use crate::store::memory::copies::Text;
 
@@ -22,26 +22,31 @@ pub struct Reach {
 }
 
 /// What is compared with what was revoked.
-struct Revoked(Vec<(Uuid, Said)>);
+struct Revoked(Vec<(Uuid, Statement)>);
 
 impl Revoked {
     fn of(texts: &[Text]) -> Self {
-        Self(texts.iter().map(|one| (one.id, Said::of(&one.text))).collect())
+        Self(
+            texts
+                .iter()
+                .map(|one| (one.id, Statement::of(&one.text)))
+                .collect(),
+        )
     }
 
     /// What a text repeats.
     fn repeated_by(&self, text: &str) -> Option<Uuid> {
-        let said = Said::of(text);
+        let said = Statement::of(text);
         let mut revoked = self.0.iter();
         revoked.find(|(_, one)| one.echoes(&said)).map(|(id, _)| *id)
     }
 
     /// What a longer text quotes.
     fn quoted_by(&self, text: &str) -> Option<Uuid> {
-        let said = Said::of(text);
+        let said = Statement::of(text);
         let mut revoked = self.0.iter();
         revoked
-            .find(|(_, one)| one.is_said_in(&said) || one.echoes(&said))
+            .find(|(_, one)| one.is_contained_in(&said) || one.echoes(&said))
             .map(|(id, _)| *id)
     }
 }
@@ -110,8 +115,8 @@ pub(in crate::flow) async fn late_copies(
     }
     let copies = written.iter().filter_map(|(id, dispatch, text)| {
         let mut shown = revoked.iter().filter(|(reader, _)| reader == dispatch);
-        let said = Said::of(text);
-        let of = shown.find(|(_, one)| Said::of(&one.text).echoes(&said))?;
+        let said = Statement::of(text);
+        let of = shown.find(|(_, one)| Statement::of(&one.text).echoes(&said))?;
         Some((*id, of.1.id))
     });
     Ok(copies.collect())
@@ -125,7 +130,7 @@ pub(in crate::flow) async fn replaced_by(
     arrivals: &[Arrival],
 ) -> sqlx::Result<Vec<Replaced>> {
     let older = store::memory::copies::alike(conn, kind, arrivals).await?;
-    let said = |text: Text| (text.id, Said::of(&text.text));
+    let said = |text: Text| (text.id, Statement::of(&text.text));
     let older = older
         .into_iter()
         .map(|(id, texts)| (id, texts.into_iter().map(said).collect()))

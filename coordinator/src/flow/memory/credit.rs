@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::sigil::Used;
+use ralph_shared::sigil::UsedEntries;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ const ATTEMPTS: i64 = 500;
 /// Takes an agent's word on entries that its session was shown: their short ids, as the prompt has them. What misled counts as
 /// such, whatever else was said of it. Ids of other entries, and words that come after the attempt was settled, change nothing.
 /// Returns the number of entries that were marked.
-pub async fn mark(conn: &mut PgConnection, dispatch: DispatchId, used: &Used) -> sqlx::Result<u64> {
+pub async fn mark(conn: &mut PgConnection, dispatch: DispatchId, used: &UsedEntries) -> sqlx::Result<u64> {
     let digits = |ids: &[String]| -> Vec<String> {
         let digits = ids.iter().filter_map(|id| Some(id.split_once('-')?.1.to_owned()));
         digits.collect()

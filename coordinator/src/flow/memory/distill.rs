@@ -37,7 +37,7 @@ const RUN_MS: i64 = 24 * 60 * 60 * 1000;
 const OUTPUT_BYTES: i64 = 50 * 1024 * 1024;
 const BACKOFF_MS: i64 = 10_000;
 /// Most files per merged learning.
-const KEPT_PATHS: usize = 20;
+const MAX_PATHS: usize = 20;
 
 /// Starts sessions for due groups, at most one per repository. Returns their number.
 pub async fn begin(db: &PgPool, distill: Distill) -> sqlx::Result<(usize, Signals)> {
@@ -145,8 +145,8 @@ async fn submit(
 /// What a session is to merge.
 #[derive(Debug)]
 pub(in crate::flow) struct Order {
-    /// As its prompt tells of it.
-    pub told: prompt::Merging,
+    /// The form that its prompt shows.
+    pub merging: prompt::Merging,
     /// The entries in its prompt, in order.
     entries: Vec<Uuid>,
 }
@@ -200,7 +200,7 @@ fn live(order: store::memory::distill::Ordered) -> Order {
         })
         .unzip();
     Order {
-        told: prompt::Merging {
+        merging: prompt::Merging {
             tag: order.tag,
             learnings,
         },
@@ -298,7 +298,7 @@ fn paths(entries: &[Mergeable], merged: &[Uuid]) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     let of = entries.iter().filter(|entry| merged.contains(&entry.id));
     for path in of.flat_map(|entry| &entry.paths) {
-        if paths.len() < KEPT_PATHS && !paths.contains(path) {
+        if paths.len() < MAX_PATHS && !paths.contains(path) {
             paths.push(path.clone());
         }
     }

@@ -9,8 +9,8 @@ use crate::store;
 
 /// Entries of one request.
 const TOGETHER: i64 = 32;
-/// How long a coordinator holds a batch: more than twice the model's time limit.
-const HELD_MS: i64 = 150_000;
+/// How long a coordinator leases a batch: more than twice the model's time limit.
+const LEASE_MS: i64 = 150_000;
 /// Delay between an entry's index and its vector. By then, nearly every transaction that started earlier has
 /// ended; the second pass finds entries of slower ones.
 const SETTLED_SECONDS: f64 = 10.0;
@@ -49,7 +49,7 @@ async fn step(db: &PgPool, embedder: &Embedder, settled_seconds: f64) -> sqlx::R
     let mut tx = db.begin().await?;
     let (model, dimensions) = (embedder.model(), embedder.dimensions());
     let taken =
-        store::memory::vectors::take(&mut tx, model, dimensions, TOGETHER, settled_seconds, HELD_MS).await?;
+        store::memory::vectors::take(&mut tx, model, dimensions, TOGETHER, settled_seconds, LEASE_MS).await?;
     tx.commit().await?;
     let Some(batch) = taken else {
         return Ok(Embedded::default());

@@ -15,7 +15,7 @@ use crate::flow::Settings;
 use crate::store;
 
 /// Time limit of the model for a person's search.
-const PERSON_WAITS: Duration = Duration::from_secs(10);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A model and its time limit.
 #[derive(Debug, Clone, Copy)]
@@ -56,11 +56,11 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// What a person waits for.
-    pub fn of_person(settings: &'a Settings) -> Self {
+    /// For a person's search, which waits for the result.
+    pub fn for_search(settings: &'a Settings) -> Self {
         Self {
             embedder: settings.embedder.as_ref(),
-            within: PERSON_WAITS,
+            within: SEARCH_TIMEOUT,
             known: None,
         }
     }
@@ -75,12 +75,12 @@ impl<'a> Meaning<'a> {
     }
 
     /// The vectors of questions; none when the model fails or takes too long.
-    pub(in crate::flow) async fn ask(self, questions: &[Question]) -> Asked<'a> {
+    pub(in crate::flow) async fn embed(self, questions: &[Question]) -> QuestionVectors<'a> {
         let Some(embedder) = self.embedder else {
-            return Asked::default();
+            return QuestionVectors::default();
         };
         if let Some(known) = self.known {
-            return Asked {
+            return QuestionVectors {
                 embedder: Some(embedder),
                 vectors: Cow::Borrowed(&known.vectors),
                 centre: Some(&known.centre),
@@ -94,7 +94,7 @@ impl<'a> Meaning<'a> {
             .collect();
         let texts: Vec<String> = texts.into_iter().cloned().collect();
         let vectors = embedder.questions(&texts, self.within).await.unwrap_or_default();
-        Asked {
+        QuestionVectors {
             embedder: Some(embedder),
             vectors: Cow::Owned(texts.into_iter().zip(vectors).collect()),
             centre: None,
@@ -104,14 +104,14 @@ impl<'a> Meaning<'a> {
 
 /// Vectors of questions, by their text.
 #[derive(Debug, Default)]
-pub(in crate::flow) struct Asked<'a> {
+pub(in crate::flow) struct QuestionVectors<'a> {
     embedder: Option<&'a Embedder>,
     vectors: Cow<'a, HashMap<String, Vec<f32>>>,
     /// The centre of the vectors, while the meaning of distances is unknown.
     centre: Option<&'a [f32]>,
 }
 
-impl Asked<'_> {
+impl QuestionVectors<'_> {
     /// Reorders each answer's best hits by their vectors as well. Where the memory knows the meaning of
     /// distances, they also count for the floor. `docs_of` returns the hits of the question at an index.
     pub(in crate::flow) async fn order<'d>(

@@ -9,7 +9,7 @@ use crate::store::memory::exposures::Use;
 
 /// The memory entries for one prompt.
 #[derive(Debug)]
-pub(in crate::flow) struct Laid {
+pub(in crate::flow) struct PromptMemory {
     pub(in crate::flow) memory: prompt::Memory,
     pub(in crate::flow) dispatch: DispatchId,
     /// The entry behind each learning of the prompt: a recalled one, or one of the task itself, which has no
@@ -21,7 +21,7 @@ pub(in crate::flow) struct Laid {
     pub(in crate::flow) trial: Option<(String, bool)>,
 }
 
-impl Laid {
+impl PromptMemory {
     /// The entries that the rendered prompt shows and those left out, for storage.
     pub(in crate::flow) fn uses(&self, rendered: &Rendered) -> Vec<Use> {
         let mut uses = Vec::new();

@@ -10,14 +10,14 @@ use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::capture;
 use super::recall::{Question, calibrate};
-use crate::domain::recall::lifecycle::{Stays, comes_back};
-use crate::domain::recall::{Kind, Query, replaces, says_same};
+use crate::domain::recall::lifecycle::{NotRestorable, comes_back};
+use crate::domain::recall::{Kind, Query, is_same_content, replaces};
 use crate::flow::cascade;
 use crate::flow::memory::copies::{self, Reach};
 use crate::flow::memory::embedding::Meaning;
-use crate::flow::memory::select::{Picked, pick};
+use crate::flow::memory::select::{Selection, select_entries};
 use crate::store;
-use crate::store::memory::library::{GivenEntry, Origin, WantedBack};
+use crate::store::memory::library::{GivenEntry, Origin, RestoreCandidate};
 use crate::store::memory::postings::Tail;
 
 /// Entries per transaction of an import.
@@ -106,9 +106,9 @@ async fn news(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec
     let is_imported = |one: &&GivenEntry| one.origin == Origin::Import && one.kind == Kind::Knowledge;
     let imported: Vec<&GivenEntry> = given.iter().filter(is_imported).collect();
     let mut known: BTreeSet<Uuid> = BTreeSet::new();
-    for old in store::memory::import::standing(conn, &imported).await? {
+    for old in store::memory::import::existing(conn, &imported).await? {
         let new = imported[old.beside];
-        let says_it = says_same(
+        let says_it = is_same_content(
             (&new.title, &new.tags, &new.body),
             (&old.title, &old.tags, &old.body),
         );
@@ -147,7 +147,7 @@ pub async fn search(
     kind: Kind,
     queries: &[QueryLine],
     limit: usize,
-) -> sqlx::Result<Vec<Picked>> {
+) -> sqlx::Result<Vec<Selection>> {
     let questions: Vec<Question> = queries
         .iter()
         .map(|line| Question {
@@ -160,7 +160,7 @@ pub async fn search(
         .collect();
     let mut conn = db.acquire().await?;
     let fresh = store::memory::postings::fresh(&mut conn, &Tail::default()).await?;
-    pick(&mut conn, meaning, &questions, &fresh, |_| limit).await
+    select_entries(&mut conn, meaning, &questions, &fresh, |_| limit).await
 }
 
 /// What came of changing an entry.
@@ -218,7 +218,7 @@ pub enum Restored {
     /// Number of hidden entries that are live again.
     Entries(usize),
     /// None is restored, since these cannot come back.
-    Refused(Vec<(WantedBack, Stays)>),
+    Refused(Vec<(RestoreCandidate, NotRestorable)>),
 }
 
 /// Restores hidden entries, all or none. Released entries whose files exist can be found again at once.
@@ -227,7 +227,7 @@ pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
     let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
     lock(&mut tx, &repos).await?;
     let (mut back, mut stay) = (Vec::new(), Vec::new());
-    for entry in store::memory::library::wanted_back(&mut tx, ids).await? {
+    for entry in store::memory::library::restore_candidates(&mut tx, ids).await? {
         match comes_back(entry.hidden) {
             Ok(true) => back.push(entry),
             Ok(false) => {}
@@ -247,7 +247,10 @@ pub async fn restore(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<Restored> {
 
 /// Restored knowledge that an entry with the same content excludes: one that came while it was hidden, or a
 /// newer one that is restored with it.
-async fn repeated(conn: &mut PgConnection, back: Vec<WantedBack>) -> sqlx::Result<Vec<(WantedBack, Stays)>> {
+async fn repeated(
+    conn: &mut PgConnection,
+    back: Vec<RestoreCandidate>,
+) -> sqlx::Result<Vec<(RestoreCandidate, NotRestorable)>> {
     let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
     let mut similar = store::memory::library::similar_knowledge(conn, &ids).await?;
     let mut stay = Vec::new();
@@ -259,11 +262,11 @@ async fn repeated(conn: &mut PgConnection, back: Vec<WantedBack>) -> sqlx::Resul
             has_place && replaces(&other.title, &other.tags, &entry.title, &entry.tags)
         });
         if let Some(by) = by {
-            let replaced = WantedBack {
+            let replaced = RestoreCandidate {
                 superseded_by: Some(by.id),
                 ..entry
             };
-            stay.push((replaced, Stays::Replaced));
+            stay.push((replaced, NotRestorable::Replaced));
         }
     }
     Ok(stay)
@@ -291,9 +294,9 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     Ok(gone)
 }
 
-/// What was taken back, and how far it had spread.
+/// What a revocation removed, and how far it had spread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TakenBack {
+pub struct Revocation {
     pub entries: usize,
     pub reach: Reach,
 }
@@ -302,7 +305,7 @@ pub struct TakenBack {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
     /// What was taken back.
-    Entries(TakenBack),
+    Entries(Revocation),
     /// Nothing was revoked: the attempt is not over, and would add more entries later.
     StillOpen,
 }
@@ -319,16 +322,16 @@ pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> 
     if attempt.is_open {
         return Ok(Revoked::StillOpen);
     }
-    let revoked = take_back(&mut tx, &attempt.ids).await?;
+    let revoked = revoke_entries(&mut tx, &attempt.ids).await?;
     tx.commit().await?;
     Ok(Revoked::Entries(revoked))
 }
 
 /// Revokes the entries of dispatches that are over, within the caller's transaction.
-pub(in crate::flow) async fn take_back(
+pub(in crate::flow) async fn revoke_entries(
     conn: &mut PgConnection,
     dispatches: &[Uuid],
-) -> sqlx::Result<TakenBack> {
+) -> sqlx::Result<Revocation> {
     // A session that merges these entries answers before this, where its answer is found, or after, where the
     // answer is ignored.
     let repos = store::memory::retract::repositories(conn, &[], dispatches).await?;
@@ -345,7 +348,7 @@ pub(in crate::flow) async fn take_back(
     let mut restored = store::memory::retract::restore_replaced(conn, &revoked).await?;
     restored.extend(store::memory::retract::restore_replaced(conn, &reach.doubted).await?);
     index_again(conn, &restored).await?;
-    Ok(TakenBack {
+    Ok(Revocation {
         entries: revoked.len(),
         reach,
     })

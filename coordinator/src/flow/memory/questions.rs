@@ -13,14 +13,14 @@ use crate::domain::recall::{HELD_OUT_COUNTED, Kind as EntryKind, Query, held_out
 use crate::flow::Settings;
 use crate::flow::claim::opened::Opened;
 use crate::flow::memory::embedding::Meaning;
-use crate::flow::memory::select::{Picked, pick, prompt_limit};
+use crate::flow::memory::select::{Selection, prompt_limit, select_entries};
 use crate::store;
 use crate::store::dispatch::context::TaskFacts;
 use crate::store::dispatch::earlier::Earlier;
 use crate::store::memory::index::Indexed;
 
 /// Most paths of earlier attempts in a query.
-const ASKED_PATHS: usize = 20;
+const QUERY_PATHS: usize = 20;
 
 /// The dispatch that asks, and the entries that it wrote itself.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(in crate::flow) struct Asking<'a> {
 #[derive(Debug, Default)]
 pub(in crate::flow) struct Recalled {
     pub repo_id: String,
-    pub by_kind: BTreeMap<EntryKind, Picked>,
+    pub by_kind: BTreeMap<EntryKind, Selection>,
     pub held_out: bool,
     /// Whether this memory was found to hurt: nothing of it is shown.
     pub is_off: bool,
@@ -62,7 +62,7 @@ pub(in crate::flow) async fn recall(
         let Some(task) = tasks.get(&dispatch.task) else {
             continue;
         };
-        let query = Query::new(&task.title, &task.description, &around(task, earlier));
+        let query = Query::new(&task.title, &task.description, &task_context(task, earlier));
         if query.is_empty() {
             continue;
         }
@@ -83,7 +83,7 @@ pub(in crate::flow) async fn recall(
         .collect();
     let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
     let standings = store::memory::worth::standings(conn, &repos, HELD_OUT_COUNTED).await?;
-    let picked = pick(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;
+    let picked = select_entries(conn, Meaning::of_claim(settings), &questions, fresh, prompt_limit).await?;
     let mut recalled: HashMap<DispatchId, Recalled> = HashMap::new();
     for (((dispatch, kind), question), picked) in asked.into_iter().zip(questions).zip(picked) {
         let of_dispatch = recalled.entry(dispatch.dispatch).or_insert_with(|| {
@@ -103,7 +103,7 @@ pub(in crate::flow) async fn recall(
 }
 
 /// The context of a task: its feature, its parent, and the failures and paths of its last attempts.
-fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
+fn task_context(task: &TaskFacts, earlier: &[Earlier]) -> String {
     let mut text = task.feature_name.clone();
     if let Some(parent) = &task.parent {
         text = format!("{text} {}", parent.title);
@@ -112,7 +112,7 @@ fn around(task: &TaskFacts, earlier: &[Earlier]) -> String {
         if let Some(report) = &last.report {
             text = format!("{text} {} {}", report.category, report.why_failed);
         }
-        for path in last.files_changed.iter().take(ASKED_PATHS) {
+        for path in last.files_changed.iter().take(QUERY_PATHS) {
             text = format!("{text} {path}");
         }
     }

@@ -125,12 +125,16 @@ async fn recall_together(
     let stats_of = |q: &Question| memory_of(q).map_or(&none, |memory| &memory.stats);
     let by_words: Vec<Vec<Lookup>> = questions
         .iter()
-        .map(|q| memory_of(q).map_or(Vec::new(), |memory| q.query.wanted(q.scope(), &memory.stats)))
+        .map(|q| {
+            memory_of(q).map_or(Vec::new(), |memory| {
+                q.query.candidate_lookups(q.scope(), &memory.stats)
+            })
+        })
         .collect();
     let keys = distinct(by_words.iter().flatten().map(|wanted| wanted.key));
     // The model works while the index is read.
     let (asked, postings) = tokio::join!(
-        meaning.ask(questions),
+        meaning.embed(questions),
         store::memory::postings::read(conn, &keys, WORD_BLOCKS, fresh)
     );
     let postings = postings?;
@@ -157,7 +161,7 @@ async fn recall_together(
         .map(|(q, hits)| hits.weigh(stats_of(q), &counts))
         .collect();
     let found = questions.iter().zip(&files);
-    let found = found.map(|(q, files)| candidates(&postings, &files.wanted(), q.now, BY_FILES));
+    let found = found.map(|(q, files)| candidates(&postings, &files.lookups(), q.now, BY_FILES));
     let found = found.collect();
     docs.read(conn, found).await?;
     let mut answers: Vec<Hits> = questions

@@ -1,7 +1,7 @@
 //! Takes a worker's findings in a session's start commit. The repository's own knowledge becomes entries
 //! (SPEC 6.5), and entries about missing files are stale until these return (SPEC 6.7).
 //!
-//! Workers survey heads of feature branches only, never attempts. A file with the same content in the
+//! Workers scan heads of feature branches only, never attempts. A file with the same content in the
 //! feature's base came from people and is trusted. Any other file may come from a task: it is an agent's
 //! entry beside the base's, and replaces nothing. Branches may differ; the head that was surveyed last
 //! counts.
@@ -11,7 +11,9 @@ use std::collections::{BTreeSet, HashMap};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{MOST_TAGS, TAG_CHARS, TITLE_CHARS};
-use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Survey, SurveyOrder, sha256_hex};
+use ralph_shared::wire::{
+    KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, RepoScan, RepoScanOrder, sha256_hex,
+};
 use sqlx::{Connection as _, PgConnection, PgPool};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -36,7 +38,7 @@ pub(in crate::flow) async fn orders(
     conn: &mut PgConnection,
     settings: &Settings,
     tasks: &[TaskFacts],
-) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
+) -> sqlx::Result<HashMap<Uuid, RepoScanOrder>> {
     let starting = tasks
         .iter()
         .filter(|task| settings.memory && starts_at_head(task));
@@ -48,7 +50,7 @@ pub(in crate::flow) async fn orders(
     store::memory::repo_scan::orders(conn, &features).await
 }
 
-/// What a survey changed.
+/// What a scan changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Surveyed {
     /// Number of new, changed and missing knowledge files.
@@ -62,11 +64,11 @@ pub struct Surveyed {
 }
 
 /// Takes a worker's findings at a feature's head. Retries when another transaction held the same rows.
-pub async fn take(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
-    store::retry_serialization(|| take_once(db, feature, survey)).await
+pub async fn take(db: &PgPool, feature: FeatureId, scan: &RepoScan) -> sqlx::Result<Surveyed> {
+    store::retry_serialization(|| try_take(db, feature, scan)).await
 }
 
-async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Result<Surveyed> {
+async fn try_take(db: &PgPool, feature: FeatureId, scan: &RepoScan) -> sqlx::Result<Surveyed> {
     let mut tx = db.begin().await?;
     let Some(known) = store::memory::repo_scan::known(&mut tx, feature).await? else {
         return Ok(Surveyed::default());
@@ -74,13 +76,13 @@ async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Re
     let repo = known.repo_id.as_str();
     store::memory::library::lock(&mut tx, &[repo]).await?;
     let mut surveyed = Surveyed {
-        renamed: rename(&mut tx, repo, survey).await?,
+        renamed: rename(&mut tx, repo, scan).await?,
         ..Surveyed::default()
     };
-    let renamed = survey.renamed.iter().map(|rename| &rename.to);
-    let present: Vec<String> = survey.present.iter().chain(renamed).cloned().collect();
+    let renamed = scan.renamed.iter().map(|rename| &rename.to);
+    let present: Vec<String> = scan.present.iter().chain(renamed).cloned().collect();
     let back = store::memory::repo_scan::present(&mut tx, repo, &present).await?;
-    let gone = store::memory::repo_scan::missing(&mut tx, repo, &survey.missing, &survey.deleted).await?;
+    let gone = store::memory::repo_scan::missing(&mut tx, repo, &scan.missing, &scan.deleted).await?;
     if !gone.is_empty() {
         let stale = store::memory::repo_scan::mark_stale(&mut tx, repo, &gone).await?;
         store::memory::index::remove(&mut tx, &stale).await?;
@@ -91,15 +93,15 @@ async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Re
         library::index_again(&mut tx, &live).await?;
         surveyed.back = live.len();
     }
-    store::memory::repo_scan::keep_head(&mut tx, feature, repo, &survey.head).await?;
-    if let Some(folder) = &survey.knowledge {
+    store::memory::repo_scan::keep_head(&mut tx, feature, repo, &scan.head).await?;
+    if let Some(folder) = &scan.knowledge {
         surveyed.files = knowledge(&mut tx, feature, repo, &known.files, folder).await?;
     }
     tx.commit().await?;
     if surveyed != Surveyed::default() {
         tracing::info!(
             repo,
-            head = survey.head,
+            head = scan.head,
             ?surveyed,
             "the memory follows the repository"
         );
@@ -107,11 +109,11 @@ async fn take_once(db: &PgPool, feature: FeatureId, survey: &Survey) -> sqlx::Re
     Ok(surveyed)
 }
 
-async fn rename(conn: &mut PgConnection, repo: &str, survey: &Survey) -> sqlx::Result<usize> {
-    if survey.renamed.is_empty() {
+async fn rename(conn: &mut PgConnection, repo: &str, scan: &RepoScan) -> sqlx::Result<usize> {
+    if scan.renamed.is_empty() {
         return Ok(0);
     }
-    let names = survey
+    let names = scan
         .renamed
         .iter()
         .map(|rename| (rename.from.clone(), rename.to.clone()));

@@ -20,11 +20,11 @@ const READ: usize = 20;
 
 /// What one question brought.
 #[derive(Debug, Clone, Default)]
-pub struct Picked {
+pub struct Selection {
     /// Best first.
-    pub shown: Vec<PickedEntry>,
+    pub shown: Vec<SelectedEntry>,
     /// The next ones, best first.
-    pub left_out: Vec<(PickedEntry, Dropped)>,
+    pub left_out: Vec<(SelectedEntry, Dropped)>,
     /// Confidence of the best hits, and the floor.
     pub confidence: f64,
     /// See `confidence`.
@@ -35,7 +35,7 @@ pub struct Picked {
 
 /// A chosen entry with its scores.
 #[derive(Debug, Clone)]
-pub struct PickedEntry {
+pub struct SelectedEntry {
     pub entry: Stored,
     /// The fused score, weighted by outcomes.
     pub score: f64,
@@ -44,13 +44,13 @@ pub struct PickedEntry {
 }
 
 /// Queries, reads and chooses at most `limit(kind)` entries for each question. Never shows `hidden` ones.
-pub async fn pick(
+pub async fn select_entries(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,
     questions: &[Question],
     fresh: &[Arc<Indexed>],
     limit: impl Fn(Kind) -> usize,
-) -> sqlx::Result<Vec<Picked>> {
+) -> sqlx::Result<Vec<Selection>> {
     let answers = recall(conn, meaning, questions, fresh).await?;
     let texts = texts(conn, questions, &answers, &limit).await?;
     Ok(questions
@@ -93,7 +93,7 @@ async fn texts(
     Ok(texts)
 }
 
-fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked {
+fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Selection {
     // Entries that were pruned, replaced or deleted meanwhile have no text any more.
     let (stored, entries): (Vec<&Stored>, Vec<Entry>) = answer
         .ranking
@@ -115,13 +115,13 @@ fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked 
         })
         .unzip();
     let (chosen, dropped) = select(&entries, limit);
-    let picked = |index: usize, score: f64| PickedEntry {
+    let picked = |index: usize, score: f64| SelectedEntry {
         entry: stored[index].clone(),
         score,
         parts: entries[index].hit.parts,
     };
-    let mut shown: Vec<PickedEntry> = chosen.iter().map(|one| picked(one.index, one.score)).collect();
-    let mut left_out: Vec<(PickedEntry, Dropped)> = dropped
+    let mut shown: Vec<SelectedEntry> = chosen.iter().map(|one| picked(one.index, one.score)).collect();
+    let mut left_out: Vec<(SelectedEntry, Dropped)> = dropped
         .iter()
         .map(|(index, why)| (picked(*index, entries[*index].hit.score), *why))
         .collect();
@@ -129,7 +129,7 @@ fn choose(answer: &Hits, texts: &HashMap<Uuid, Stored>, limit: usize) -> Picked 
         let below = shown.drain(..).map(|one| (one, Dropped::BelowFloor));
         left_out = below.chain(left_out).collect();
     }
-    Picked {
+    Selection {
         shown,
         left_out,
         confidence: answer.ranking.confidence,

@@ -51,14 +51,14 @@ fn days(since: OffsetDateTime, now: OffsetDateTime) -> i64 {
     (now - since).whole_days().max(0)
 }
 
-/// What stands with an entry of the task itself.
-pub(in crate::flow) fn own_standing(own: &Own, now: OffsetDateTime) -> prompt::Standing {
+/// The provenance of an entry of the task itself.
+pub(in crate::flow) fn own_provenance(own: &Own, now: OffsetDateTime) -> prompt::Provenance {
     let kind = if own.is_knowledge {
         Kind::Knowledge
     } else {
         Kind::Learning
     };
-    prompt::Standing {
+    prompt::Provenance {
         id: memory_id(kind, own.id),
         task: None,
         unverified: Some(own.attempt.unwrap_or(1)),
@@ -67,9 +67,9 @@ pub(in crate::flow) fn own_standing(own: &Own, now: OffsetDateTime) -> prompt::S
     }
 }
 
-/// What stands with a recalled entry.
-pub(in crate::flow) fn standing(entry: &Stored, now: OffsetDateTime) -> prompt::Standing {
-    prompt::Standing {
+/// The provenance of a recalled entry.
+pub(in crate::flow) fn provenance(entry: &Stored, now: OffsetDateTime) -> prompt::Provenance {
+    prompt::Provenance {
         id: memory_id(entry.kind, entry.id),
         task: entry.task.map(|id| TaskId(id).to_string()),
         unverified: None,
@@ -79,7 +79,7 @@ pub(in crate::flow) fn standing(entry: &Stored, now: OffsetDateTime) -> prompt::
 }
 
 pub(in crate::flow) fn learning(
-    standing: prompt::Standing,
+    standing: prompt::Provenance,
     category: &str,
     title: &str,
     body: &str,
@@ -90,15 +90,15 @@ pub(in crate::flow) fn learning(
         (false, false) => format!("{title}\n{body}"),
     };
     prompt::Learning {
-        standing,
+        provenance: standing,
         category: category.to_owned(),
         text,
     }
 }
 
-pub(in crate::flow) fn knowledge(standing: prompt::Standing, title: &str, body: &str) -> prompt::Knowledge {
+pub(in crate::flow) fn knowledge(standing: prompt::Provenance, title: &str, body: &str) -> prompt::Knowledge {
     prompt::Knowledge {
-        standing,
+        provenance: standing,
         title: title.to_owned(),
         body: body.to_owned(),
     }
@@ -116,7 +116,7 @@ pub(in crate::flow) fn journal_entry(entry: &JournalEntry, iteration: Option<i32
         files: entry.files_changed.clone(),
         notes: entry.journal.clone(),
         is_doubted: entry.is_doubted,
-        said: entry.feedback.clone(),
+        feedback: entry.feedback.clone(),
         failure: None,
     }
 }

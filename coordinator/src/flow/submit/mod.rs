@@ -155,11 +155,11 @@ pub(super) async fn within(
     store::queue::concurrency_keys::declare(tx, feature, submission.graph.keys()).await?;
     signals.got_work(store::task::insert_begun(tx, feature, &tasks, &edges, begun).await?);
     if !asked.is_empty() {
-        provided::ask(tx, &held, waiting, &asked).await?;
+        provided::await_approval(tx, &held, waiting, &asked).await?;
     }
     if let Some(settings) = begun {
         let before = held.counts;
-        base_gate::ensure(tx, &mut held, settings, base_gate::Why::Changed, signals).await?;
+        base_gate::ensure(tx, &mut held, settings, base_gate::GateCause::Changed, signals).await?;
         if held.counts != before {
             store::feature::save(tx, std::iter::once(&held)).await?;
         }
@@ -312,7 +312,7 @@ pub(super) async fn begin(
 ) -> sqlx::Result<RunId> {
     store::run::insert(conn, run, held.id, settings, only).await?;
     held.begin(run);
-    base_gate::ensure(conn, held, settings, base_gate::Why::Again, signals).await?;
+    base_gate::ensure(conn, held, settings, base_gate::GateCause::Again, signals).await?;
     signals.got_work(store::queue::ready::enqueue_feature(conn, held.id, Some(run)).await?);
     Ok(run)
 }

@@ -55,7 +55,7 @@ pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mu
 }
 
 /// Sends newly inserted tasks to a person; the caller counts them as waiting for one.
-pub(in crate::flow) async fn ask(
+pub(in crate::flow) async fn await_approval(
     conn: &mut PgConnection,
     held: &Locked,
     given: &ProvidedResults,

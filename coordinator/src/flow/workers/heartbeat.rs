@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement, Used};
+use ralph_shared::wire::{DispatchUsage, End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -26,10 +26,10 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     let running: Vec<Uuid> = beat.running.iter().map(|d| d.0).collect();
     let mut all = running.clone();
     all.extend(beat.spooled.iter().map(|d| d.0));
-    let used: Vec<Used> = beat
+    let used: Vec<DispatchUsage> = beat
         .used
         .iter()
-        .map(|one| Used {
+        .map(|one| DispatchUsage {
             usage: bounded(one.usage),
             ..one.clone()
         })
@@ -68,18 +68,18 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         [] => Vec::new(),
         _ => store::question::unheard(&mut tx, &running, WORDS).await?,
     };
-    let standings = store::dispatch::lease::standing(&mut tx, &all).await?;
+    let standings = store::dispatch::lease::status(&mut tx, &all).await?;
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
     faults::point("heartbeat.after_commit");
-    let over = |one: &&Used| {
+    let over = |one: &&DispatchUsage| {
         standings
             .iter()
             .any(|s| s.id == one.dispatch && s.state != DispatchState::Live)
     };
-    let late: Vec<&Used> = used.iter().filter(over).collect();
+    let late: Vec<&DispatchUsage> = used.iter().filter(over).collect();
     if !late.is_empty() {
-        usage::told_late(db, &beat.worker, &late).await?;
+        usage::record_late(db, &beat.worker, &late).await?;
     }
     let asking: Vec<Uuid> = used
         .iter()
@@ -90,7 +90,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
         [] => Vec::new(),
         _ => usage::enlarge(db, settings, &beat.worker, &asking).await?,
     };
-    let (settled, end) = answer(beat, &standings);
+    let (settled, end) = reply(beat, &standings);
     Ok(HeartbeatAnswer::Renewed {
         settled,
         end,
@@ -104,8 +104,8 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     })
 }
 
-/// The answer for the dispatches that a worker named.
-fn answer(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
+/// The reply for the dispatches that a worker named.
+fn reply(beat: &Heartbeat, standings: &[LeaseStatus]) -> (Vec<Settled>, Vec<End>) {
     let known: HashMap<DispatchId, &LeaseStatus> = standings.iter().map(|s| (s.id, s)).collect();
     let settled = beat
         .spooled
@@ -183,9 +183,9 @@ mod tests {
             })
             .into_iter()
             .collect();
-        let told = answer(&beat(vec![], vec![id]), &standings).0;
+        let told = reply(&beat(vec![], vec![id]), &standings).0;
         assert_eq!(told.first().map(|s| s.settlement), settled, "spooled {state:?}");
-        let told = answer(&beat(vec![id], vec![]), &standings).1;
+        let told = reply(&beat(vec![id], vec![]), &standings).1;
         assert_eq!(told.first().map(|e| e.reason), end, "running {state:?}");
     }
 

@@ -48,7 +48,7 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
     }
     store::worker::take_name(&mut tx, hello).await?;
     let spooled: Vec<Uuid> = hello.spooled.iter().map(|d| d.0).collect();
-    let ended = store::dispatch::lease::end_leases_of_earlier_lives(
+    let ended = store::dispatch::lease::end_leases_of_earlier_incarnations(
         &mut tx,
         &hello.worker,
         hello.incarnation,

@@ -23,7 +23,7 @@ const NOTHING: &str = "nothing is known of that";
 const QUERY_CHARS: usize = 2_000;
 const ENTRY_CHARS: usize = 2_000;
 /// Entries of each kind that are found.
-const FOUND: usize = 8;
+const MAX_RESULTS: usize = 8;
 /// Questions of one session; an agent in a loop asks more.
 const MOST_QUESTIONS: i64 = 50;
 
@@ -47,7 +47,7 @@ pub async fn call(
     };
     match &call.call {
         Call::Ask { id, asked, choices } => match Question::new(asked, choices) {
-            Some(question) => ask(db, settings, &dispatch, *id, &question).await,
+            Some(question) => store_question(db, settings, &dispatch, *id, &question).await,
             None => refused("the question says nothing"),
         },
         Call::MemorySearch { query } => {
@@ -58,8 +58,8 @@ pub async fn call(
     }
 }
 
-/// Stores a question, and says for how long a person may answer. Asked again, it is the same question.
-async fn ask(
+/// Stores a question, and returns for how long a person may answer. A repeated request stores nothing new.
+async fn store_question(
     db: &PgPool,
     settings: &Settings,
     dispatch: &Dispatch,
@@ -70,7 +70,7 @@ async fn ask(
     let wait_ms = i64::try_from(settings.question_wait.as_millis()).unwrap_or(i64::MAX);
     let mut tx = db.begin().await?;
     let whose = (dispatch.id, dispatch.task);
-    if store::question::asked_by(&mut tx, dispatch.id).await? >= MOST_QUESTIONS
+    if store::question::count_of(&mut tx, dispatch.id).await? >= MOST_QUESTIONS
         && store::question::waits_ms(&mut tx, id, dispatch.id)
             .await?
             .is_none()
@@ -78,7 +78,7 @@ async fn ask(
         let prompt = prompt::decide(&settings.templates);
         return Ok((CallAnswer::Decide { prompt }, signals));
     }
-    if store::question::ask(&mut tx, id, whose, question, wait_ms).await? {
+    if store::question::insert(&mut tx, id, whose, question, wait_ms).await? {
         if wait_ms > 0 {
             let task = dispatch.task;
             let reason = format!("it asks: {}\n`task answer {task}` answers it", question.words());
@@ -131,7 +131,15 @@ async fn search(
     }];
     let mut found = Vec::new();
     for kind in Kind::ALL {
-        let picked = library::search(db, Meaning::of_person(settings), &repo, kind, &asked, FOUND).await?;
+        let picked = library::search(
+            db,
+            Meaning::for_search(settings),
+            &repo,
+            kind,
+            &asked,
+            MAX_RESULTS,
+        )
+        .await?;
         let shown = picked.into_iter().flat_map(|picked| picked.shown);
         found.extend(shown.map(|one| {
             let title = match one.entry.title.as_str() {
@@ -154,7 +162,7 @@ async fn search(
 pub(super) fn words_for_agent(templates: &Templates, words: Unheard) -> Words {
     let asked = words.question.as_ref().map(|(_, asked)| asked.as_str());
     Words {
-        prompt: prompt::said(templates, &words.by, &words.text, asked),
+        prompt: prompt::operator_message(templates, &words.by, &words.text, asked),
         id: words.id,
         dispatch: DispatchId(words.dispatch.0),
         question: words.question.map(|(id, _)| id),

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::failure::Failure;
-use crate::domain::failure::retry::{self, Next};
+use crate::domain::failure::retry::{self, NextStep};
 use crate::domain::outcome;
 use crate::domain::states::TaskState;
 use crate::faults;
@@ -21,7 +21,7 @@ use crate::flow::guard::{guarded, is_away};
 use crate::flow::{Signals, claim::path_holds, finish, integrate};
 use crate::store;
 use crate::store::dispatch::lease::Expired;
-use crate::store::git::integration::{Closed, IntegrationState};
+use crate::store::git::integration::{ClosedIntegration, IntegrationState};
 use crate::store::task::Task;
 
 /// Leases that one call looks at.
@@ -66,7 +66,7 @@ pub async fn rescue_after(
 }
 
 async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
-    let error = match at_once(db, expired).await {
+    let error = match guarded_take_back(db, expired).await {
         Err(error) if !is_away(&error) => error,
         done => return done,
     };
@@ -77,7 +77,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
     }
     let (mut lost, mut signals) = (0, Signals::default());
     for (feature, of_feature) in by_feature {
-        match at_once(db, &of_feature).await {
+        match guarded_take_back(db, &of_feature).await {
             Ok((n, more)) => {
                 lost += n;
                 signals.merge(more);
@@ -94,7 +94,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
     Ok((lost, signals))
 }
 
-async fn at_once(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
+async fn guarded_take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     guarded(store::retry_serialization(|| take_back(db, expired))).await
 }
 
@@ -151,7 +151,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
                 Some(open) if open.state == IntegrationState::Decided => None,
                 Some(_) => {
                     let failure = lost_by(one);
-                    let is_last = after_loss(one, task) == Next::NeedsReview;
+                    let is_last = after_loss(one, task) == NextStep::NeedsReview;
                     is_last.then(|| format!("its work is pushed; {}", retry::without_tries(failure, None)))
                 }
                 None => None,
@@ -165,7 +165,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         let failure = lost_by(one);
         let next = after_loss(one, task);
         match next {
-            Next::Again(_) => {
+            NextStep::Again(_) => {
                 if task.next_kind.is_some_and(SessionKind::begins_attempt) {
                     let waiting = task.waiting();
                     moved(&mut features, task.feature, task.state, waiting);
@@ -173,7 +173,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
                 }
                 again.push(one.task.0);
             }
-            Next::NeedsReview => {
+            NextStep::NeedsReview => {
                 let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
                 give_up(&mut features, task, asks);
                 given_up.push((
@@ -187,7 +187,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
     for (task, end, reason) in &given_up {
-        store::git::integration::close(&mut tx, &Closed::without_landing(*task, *end)).await?;
+        store::git::integration::close(&mut tx, &ClosedIntegration::without_landing(*task, *end)).await?;
         store::task::explain(&mut tx, *task, Some(reason)).await?;
         if waits(&tasks, *task) {
             store::notice::person_needed(&mut tx, *task, reason).await?;
@@ -224,10 +224,10 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
 
 /// Why a dispatch is lost.
 /// What follows a loss; counts it.
-fn after_loss(one: &Expired, task: &mut Task) -> Next {
+fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
     // A claim whose answer never arrived says nothing about its task.
     if !one.worker_died {
-        return Next::Again(Duration::ZERO);
+        return NextStep::Again(Duration::ZERO);
     }
     let facts = retry::Facts {
         with_changes: false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ralph_shared::ids::RunId;
-use ralph_shared::wire::{Granted, Share, Used};
+use ralph_shared::wire::{DispatchUsage, Granted, Share};
 use sqlx::PgPool;
 use uuid::Uuid;
 
@@ -14,7 +14,11 @@ use crate::store;
 use crate::store::budget::Tasks;
 
 /// Adds the usage of dispatches that are no longer live, as far as their runs do not count it yet.
-pub(in crate::flow) async fn told_late(db: &PgPool, worker: &str, late: &[&Used]) -> sqlx::Result<()> {
+pub(in crate::flow) async fn record_late(
+    db: &PgPool,
+    worker: &str,
+    late: &[&DispatchUsage],
+) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
     let ids: Vec<Uuid> = late.iter().map(|one| one.dispatch.0).collect();
     let over = store::dispatch::usage::lock_over(&mut tx, worker, &ids).await?;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::layers::{Layers, What, lay};
+use super::layers::{BoxContent, Layers, lay};
 use crate::page::words::{cut_line, sign};
 use crate::store::view::GraphNode;
 
@@ -32,7 +32,7 @@ pub fn draw(
                 @for one in &layers.boxes {
                     @let (x, y) = place(one.layer, one.row);
                     @match &one.what {
-                        What::One(n) => {
+                        BoxContent::One(n) => {
                             @let node = &nodes[*n];
                             @let word = if node.live { "running" } else { node.state.as_str() };
                             a href={ "/tasks/" (node.id.short()) } {
@@ -40,7 +40,7 @@ pub fn draw(
                                 (shape(x, y, word, &cut_line(&node.title, TITLE)))
                             }
                         }
-                        What::Several(state, count) => {
+                        BoxContent::Several(state, count) => {
                             a href={ "/features/" (feature) "/tasks?status=" (state.as_str()) } {
                                 title { (count) " tasks: " (state.as_str().replace('_', " ")) }
                                 (shape(x, y, state.as_str(), &format!("{count} {}", state.as_str().replace('_', " "))))

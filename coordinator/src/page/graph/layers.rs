@@ -20,7 +20,7 @@ const LAYERS: usize = 120;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
     /// A task, or several of one state.
-    pub what: What,
+    pub what: BoxContent,
     /// Counted from the left, and from above.
     pub layer: usize,
     pub row: usize,
@@ -28,7 +28,7 @@ pub struct Placed {
 
 /// What a box stands for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum BoxContent {
     /// The task at this place of the nodes.
     One(usize),
     /// So many in a state.
@@ -140,13 +140,13 @@ fn boxed(nodes: &[GraphNode], before: &[Vec<usize>], depth: &[usize], order: &[V
                 if known.is_none() {
                     several.insert(state.as_str(), place);
                     drawn.boxes.push(Placed {
-                        what: What::Several(state, 0),
+                        what: BoxContent::Several(state, 0),
                         layer,
                         row,
                     });
                     row += 1;
                 }
-                if let What::Several(_, count) = &mut drawn.boxes[place].what {
+                if let BoxContent::Several(_, count) = &mut drawn.boxes[place].what {
                     *count += 1;
                 }
                 box_of[*n] = place;
@@ -155,7 +155,7 @@ fn boxed(nodes: &[GraphNode], before: &[Vec<usize>], depth: &[usize], order: &[V
             single += 1;
             box_of[*n] = drawn.boxes.len();
             drawn.boxes.push(Placed {
-                what: What::One(*n),
+                what: BoxContent::One(*n),
                 layer,
                 row,
             });
@@ -205,10 +205,10 @@ mod tests {
         assert_eq!(
             layers,
             [
-                (What::One(0), 0),
-                (What::One(2), 0),
-                (What::One(1), 1),
-                (What::One(3), 2)
+                (BoxContent::One(0), 0),
+                (BoxContent::One(2), 0),
+                (BoxContent::One(1), 1),
+                (BoxContent::One(3), 2)
             ]
         );
         assert_eq!(drawn.edges.len(), 3);
@@ -220,7 +220,7 @@ mod tests {
         let mut nodes = vec![node(1, TaskState::Pending), node(2, TaskState::Done)];
         nodes[1].parent = Some(Uuid::from_u128(1));
         let drawn = lay(&nodes, &[]);
-        assert_eq!(drawn.boxes[1].what, What::One(0));
+        assert_eq!(drawn.boxes[1].what, BoxContent::One(0));
         assert_eq!(drawn.boxes[1].layer, 1);
     }
 
@@ -230,7 +230,7 @@ mod tests {
         let edges: Vec<_> = (1..10_000).map(|n| (id(n), id(n - 1))).collect();
         let drawn = lay(&nodes, &edges);
         assert_eq!((drawn.boxes.len(), drawn.edges.len()), (120, 119));
-        assert_eq!(drawn.boxes[0].what, What::Several(TaskState::Pending, 84));
+        assert_eq!(drawn.boxes[0].what, BoxContent::Several(TaskState::Pending, 84));
     }
 
     #[test]
@@ -240,12 +240,12 @@ mod tests {
         let edges: Vec<_> = (2_500..5_000).map(|n| (id(n), id(n - 2_500))).collect();
         let drawn = lay(&nodes, &edges);
         assert_eq!(drawn.boxes.len(), 3, "{:?}", drawn.boxes);
-        assert!(drawn.boxes.iter().any(|one| one.what == What::One(7)));
+        assert!(drawn.boxes.iter().any(|one| one.what == BoxContent::One(7)));
         assert!(
             drawn
                 .boxes
                 .iter()
-                .any(|one| one.what == What::Several(TaskState::Done, 2_500))
+                .any(|one| one.what == BoxContent::Several(TaskState::Done, 2_500))
         );
     }
 }

@@ -28,7 +28,7 @@ pub struct Opened {
 
 /// What is sent to log in.
 #[derive(Debug, Deserialize)]
-pub struct Sent {
+pub struct LoginForm {
     #[serde(default)]
     code: String,
     #[serde(default)]
@@ -77,7 +77,7 @@ pub async fn is_logged_in(State(site): State<Site>, headers: HeaderMap) -> Resul
 pub async fn log_in(
     State(site): State<Site>,
     headers: HeaderMap,
-    Form(sent): Form<Sent>,
+    Form(sent): Form<LoginForm>,
 ) -> Result<Response, Trouble> {
     let mut conn = site.app.db().await?;
     let token_hash = match sent.code.as_str() {
@@ -105,7 +105,7 @@ pub async fn log_out(
     State(site): State<Site>,
     visitor: Visitor,
     headers: HeaderMap,
-    Form(form): Form<crate::page::act::Sent>,
+    Form(form): Form<crate::page::act::FormFields>,
 ) -> Result<Response, Trouble> {
     form.check(&visitor)?;
     if let Some(secret) = secret(&headers) {

@@ -11,7 +11,7 @@ use crate::page::sheet;
 /// An answer that is an error.
 #[derive(Debug)]
 pub enum Trouble {
-    Told(StatusCode, Box<ProblemBody>),
+    Problem(StatusCode, Box<ProblemBody>),
     /// Nobody is logged in; afterwards they come back to this address.
     LogIn(String),
     /// The same, to a script.
@@ -27,7 +27,7 @@ impl Trouble {
             detail: detail.to_owned(),
             errors: Vec::new(),
         };
-        Self::Told(status, Box::new(body))
+        Self::Problem(status, Box::new(body))
     }
 
     /// 403: asked under a name that isn't the coordinator's.
@@ -87,14 +87,14 @@ impl Trouble {
 
     /// What the API refused.
     pub fn of_api(status: StatusCode, body: ProblemBody) -> Self {
-        Self::Told(status, Box::new(body))
+        Self::Problem(status, Box::new(body))
     }
 }
 
 impl From<Problem> for Trouble {
     fn from(problem: Problem) -> Self {
         let (status, body) = problem.into_parts();
-        Self::Told(status, Box::new(body))
+        Self::Problem(status, Box::new(body))
     }
 }
 
@@ -113,7 +113,7 @@ impl From<anyhow::Error> for Trouble {
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
         let (status, body) = match self {
-            Self::Told(status, body) => (status, body),
+            Self::Problem(status, body) => (status, body),
             Self::LogIn(then) => {
                 return Redirect::to(&format!("/login?then={}", sheet::encoded(&then))).into_response();
             }

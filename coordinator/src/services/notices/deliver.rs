@@ -18,7 +18,7 @@ use crate::http;
 use crate::store::notice::Notice;
 
 /// Time limit of the address.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit of a command.
 const RUN_WITHIN: Duration = Duration::from_secs(30);
 
@@ -59,7 +59,7 @@ impl Deliverer {
     /// When HTTP can't be set up.
     pub(super) fn new(notify: Notify) -> anyhow::Result<Self> {
         let http = http::builder()?
-            .timeout(ANSWER_WITHIN)
+            .timeout(TIME_LIMIT)
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .context("failed to set up HTTP")?;

@@ -167,7 +167,7 @@ where
     let mut repeats = 0;
     loop {
         match step().await {
-            Err(error) if repeats < MAX_REPEATS && asks_to_repeat(&error) => {
+            Err(error) if repeats < MAX_REPEATS && is_retryable(&error) => {
                 repeats += 1;
                 tracing::debug!(%error, repeats, "transaction repeated");
                 tokio::time::sleep(Duration::from_millis(rand::random_range(1..20))).await;
@@ -177,7 +177,7 @@ where
     }
 }
 
-fn asks_to_repeat(error: &sqlx::Error) -> bool {
+fn is_retryable(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|e| e.code());
     matches!(code.as_deref(), Some("40001" | "40P01"))
 }

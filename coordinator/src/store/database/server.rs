@@ -107,7 +107,7 @@ impl Server {
     /// # Errors
     /// When none does.
     pub async fn find(url: &str) -> Result<Self, ConnectError> {
-        let asked = Asked::read(url, |name| {
+        let asked = ConnectionTarget::read(url, |name| {
             std::env::var(name).ok().filter(|text| !text.is_empty())
         })?;
         let mut refused: Option<ConnectError> = None;
@@ -116,7 +116,7 @@ impl Server {
             let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
                 Ok(Ok(conn)) => {
                     let _ = conn.close().await;
-                    return Ok(asked.found(*mode));
+                    return Ok(asked.into_server(*mode));
                 }
                 Ok(Err(error)) => error,
                 Err(_) => Error::Io(ErrorKind::TimedOut.into()),
@@ -179,9 +179,9 @@ fn place(options: &PgConnectOptions) -> String {
     }
 }
 
-/// What an address asks for.
+/// The options of a database's address.
 #[derive(Debug)]
-struct Asked {
+struct ConnectionTarget {
     options: PgConnectOptions,
     mode: PgSslMode,
     at: String,
@@ -189,7 +189,7 @@ struct Asked {
     is_socket: bool,
 }
 
-impl Asked {
+impl ConnectionTarget {
     /// The address goes before the variables that libpq reads.
     fn read(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConnectError> {
         let mut options: PgConnectOptions = url
@@ -263,7 +263,7 @@ impl Asked {
         }
     }
 
-    fn found(self, mode: PgSslMode) -> Server {
+    fn into_server(self, mode: PgSslMode) -> Server {
         let is_encrypted = !matches!(mode, PgSslMode::Disable);
         // Without a demand for encryption, a server that loses its certificate later still works.
         let kept = match (self.mode, mode) {
@@ -290,7 +290,7 @@ mod tests {
                 .then(|| variable.map(str::to_owned))
                 .flatten()
         };
-        match Asked::read(url, read) {
+        match ConnectionTarget::read(url, read) {
             Ok(asked) => Ok(format!("{:?}", asked.modes())),
             Err(error) => Err(error.to_string()),
         }

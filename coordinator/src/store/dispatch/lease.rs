@@ -58,7 +58,7 @@ pub struct LeaseStatus {
 }
 
 /// Reads dispatches with their fence.
-pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<LeaseStatus>> {
+pub async fn status(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<LeaseStatus>> {
     let rows = sqlx::query!(
         r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
                   coalesce(t.dispatch_id = d.id, false) as "is_current!", d.end_reason
@@ -82,7 +82,7 @@ pub async fn standing(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
 }
 
 /// Asks live dispatches of a feature or of one task to end; returns them with their workers.
-pub async fn ask_to_end(
+pub async fn request_end(
     conn: &mut PgConnection,
     feature: FeatureId,
     task: Option<TaskId>,
@@ -310,7 +310,7 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
 }
 
 /// Ends the leases of a worker's earlier incarnations at once, without those whose report it still holds.
-pub async fn end_leases_of_earlier_lives(
+pub async fn end_leases_of_earlier_incarnations(
     conn: &mut PgConnection,
     worker: &str,
     incarnation: Incarnation,

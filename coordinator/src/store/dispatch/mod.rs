@@ -279,8 +279,8 @@ pub async fn pushed_late(
     Ok(())
 }
 
-/// Records the later fate of an agent's stray commits.
-pub async fn strays_late(
+/// Records what became of an agent's orphan commits after its report.
+pub async fn record_late_orphans(
     conn: &mut PgConnection,
     dispatch: DispatchId,
     strays: &[Stray],

@@ -39,7 +39,7 @@ pub async fn keep_frames(conn: &mut PgConnection, frames: &[(String, String)]) -
 
 /// What stands below a prompt's frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct StoredPrompt {
     /// The frame's hash.
     pub frame: String,
     /// The rest.
@@ -73,7 +73,7 @@ impl From<SentSection> for SectionView {
 }
 
 /// Prompts of one row, by dispatch.
-pub type Prompts = BTreeMap<Uuid, Sent>;
+pub type Prompts = BTreeMap<Uuid, StoredPrompt>;
 
 /// Stores rows of prompts; an existing row stays.
 pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sqlx::Result<()> {
@@ -147,7 +147,7 @@ pub async fn sections(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Re
     Ok(sent.map(|sent| sent.sections).unwrap_or_default())
 }
 
-async fn sent(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Sent>> {
+async fn sent(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<StoredPrompt>> {
     let rows = sqlx::query_scalar!(
         "select p.packed from dispatches d join prompts p on p.id in (d.prompts_id, d.id) where d.id = $1
          order by p.id = d.id desc",
@@ -195,7 +195,7 @@ mod tests {
         let body = (0..1_400).map(|n| format!("{n} ")).collect::<String>();
         let prompts: Prompts = (0..256)
             .map(|n| {
-                let sent = Sent {
+                let sent = StoredPrompt {
                     frame: "f".repeat(64),
                     body: format!("{body}{n}"),
                     sections: Vec::new(),

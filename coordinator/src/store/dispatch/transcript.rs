@@ -1,7 +1,7 @@
 //! Transcripts of settled dispatches.
 
 use ralph_shared::ids::{DispatchId, Incarnation};
-use ralph_shared::wire::{KeptTranscript, TranscriptBatch};
+use ralph_shared::wire::{RetainedTranscript, TranscriptBatch};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -43,7 +43,10 @@ pub async fn holder(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
 
 /// Transcripts that a worker need not keep any longer: all of their entries are stored, or their dispatch is
 /// gone.
-pub async fn cared_for(conn: &mut PgConnection, held: &[KeptTranscript]) -> sqlx::Result<Vec<DispatchId>> {
+pub async fn cared_for(
+    conn: &mut PgConnection,
+    held: &[RetainedTranscript],
+) -> sqlx::Result<Vec<DispatchId>> {
     let ids: Vec<Uuid> = held.iter().map(|one| one.dispatch.0).collect();
     let entries: Vec<i64> = held
         .iter()

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
-use ralph_shared::wire::{Basis, Share, Usage, Used};
+use ralph_shared::wire::{Basis, DispatchUsage, Share, Usage};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ pub(in crate::store) fn basis(usage: &Usage) -> Option<&'static str> {
 }
 
 /// Stores the running usage of a worker's live dispatches; no figure falls.
-pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[Used]) -> sqlx::Result<()> {
+pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[DispatchUsage]) -> sqlx::Result<()> {
     let tokens = |of: fn(&Usage) -> Option<u64>| -> Vec<Option<i64>> {
         used.iter().map(|one| of(&one.usage).map(whole)).collect()
     };

@@ -12,8 +12,8 @@ use crate::domain::gate::History;
 
 /// How long a worker counts as present after a heartbeat.
 const HEARD_SECONDS: f64 = 60.0;
-/// How long results are kept.
-const KEPT_DAYS: i32 = 90;
+/// How long results are retained.
+const RETENTION_DAYS: i32 = 90;
 
 /// The base of a feature with a repository.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub async fn keep(conn: &mut PgConnection, checked: &Checked) -> sqlx::Result<()
         output,
         checked.worker,
         checked.duration_ms,
-        KEPT_DAYS,
+        RETENTION_DAYS,
     )
     .execute(conn)
     .await?;
@@ -161,7 +161,7 @@ pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId)
 
 /// An unfinished check: nothing of its feature lands meanwhile.
 #[derive(Debug, Clone)]
-pub struct Open {
+pub struct OpenCheck {
     pub task: TaskId,
     pub operation: GitOperation,
     /// It waits for a person.
@@ -171,7 +171,7 @@ pub struct Open {
 }
 
 /// The unfinished checks of features.
-pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, Open>> {
+pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<FeatureId, OpenCheck>> {
     let rows = sqlx::query!(
         r#"select f.id, t.id as task_id, x.operation as "operation!: Json<GitOperation>",
                   t.state in ('failed', 'needs_review') as "waits!",
@@ -193,7 +193,7 @@ pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Ha
     .fetch_all(conn)
     .await?;
     let open = rows.into_iter().map(|row| {
-        let open = Open {
+        let open = OpenCheck {
             task: TaskId(row.task_id),
             operation: row.operation.0,
             waits: row.waits,

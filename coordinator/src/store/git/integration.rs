@@ -262,7 +262,7 @@ pub struct Collision {
 
 /// How an integration ends.
 #[derive(Debug, Clone)]
-pub struct Closed {
+pub struct ClosedIntegration {
     pub task: TaskId,
     /// One that is over.
     pub state: IntegrationState,
@@ -276,7 +276,7 @@ pub struct Closed {
     pub gate_signature: Option<String>,
 }
 
-impl Closed {
+impl ClosedIntegration {
     /// An end without a landing.
     pub fn without_landing(task: TaskId, state: IntegrationState) -> Self {
         Self {
@@ -291,7 +291,7 @@ impl Closed {
 }
 
 /// Ends the open integration of a task.
-pub async fn close(conn: &mut PgConnection, closed: &Closed) -> sqlx::Result<()> {
+pub async fn close(conn: &mut PgConnection, closed: &ClosedIntegration) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
          set state = $2, landed_commit = $3, empty = $4, conflict_paths = $5, collided = $6, ended_at = now(),

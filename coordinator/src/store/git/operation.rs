@@ -79,7 +79,7 @@ pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushe
 }
 
 /// Records that the results of all pushes of a task are known.
-pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
+pub async fn resolve_pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches set decided_at = null where task_id = $1 and decided_at is not null",
         task.0,
@@ -91,7 +91,7 @@ pub async fn found_out(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()
 
 /// The end of a branch operation without a turn.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct OperationEnd {
     pub feature: FeatureId,
     pub task: TaskId,
     pub attempt: i32,
@@ -105,7 +105,7 @@ pub struct Ended {
 }
 
 /// Notes it among the integrations.
-pub async fn note(conn: &mut PgConnection, ended: &Ended) -> sqlx::Result<()> {
+pub async fn note(conn: &mut PgConnection, ended: &OperationEnd) -> sqlx::Result<()> {
     let landed = (ended.state == IntegrationState::Merged).then_some(&ended.commit);
     sqlx::query!(
         "insert into integrations

@@ -64,7 +64,11 @@ pub async fn refs(
 }
 
 /// Requests the removal of a feature's attempts that ended before `before`.
-pub async fn ask(conn: &mut PgConnection, feature: FeatureId, before: OffsetDateTime) -> sqlx::Result<()> {
+pub async fn request_prune(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    before: OffsetDateTime,
+) -> sqlx::Result<()> {
     sqlx::query!(
         "update features
          set prune_before = greatest(prune_before, $2), prune_tried_at = null, prune_error = null
@@ -78,7 +82,11 @@ pub async fn ask(conn: &mut PgConnection, feature: FeatureId, before: OffsetDate
 }
 
 /// The same for ended features with such an attempt; at most `most` at once. Returns their number.
-pub async fn ask_of_ended(conn: &mut PgConnection, before: OffsetDateTime, most: i64) -> sqlx::Result<u64> {
+pub async fn request_prune_of_ended(
+    conn: &mut PgConnection,
+    before: OffsetDateTime,
+    most: i64,
+) -> sqlx::Result<u64> {
     let asked = sqlx::query!(
         "update features
          set prune_before = $1, prune_tried_at = null, prune_error = null

@@ -269,7 +269,7 @@ pub async fn end(conn: &mut PgConnection, end: &CheckEnd) -> sqlx::Result<()> {
 
 /// What an order for a car names.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct CarFacts {
     pub ahead: Vec<Ahead>,
     pub passed: Vec<PassedTree>,
     pub failed: Option<FailedTree>,
@@ -282,9 +282,9 @@ pub async fn known(
     repo_id: &str,
     gate: &[String],
     landing: Landing,
-) -> sqlx::Result<Known> {
+) -> sqlx::Result<CarFacts> {
     if gate.is_empty() {
-        return Ok(Known::default());
+        return Ok(CarFacts::default());
     }
     let ahead = sqlx::query!(
         r#"select o.task_id, o.source_commit, o.source_ref
@@ -307,7 +307,7 @@ pub async fn known(
     )
     .fetch_optional(conn)
     .await?;
-    Ok(Known {
+    Ok(CarFacts {
         ahead: ahead
             .into_iter()
             .map(|row| Ahead {

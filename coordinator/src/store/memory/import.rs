@@ -51,7 +51,7 @@ pub struct ExistingEntry {
 
 /// For these entries, other live knowledge of their repositories with the same title in any case, or with a
 /// title inside the other and a common tag.
-pub async fn standing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::Result<Vec<ExistingEntry>> {
+pub async fn existing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::Result<Vec<ExistingEntry>> {
     if given.is_empty() {
         return Ok(Vec::new());
     }

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::recall::lifecycle::{Because, Hidden};
-use crate::domain::recall::{Kind, Said};
+use crate::domain::recall::{Kind, Statement};
 use crate::store::memory::json;
 
 /// A released entry of any kind.
@@ -117,7 +117,7 @@ impl GivenEntry {
     /// Only what sessions merged is compared with others: people's entries stand for themselves.
     fn bands(&self) -> Vec<i64> {
         match self.origin {
-            Origin::Distilled => Said::of(&format!("{} {}", self.title, self.body)).bands(),
+            Origin::Distilled => Statement::of(&format!("{} {}", self.title, self.body)).bands(),
             _ => Vec::new(),
         }
     }
@@ -351,9 +351,9 @@ pub async fn edit(
     Ok(changed > 0)
 }
 
-/// An entry that somebody wants back.
+/// An entry that somebody wants to restore.
 #[derive(Debug, Clone)]
-pub struct WantedBack {
+pub struct RestoreCandidate {
     pub id: Uuid,
     pub kind: Kind,
     pub title: String,
@@ -365,7 +365,10 @@ pub struct WantedBack {
 }
 
 /// Facts on entries that somebody wants to restore.
-pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<WantedBack>> {
+pub async fn restore_candidates(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+) -> sqlx::Result<Vec<RestoreCandidate>> {
     let rows = sqlx::query!(
         r#"select id as "id!", 'learning'::memory_kind as "kind!: Kind", title as "title!", tags as "tags!",
                   (released_at is not null or doubted_by is not null) as "is_released!",
@@ -385,7 +388,7 @@ pub async fn wanted_back(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| WantedBack {
+        .map(|row| RestoreCandidate {
             id: row.id,
             kind: row.kind,
             title: row.title,

@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::domain::recall::lifecycle::Because;
-use crate::domain::recall::{Analysed, Kind as EntryKind, Replaced, Said};
+use crate::domain::recall::{Analysed, Kind as EntryKind, Replaced, Statement};
 use crate::domain::text::note::NoteKind;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
@@ -101,7 +101,7 @@ pub struct Learned {
 impl Learned {
     /// By which entries that say nearly the same are found.
     fn bands(&self, title: &str) -> Vec<i64> {
-        Said::of(&format!("{title} {}", self.body)).bands()
+        Statement::of(&format!("{title} {}", self.body)).bands()
     }
 }
 

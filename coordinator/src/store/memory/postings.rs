@@ -14,9 +14,9 @@ use crate::store::memory::index::{self, Indexed};
 
 /// Postings of a full block. Eight bytes each: a block stays in its page.
 const BLOCK: i32 = 128;
-/// Newest blocks of a key that are kept: twice the number that a question reads. A key with more entries says
+/// Newest blocks of a key that are retained: twice the number that a question reads. A key with more entries says
 /// little.
-const KEPT_BLOCKS: i32 = 32;
+const RETAINED_BLOCKS: i32 = 32;
 /// Newest waiting entries that each question reads.
 const FRESH: i64 = 500;
 /// Removed entries that one step takes out.
@@ -280,7 +280,7 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
         &keys,
         &postings,
         i64::from(BLOCK),
-        KEPT_BLOCKS,
+        RETAINED_BLOCKS,
     )
     .execute(conn)
     .await?;

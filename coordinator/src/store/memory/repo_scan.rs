@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::FeatureId;
-use ralph_shared::wire::{NEVER_LOOKED, SurveyOrder};
+use ralph_shared::wire::{NEVER_SCANNED, RepoScanOrder};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -12,16 +12,19 @@ use uuid::Uuid;
 /// How long a path counts as checked, unless a commit changes it. Minutes.
 const CERTAIN_MINUTES: f64 = 10.0;
 /// Paths that one session looks for.
-const ASKED_PATHS: i64 = 200;
+const MAX_PATHS: i64 = 200;
 /// Longest path that is kept. Bytes.
 const PATH_BYTES: usize = 300;
 
 /// Hashes of a folder's files by name.
 pub type Files = HashMap<String, String>;
 
-/// Survey orders for sessions of features. A feature without a survey gets the changes since the last one of
+/// Survey orders for sessions of features. A feature without a scan gets the changes since the last one of
 /// its repository, since files are also renamed between features.
-pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashMap<Uuid, SurveyOrder>> {
+pub async fn orders(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+) -> sqlx::Result<HashMap<Uuid, RepoScanOrder>> {
     let rows = sqlx::query!(
         r#"select f.id as "id!", s.feature_id is not null as "is_surveyed!", s.knowledge_tree as "knowledge_tree?",
                   coalesce(
@@ -41,19 +44,19 @@ pub async fn orders(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<
            where f.id = any($1)"#,
         features,
         CERTAIN_MINUTES,
-        ASKED_PATHS,
+        MAX_PATHS,
     )
     .fetch_all(conn)
     .await?;
     Ok(rows
         .into_iter()
         .map(|row| {
-            let order = SurveyOrder {
+            let order = RepoScanOrder {
                 since: row.since,
                 knowledge: if row.is_surveyed {
                     row.knowledge_tree
                 } else {
-                    Some(NEVER_LOOKED.to_owned())
+                    Some(NEVER_SCANNED.to_owned())
                 },
                 paths: row.paths,
             };

@@ -25,7 +25,7 @@ pub struct Unembedded {
 }
 
 /// Entries below the mark that one step checks again.
-const LOOKED_BACK: i64 = 1_000;
+const RECHECKED: i64 = 1_000;
 
 /// Takes the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`.
 /// `None` while another coordinator holds them. With another model, or other dimensions, it starts over. When
@@ -81,7 +81,7 @@ pub async fn take(
         wanted.numbers.push(0);
         entries = without_vector(conn, &wanted, most).await?;
         if entries.is_empty() {
-            look_on(conn, holder, looked.unwrap_or(0)).await?;
+            set_recheck_start(conn, holder, looked.unwrap_or(0)).await?;
         }
     }
     Ok(Some(Batch {
@@ -147,14 +147,14 @@ async fn upto_of_next(conn: &mut PgConnection, after: i64, upto: i64) -> sqlx::R
          ) next",
         after,
         upto,
-        LOOKED_BACK,
+        RECHECKED,
     )
     .fetch_one(conn)
     .await
 }
 
 /// Sets where the next check starts.
-async fn look_on(conn: &mut PgConnection, holder: Uuid, looked: i64) -> sqlx::Result<()> {
+async fn set_recheck_start(conn: &mut PgConnection, holder: Uuid, looked: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "update memory_embedding set looked = $2 where held_by = $1",
         holder,

@@ -8,9 +8,9 @@ use time::OffsetDateTime;
 
 use crate::domain::recall::{Ended, Stratum, Sums};
 
-/// What a claim has to know of a memory.
+/// The state of a memory's trial, as far as a claim needs it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct TrialStatus {
     /// Attempts that were held out, counted no further than asked.
     pub held_out: i64,
     /// Whether it was found to hurt.
@@ -22,7 +22,7 @@ pub async fn standings(
     conn: &mut PgConnection,
     repos: &[String],
     counted: i64,
-) -> sqlx::Result<HashMap<String, Standing>> {
+) -> sqlx::Result<HashMap<String, TrialStatus>> {
     let rows = sqlx::query!(
         r#"select q.repo_id as "repo_id!", held.n as "held_out!", coalesce(s.off_since is not null, false) as "is_off!"
            from unnest($1::text[]) as q(repo_id)
@@ -36,7 +36,7 @@ pub async fn standings(
     .fetch_all(conn)
     .await?;
     let standing = rows.into_iter().map(|row| {
-        let standing = Standing {
+        let standing = TrialStatus {
             held_out: row.held_out,
             is_off: row.is_off,
         };

@@ -184,9 +184,9 @@ pub struct Dequeued {
     pub key: Option<String>,
 }
 
-/// Which ready tasks a look takes.
+/// Which ready tasks a query takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum ReadyFilter {
     /// Verifications and integrations.
     FollowUps,
     /// These and the rest, without what nobody waits for.
@@ -195,7 +195,7 @@ pub enum Look {
     Speculation,
 }
 
-impl Look {
+impl ReadyFilter {
     /// The first and the last priority.
     fn priorities(self) -> (i32, i32) {
         match self {
@@ -211,7 +211,7 @@ pub async fn take(
     conn: &mut PgConnection,
     offer: &Capability,
     shares: &[(FeatureId, u32)],
-    look: Look,
+    look: ReadyFilter,
 ) -> sqlx::Result<Vec<Dequeued>> {
     let features: Vec<Uuid> = shares.iter().map(|(feature, _)| feature.0).collect();
     let counts: Vec<i64> = shares.iter().map(|(_, n)| i64::from(*n)).collect();

@@ -9,8 +9,8 @@ use super::task::TaskRef;
 use crate::domain::states::{TaskState, Verification};
 use crate::domain::status::choices::{self, Choices};
 
-/// Of tasks that failed or need a person, the newest are looked at.
-const LOOKED_AT: i64 = 10_000;
+/// Of tasks that failed or need a person, this many of the newest are read.
+const NEWEST_TASKS: i64 = 10_000;
 /// Features of more tasks have theirs named by id: a key is looked up among all of them.
 const MOST_NAMED: i32 = 2_000;
 
@@ -47,7 +47,7 @@ impl From<Asking> for TaskRef {
 
 /// Which tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum AttentionScope {
     /// Those that wait for a person or failed, of one feature.
     Of(FeatureId),
     /// Those of all features that aren't over.
@@ -57,11 +57,11 @@ pub enum Which {
 }
 
 /// Reads them, the oldest first, at most `limit`.
-pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::Result<Vec<Asking>> {
+pub async fn asking(conn: &mut PgConnection, which: AttentionScope, limit: i64) -> sqlx::Result<Vec<Asking>> {
     let (feature, cancelled) = match which {
-        Which::Of(feature) => (Some(feature.0), false),
-        Which::All => (None, false),
-        Which::Cancelled(feature) => (Some(feature.0), true),
+        AttentionScope::Of(feature) => (Some(feature.0), false),
+        AttentionScope::All => (None, false),
+        AttentionScope::Cancelled(feature) => (Some(feature.0), true),
     };
     let rows = sqlx::query!(
         r#"select t.id, t.feature_id, f.name as feature, x.key, x.title, t.state as "state: TaskState", x.reason,
@@ -119,7 +119,7 @@ pub async fn asking(conn: &mut PgConnection, which: Which, limit: i64) -> sqlx::
         feature,
         cancelled,
         MOST_NAMED,
-        LOOKED_AT,
+        NEWEST_TASKS,
         limit,
     )
     .fetch_all(conn)

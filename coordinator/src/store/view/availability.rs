@@ -1,4 +1,4 @@
-//! Who waits at a closed door, for what, and until when (SPEC 7.3).
+//! Which agents are unavailable, why, and until when (SPEC 7.3).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,9 @@ use ralph_shared::machine::is_dir_pool;
 use sqlx::PgConnection;
 use time::Duration;
 
-use crate::domain::scheduling::availability::{BreakerState, Closed, Lack, NO_AGENT, Site, lack};
+use crate::domain::scheduling::availability::{
+    ActiveWorker, BreakerState, Lack, NO_AGENT, Unavailability, lack,
+};
 use crate::store;
 use crate::store::availability::Account;
 use crate::store::queue::ready::Queued;
@@ -19,7 +21,7 @@ use crate::store::worker::Worker;
 const COUNTED: i64 = 1_000;
 
 /// The workers that take work, with what they can't start now.
-pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<Site> {
+pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<ActiveWorker> {
     let takes_work = |worker: &&Worker| worker.alive && !worker.draining && !worker.drain_requested;
     workers
         .iter()
@@ -28,20 +30,20 @@ pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<Site> {
         .collect()
 }
 
-fn site(worker: &Worker, accounts: &[Account]) -> Site {
-    let mut closed: BTreeMap<String, Closed> = BTreeMap::new();
+fn site(worker: &Worker, accounts: &[Account]) -> ActiveWorker {
+    let mut closed: BTreeMap<String, Unavailability> = BTreeMap::new();
     for (agent, account) in &worker.accounts {
         let mut waits = accounts
             .iter()
-            .filter(|one| !matches!(one.standing, BreakerState::Free(_)));
+            .filter(|one| !matches!(one.state, BreakerState::Free(_)));
         if let Some(account) = waits.find(|one| one.account == *account) {
-            let why = Closed {
+            let why = Unavailability {
                 account: Some(account.account.clone()),
                 door: account.door,
                 reason: account.reason.clone(),
                 failures: account.failures.unsigned_abs(),
                 until: account.until,
-                tried: account.standing == BreakerState::Tried,
+                tried: account.state == BreakerState::HalfOpen,
                 width: account.width.unsigned_abs(),
             };
             closed.insert(agent.clone(), why);
@@ -49,7 +51,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
     }
     for door in &worker.doors {
         let left = Duration::milliseconds(i64::try_from(door.left_ms).unwrap_or(0));
-        let why = Closed {
+        let why = Unavailability {
             account: None,
             door: door.door,
             reason: door.reason.clone(),
@@ -65,7 +67,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
             closed.insert(door.agent.clone(), why);
         }
     }
-    Site {
+    ActiveWorker {
         worker: worker.name.clone(),
         pools: worker.pools.clone(),
         agents: worker.accounts.clone(),
@@ -75,7 +77,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> Site {
 }
 
 /// The agents that a worker doesn't start now.
-pub fn doors(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
+pub fn unavailable_agents(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
     let site = site(worker, accounts);
     let doors = site
         .closed
@@ -85,7 +87,7 @@ pub fn doors(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
 }
 
 /// What of `queued` nobody can start now.
-pub fn waiting(queued: &[Queued], sites: &[Site]) -> Vec<WaitingView> {
+pub fn waiting(queued: &[Queued], sites: &[ActiveWorker]) -> Vec<WaitingView> {
     let mut all: Vec<WaitingView> = Vec::new();
     for queued in queued {
         let Some(lack) = lack(&queued.pool, &queued.agent, queued.kind, sites) else {
@@ -175,7 +177,12 @@ pub async fn lack_of(
 }
 
 /// Why nobody there can start what needs this agent in this pool, if that is so.
-pub(super) fn lack_in_words(pool: &str, agent: &str, kind: SessionKind, sites: &[Site]) -> Option<String> {
+pub(super) fn lack_in_words(
+    pool: &str,
+    agent: &str,
+    kind: SessionKind,
+    sites: &[ActiveWorker],
+) -> Option<String> {
     let lack = lack(pool, agent, kind, sites)?;
     Some(match &lack {
         Lack::Unavailable { agent, .. } => in_words(&lack, pool, agent),

@@ -5,7 +5,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::budget::levels::{Key, Level, Levels, Limit, Used};
+use crate::domain::budget::levels::{Key, Level, LevelUsage, Levels, Limit};
 
 /// Limits that there are, and what was used of the day, the installation, accounts and features whether they have one or not.
 pub async fn budgets(conn: &mut PgConnection, levels: &Levels) -> sqlx::Result<Vec<BudgetView>> {
@@ -55,7 +55,7 @@ fn of(
     name: Option<String>,
     title: Option<String>,
     limit: Limit,
-    used: Option<Used>,
+    used: Option<LevelUsage>,
 ) -> BudgetView {
     BudgetView {
         level,

@@ -7,7 +7,7 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 
-use super::attention::{Which, asking};
+use super::attention::{AttentionScope, asking};
 use super::dispatch::{DispatchView, dispatches_of_task};
 use super::page::{Cursor, MAX_PAGE, Page, cut};
 use super::task::{TaskView, tasks};
@@ -49,7 +49,7 @@ pub async fn examined_page(
     for task in tasks(conn, &ids, lease_ms).await? {
         views.insert(task.id.clone(), task);
     }
-    let asking = asking(conn, Which::Of(feature), MAX_PAGE).await?;
+    let asking = asking(conn, AttentionScope::Of(feature), MAX_PAGE).await?;
     let mut commands: HashMap<TaskId, Vec<String>> = asking
         .into_iter()
         .map(|task| (task.id, task.choices.all()))

@@ -13,7 +13,7 @@ use crate::domain::budget::levels::Hold;
 use crate::domain::budget::limit;
 use crate::domain::run::end::GIVEN_UP;
 use crate::domain::states::{FailurePolicy, FeatureState};
-use crate::domain::status::condition::{self, Ended};
+use crate::domain::status::condition::{self, FinishedRun};
 use crate::store;
 
 /// Features by key, in the order of `ids`.
@@ -114,7 +114,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 live: row.live > 0,
                 can_begin: row.can_begin,
                 ended: run.as_ref().and_then(|run| {
-                    Some(Ended {
+                    Some(FinishedRun {
                         outcome: run.outcome?,
                         reached: limit::reached(run),
                         given_up: run.reason.as_deref() == Some(GIVEN_UP),

@@ -18,7 +18,11 @@ pub enum Match<Id> {
 /// Rows that an ambiguous prefix names at most in its error.
 const SHOWN: i64 = 5;
 
-fn found<Id>(rows: Vec<(Uuid, String)>, id: impl Fn(Uuid) -> Id, short: impl Fn(&Id) -> String) -> Match<Id> {
+fn to_match<Id>(
+    rows: Vec<(Uuid, String)>,
+    id: impl Fn(Uuid) -> Id,
+    short: impl Fn(&Id) -> String,
+) -> Match<Id> {
     let mut rows: Vec<(Id, String)> = rows.into_iter().map(|(key, text)| (id(key), text)).collect();
     match rows.len() {
         0 => Match::Nothing,
@@ -45,7 +49,7 @@ pub async fn find_task(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::R
     .fetch_all(conn)
     .await?;
     let rows = rows.into_iter().map(|row| (row.id, row.title)).collect();
-    Ok(found(rows, TaskId, TaskId::short))
+    Ok(to_match(rows, TaskId, TaskId::short))
 }
 
 /// A task of a feature by its key; parts that agents split off may share one.
@@ -68,7 +72,7 @@ pub async fn find_task_by_key(
     .fetch_all(conn)
     .await?;
     let rows = rows.into_iter().map(|row| (row.id, row.title)).collect();
-    Ok(found(rows, TaskId, TaskId::short))
+    Ok(to_match(rows, TaskId, TaskId::short))
 }
 
 /// A run by the beginning of its short form.
@@ -84,7 +88,7 @@ pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Re
     .fetch_all(conn)
     .await?;
     let rows = rows.into_iter().map(|id| (id, String::new())).collect();
-    Ok(found(rows, RunId, RunId::short))
+    Ok(to_match(rows, RunId, RunId::short))
 }
 
 /// A feature by its name, or by the beginning of its short form. A name wins, and that of this repository before others;
@@ -144,7 +148,7 @@ pub async fn find_feature(
             })
             .collect()
     };
-    Ok(found(rows, FeatureId, FeatureId::short))
+    Ok(to_match(rows, FeatureId, FeatureId::short))
 }
 
 /// Names of features, those of the newest.

@@ -5,7 +5,7 @@ use ralph_shared::wire::Concerns;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::attention::{Asking, Which, asking};
+use super::attention::{Asking, AttentionScope, asking};
 use super::dispatch::QuestionView;
 use super::feature::{FeatureView, TaskCounts, features};
 use super::progress::next_of;
@@ -30,7 +30,7 @@ const COUNTED: i64 = 10_000;
 /// Reads it. A worker that was not heard within `lease_ms` starts nothing.
 pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<InboxView> {
     let mut items = Vec::new();
-    let tasks = asking(conn, Which::All, NAMED).await?;
+    let tasks = asking(conn, AttentionScope::All, NAMED).await?;
     let failed_in: Vec<String> = tasks.iter().map(|task| task.feature.clone()).collect();
     let asked = questions(conn).await?;
     // What waits for nothing but an answer is told once.
@@ -232,7 +232,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
             title: Some(row.title),
             reason: line(&question.words()),
             since: Some(row.asked_at),
-            commands: answers(&task, question.choices.len())
+            commands: answer_commands(&task, question.choices.len())
                 .chain([format!("ralph logs {task}")])
                 .collect(),
             question: Some(question),
@@ -243,7 +243,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
 }
 
 /// A command for each choice; one that says what it needs where any words are an answer.
-fn answers(task: &str, choices: usize) -> impl Iterator<Item = String> {
+fn answer_commands(task: &str, choices: usize) -> impl Iterator<Item = String> {
     let answer = format!("ralph task answer {task}");
     let of_choice = |number: usize| match choices {
         0 => answer.clone(),

@@ -5,7 +5,7 @@ use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 
-use super::attention::{Asking, Which, asking};
+use super::attention::{Asking, AttentionScope, asking};
 use super::dispatch::sessions;
 use super::feature::{FeatureView, features};
 use super::task::TaskRef;
@@ -34,7 +34,7 @@ pub async fn progress(
     let trouble = feature.tasks.failed + feature.tasks.needs_review > 0;
     let may_wait = feature.status == FeatureState::Running && feature.tasks.pending > 0;
     let attention = match trouble {
-        true => asking(conn, Which::Of(id), NAMED).await?,
+        true => asking(conn, AttentionScope::Of(id), NAMED).await?,
         false => Vec::new(),
     };
     Ok(Some(Progress {
@@ -72,7 +72,7 @@ pub(super) async fn next_of(
     if decision.is_none() && word == Word::Blocked {
         decision = match feature.tasks.cancelled + feature.tasks.skipped {
             0 => None,
-            _ => asking(conn, Which::Cancelled(id), 1)
+            _ => asking(conn, AttentionScope::Cancelled(id), 1)
                 .await?
                 .first()
                 .and_then(of_task),

@@ -24,8 +24,8 @@ const FIRST_QUEUED: i64 = 5;
 const FEATURES_COUNTED: i64 = 10_000;
 /// Features that don't run any more, shown so that a screen is not empty after the work.
 const RECENT: i64 = 5;
-/// Of tasks that failed or need a person, the newest are looked at.
-const LOOKED_AT: i64 = 10_000;
+/// Of tasks that failed or need a person, this many of the newest are read.
+const NEWEST_TASKS: i64 = 10_000;
 /// Ready tasks are counted no further than this in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
 /// What these cost is told, the newest.
@@ -33,7 +33,7 @@ const RUNS_ADDED_UP: i64 = 10_000;
 /// Notices are counted no further.
 const NOTICES_COUNTED: i64 = 1_000;
 
-/// Agents that their worker closed the door of: only a person opens it for good. What an account waits for passes by itself.
+/// Agents that their worker made unavailable: only a person repairs them for good. The pause of an account ends by itself.
 fn agents_in_need(workers: &[WorkerView]) -> i64 {
     let doors = workers.iter().flat_map(|worker| &worker.doors);
     let concerned = doors.filter(|door| door.door.concerns() == Concerns::Agent);
@@ -235,7 +235,7 @@ async fn in_review(conn: &mut PgConnection) -> sqlx::Result<i64> {
            ) x
            cross join lateral (select state, children from tasks where id = x.task_id limit 1) t
            where t.state = 'needs_review' and t.children = 0"#,
-        LOOKED_AT,
+        NEWEST_TASKS,
     )
     .fetch_one(conn)
     .await

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::feature::{FeatureView, features};
 use crate::domain::budget::levels::Hold;
-use crate::domain::scheduling::availability::Site;
+use crate::domain::scheduling::availability::ActiveWorker;
 use crate::domain::states::{FeatureState, Outcome, TaskState};
-use crate::domain::status::why_waiting::{Facts, QueuePosition, Why, why_waiting};
+use crate::domain::status::why_waiting::{Facts, QueuePosition, WaitReason, why_waiting};
 use crate::store;
 use crate::store::view::availability::{lack_in_words, sites};
 use crate::store::worker::Worker;
@@ -25,7 +25,7 @@ const NAMED: i64 = 3;
 #[derive(Debug, Clone, Default)]
 pub struct Waited {
     /// Why; `None` when it is over or worked on.
-    pub why: Option<Why>,
+    pub why: Option<WaitReason>,
     /// Its place in the queue, if it is that which it waits for.
     pub place: Option<QueuePosition>,
 }
@@ -99,7 +99,7 @@ pub async fn of(
         ),
         false => (HashMap::new(), Vec::new(), Vec::new()),
     };
-    let sites: Vec<Site> = sites(&workers, &accounts);
+    let sites: Vec<ActiveWorker> = sites(&workers, &accounts);
     let waited = rows.into_iter().map(|row| {
         let feature = features.get(&FeatureId(row.feature_id).short());
         let failed = row

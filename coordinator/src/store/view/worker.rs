@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 
 use crate::store;
 use crate::store::availability::Account;
-use crate::store::view::availability::doors;
+use crate::store::view::availability::unavailable_agents;
 use crate::store::worker::Worker;
 
 /// Every worker, by name; one that was not heard within `lease_ms` is away.
@@ -26,7 +26,7 @@ pub(super) fn shown(workers: Vec<Worker>, accounts: &[Account]) -> Vec<WorkerVie
                 (true, false) => WorkerStatus::Ready,
             },
             doors: match worker.alive {
-                true => doors(&worker, accounts),
+                true => unavailable_agents(&worker, accounts),
                 false => Vec::new(),
             },
             drain_reason: worker.drain_reason,

@@ -13,8 +13,8 @@ use super::limit::{raised_cost, raised_tokens};
 use crate::budget::{Pot, Purse};
 use crate::run::microusd;
 
-/// Parts of a limit, in hundredths, that people are told of, once each.
-pub const TOLD_AT: [i32; 4] = [50, 80, 95, 100];
+/// Parts of a limit, in hundredths, at which a notice is written, once each.
+pub const NOTICE_AT: [i32; 4] = [50, 80, 95, 100];
 
 const HELD_BY: &str = "the limit of ";
 const USED_UP: &str = " is used up: ";
@@ -148,7 +148,7 @@ impl Limit {
 
 /// What was used at a level.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Used {
+pub struct LevelUsage {
     /// By sessions that ended. US dollars.
     pub usd: f64,
     /// By these. Tokens read and written.
@@ -163,7 +163,7 @@ pub struct Used {
     pub held_tokens: i64,
 }
 
-impl Used {
+impl LevelUsage {
     /// Adds another one.
     pub fn add(&mut self, other: &Self) {
         self.usd += other.usd;
@@ -195,7 +195,7 @@ pub struct Levels {
     /// Limits that people set; an empty name stands for all of the level without their own.
     pub set: BTreeMap<Key, Limit>,
     /// Usage under existing limits.
-    pub used: HashMap<Key, Used>,
+    pub used: HashMap<Key, LevelUsage>,
     /// The features of the tasks in `used`, by their ids.
     pub features: HashMap<String, String>,
 }
@@ -325,7 +325,7 @@ impl Levels {
         holds
     }
 
-    fn hold(&self, key: &Key, used: &Used) -> Option<String> {
+    fn hold(&self, key: &Key, used: &LevelUsage) -> Option<String> {
         let (level, name) = key;
         let limit = self.limit(*level, name);
         let (usd, tokens) = (used.usd + used.in_flight_usd, used.tokens + used.in_flight_tokens);
@@ -376,7 +376,7 @@ impl Levels {
         passed.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`TOLD_AT`].
+    /// Notices for people: the limit, its unit, its value, and the greatest reached part of [`NOTICE_AT`].
     pub fn notices(&self) -> Vec<Notice> {
         let mut told = Vec::new();
         for (key, used) in &self.used {
@@ -392,7 +392,7 @@ impl Levels {
                 )
             });
             for (unit, most, used) in cost.into_iter().chain(tokens) {
-                let reached = TOLD_AT
+                let reached = NOTICE_AT
                     .into_iter()
                     .rev()
                     .find(|part| used * 100.0 >= most * f64::from(*part));

@@ -17,10 +17,10 @@ fn place() -> SessionScope<'static> {
     }
 }
 
-fn spent(usd: f64) -> Used {
-    Used {
+fn spent(usd: f64) -> LevelUsage {
+    LevelUsage {
         usd,
-        ..Used::default()
+        ..LevelUsage::default()
     }
 }
 
@@ -94,7 +94,7 @@ fn a_limit_of_each_of_a_features_goes_before_that_of_all_and_after_its_own() {
 #[test]
 fn what_holds_is_named_and_told_once_it_is_reached() {
     let day = || (Level::Day, String::new());
-    let check = |used: Used, holds: bool, passed: bool, percent: Option<i32>| {
+    let check = |used: LevelUsage, holds: bool, passed: bool, percent: Option<i32>| {
         let levels = Levels {
             set: [(day(), usd(10.0))].into(),
             used: [(day(), used)].into(),
@@ -114,9 +114,9 @@ fn what_holds_is_named_and_told_once_it_is_reached() {
     check(spent(9.96), true, false, Some(95));
     check(spent(10.5), true, true, Some(100));
     // What live sessions may use yet ends nothing, and is no reason to wait for long.
-    let held = Used {
+    let held = LevelUsage {
         held_usd: 10.0,
-        ..Used::default()
+        ..LevelUsage::default()
     };
     check(held, false, false, None);
     let levels = Levels {

@@ -4,15 +4,15 @@ use minijinja::context;
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcOffset};
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{cut_piece, fenced, item, line, quote};
 use crate::prompt::values::{Attempt, Memory, Report, SiblingFailure};
 
 /// Bound of one field of a report.
 const FIELD_CHARS: usize = 500;
-/// Most refs of stray commits per attempt.
-const STRAYS: usize = 5;
+/// Most refs of orphan commits per attempt.
+const MAX_ORPHAN_REFS: usize = 5;
 /// Bound of the words of a verifier or git.
 const REASON_CHARS: usize = 1_000;
 /// Bound of people's feedback, which may be several messages.
@@ -34,7 +34,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     };
     let (told, untold) = (memory.attempts.len(), memory.older_attempts);
     let head = templates.part("attempts/head", context! { before => told + untold });
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     if !room.take(&head, 0) {
         return None;
     }
@@ -45,14 +45,14 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         .and_then(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
         .map(|text| {
             let part = |text: String| templates.part("attempts/suggestion", context! { text });
-            cut_piece(&part(quote(text, REASON_CHARS)), room.left() / 3)
+            cut_piece(&part(quote(text, REASON_CHARS)), room.remaining() / 3)
         })
         .filter(|text| room.take(text, GAP));
     let mut blocks = Vec::new();
     if let Some(newest) = newest {
         let text = cut_piece(
             &attempt(templates, newest, false),
-            room.left().saturating_sub(GAP),
+            room.remaining().saturating_sub(GAP),
         );
         if room.take(&text, GAP) {
             blocks.push(text);
@@ -69,7 +69,8 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         let mut after = room;
         // While older ones follow, reserves room for the line that says they are omitted.
         let n = index + untold;
-        let fits = after.take(&text, GAP) && (n == 0 || after.left() >= omitted(n).chars().count() + GAP);
+        let fits =
+            after.take(&text, GAP) && (n == 0 || after.remaining() >= omitted(n).chars().count() + GAP);
         if !fits {
             left_out = index + 1;
             break;
@@ -110,8 +111,8 @@ fn attempt(templates: &Templates, attempt: &Attempt, again: bool) -> String {
             same_as => attempt.same_as,
             feedback => attempt.feedback.as_deref().map(|text| item(text, FEEDBACK_CHARS)),
             branch => attempt.branch.as_deref().map(|branch| line(branch, 200)),
-            strays => attempt.strays.iter().take(STRAYS).map(|name| line(name, 300)).collect::<Vec<_>>(),
-            more_strays => attempt.strays.len().saturating_sub(STRAYS),
+            strays => attempt.strays.iter().take(MAX_ORPHAN_REFS).map(|name| line(name, 300)).collect::<Vec<_>>(),
+            more_strays => attempt.strays.len().saturating_sub(MAX_ORPHAN_REFS),
         },
     )
 }
@@ -134,7 +135,7 @@ fn values(report: &Report) -> minijinja::Value {
 }
 
 /// As many failures of siblings as fit, the newest first, shown in order of time.
-fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut Room) -> Option<String> {
+fn siblings(templates: &Templates, failures: &[SiblingFailure], room: &mut CharBudget) -> Option<String> {
     let head = templates.part("attempts/siblings", context! {});
     let mut after = *room;
     if !after.take(&head, GAP) {

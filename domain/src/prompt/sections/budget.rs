@@ -4,14 +4,14 @@ use crate::prompt::text::chars;
 
 /// Characters that are left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Room(usize);
+pub(super) struct CharBudget(usize);
 
-impl Room {
+impl CharBudget {
     pub(super) fn new(chars: usize) -> Self {
         Self(chars)
     }
 
-    pub(super) fn left(self) -> usize {
+    pub(super) fn remaining(self) -> usize {
         self.0
     }
 

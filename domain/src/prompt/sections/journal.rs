@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::{JournalEntry, SharedEntry};
@@ -20,7 +20,7 @@ pub(in crate::prompt) fn journal(
     entries: &[Arc<SharedEntry>],
     allowed: usize,
 ) -> Option<Written> {
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     let head = templates.part("journal/head", context! {});
     if !room.take(&head, 0) {
         return None;
@@ -57,7 +57,7 @@ fn piece(templates: &Templates, entry: &JournalEntry) -> String {
             files => line(&entry.files.join(", "), FILES_CHARS),
             notes => Some(item(&entry.notes, NOTES_CHARS)).filter(|notes| !notes.is_empty()),
             is_doubted => entry.is_doubted,
-            said => entry.said.as_deref().map(|said| item(said, NOTES_CHARS)),
+            said => entry.feedback.as_deref().map(|said| item(said, NOTES_CHARS)),
             tried => entry.failure.as_ref().map(|(tried, _)| item(tried, FAILURE_CHARS)),
             failed => entry.failure.as_ref().map(|(_, why)| item(why, FAILURE_CHARS)),
         },

@@ -2,8 +2,8 @@
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
-use crate::prompt::sections::standing::standing;
+use crate::prompt::sections::budget::{CharBudget, Written};
+use crate::prompt::sections::provenance::provenance;
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{chars, line, quote};
 use crate::prompt::values::Knowledge;
@@ -18,7 +18,7 @@ pub(in crate::prompt) fn knowledge(
     entries: &[Knowledge],
     allowed: usize,
 ) -> Option<Written> {
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     let head = templates.part("knowledge/head", context! {});
     if !room.take(&head, 0) {
         return None;
@@ -28,7 +28,7 @@ pub(in crate::prompt) fn knowledge(
             "knowledge/entry",
             context! {
                 title => line(&entry.title, TITLE_CHARS),
-                standing => standing(templates, &entry.standing),
+                standing => provenance(templates, &entry.provenance),
                 body => quote(&entry.body, max),
             },
         )
@@ -36,7 +36,7 @@ pub(in crate::prompt) fn knowledge(
     let mut blocks = vec![head];
     let mut shown = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        let text = part(entry, room.left());
+        let text = part(entry, room.remaining());
         if room.take(&text, 2) {
             blocks.push(text);
             shown.push(index);
@@ -49,7 +49,7 @@ pub(in crate::prompt) fn knowledge(
             },
             0,
         ));
-        let left = room.left().saturating_sub(around + 3);
+        let left = room.remaining().saturating_sub(around + 3);
         if shown.is_empty() && left >= LEAST_BODY_CHARS {
             let text = part(entry, left);
             if room.take(&text, 2) {

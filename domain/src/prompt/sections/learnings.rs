@@ -2,8 +2,8 @@
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
-use crate::prompt::sections::standing::standing;
+use crate::prompt::sections::budget::{CharBudget, Written};
+use crate::prompt::sections::provenance::provenance;
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{item, line};
 use crate::prompt::values::Learning;
@@ -14,7 +14,7 @@ pub(in crate::prompt) fn learnings(
     learnings: &[Learning],
     allowed: usize,
 ) -> Option<Written> {
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     let head = templates.part("learnings/head", context! {});
     if !room.take(&head, 1) {
         return None;
@@ -26,7 +26,7 @@ pub(in crate::prompt) fn learnings(
             "learnings/learning",
             context! {
                 category => line(&learning.category, 40),
-                standing => standing(templates, &learning.standing),
+                standing => provenance(templates, &learning.provenance),
                 text => item(&learning.text, usize::MAX),
             },
         );

@@ -8,8 +8,8 @@ mod distill;
 mod journal;
 mod knowledge;
 mod learnings;
+mod provenance;
 mod session;
-mod standing;
 mod status;
 
 pub(super) use crate::prompt::sections::budget::Written;

@@ -2,7 +2,7 @@
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::{cut, cut_piece, item, line};
 use crate::prompt::values::SessionMemory;
@@ -20,7 +20,7 @@ pub(in crate::prompt) fn session(
     task: &str,
     allowed: usize,
 ) -> Option<Written> {
-    let mut room = Room::new(allowed);
+    let mut room = CharBudget::new(allowed);
     let mut state = templates.part(
         "session/task",
         context! {
@@ -48,7 +48,7 @@ pub(in crate::prompt) fn session(
         }
         let text = cut_piece(
             &templates.part("session/line", context! { label, items }),
-            room.left().saturating_sub(1),
+            room.remaining().saturating_sub(1),
         );
         if room.take(&text, 1) && !text.is_empty() {
             said = true;
@@ -96,7 +96,7 @@ pub(in crate::prompt) fn session(
 }
 
 /// A heading with as many of the newest notes as fit.
-fn list(templates: &Templates, heading: &str, notes: Vec<String>, room: &mut Room) -> Option<String> {
+fn list(templates: &Templates, heading: &str, notes: Vec<String>, room: &mut CharBudget) -> Option<String> {
     let head = templates.part(heading, context! {});
     let mut after = *room;
     if !after.take(&head, 2) {
@@ -117,7 +117,7 @@ fn list(templates: &Templates, heading: &str, notes: Vec<String>, room: &mut Roo
 
 /// Notes on one line, the newest kept when space is short.
 fn newest(notes: &[String], max: usize) -> String {
-    let mut room = Room::new(max);
+    let mut room = CharBudget::new(max);
     let mut shown: Vec<String> = notes
         .iter()
         .rev()

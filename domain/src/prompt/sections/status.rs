@@ -2,7 +2,7 @@
 
 use minijinja::context;
 
-use crate::prompt::sections::budget::{Room, Written};
+use crate::prompt::sections::budget::{CharBudget, Written};
 use crate::prompt::templates::Templates;
 use crate::prompt::text::line;
 use crate::prompt::values::LoopStatus;
@@ -27,7 +27,7 @@ pub(in crate::prompt) fn status(
             same_again => status.same_again,
         },
     );
-    Room::new(allowed).take(&text, 0).then_some(Written {
+    CharBudget::new(allowed).take(&text, 0).then_some(Written {
         text,
         shown: Vec::new(),
     })

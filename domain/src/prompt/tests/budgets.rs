@@ -201,7 +201,7 @@ prop_compose! {
             title: t.clone(), body: t.repeat(20), ..Knowledge::default()
         }).collect();
         memory.journal = texts.iter().map(|t| JournalEntry {
-            iteration: Some(n), outcome: "done".to_owned(), notes: t.repeat(5), said: Some(t.clone()), title: t.clone(), ..JournalEntry::default()
+            iteration: Some(n), outcome: "done".to_owned(), notes: t.repeat(5), feedback: Some(t.clone()), title: t.clone(), ..JournalEntry::default()
         }.into()).collect();
         memory
     }

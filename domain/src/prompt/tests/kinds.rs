@@ -33,7 +33,7 @@ fn a_repeated_prompt_changes_nothing() {
             attempt: 5,
             change: Some(weakening(&hostile_too)),
             doubt: Some(hostile_too.clone()),
-            said: Some(hostile_too.clone()),
+            feedback: Some(hostile_too.clone()),
             verdicts: vec![Verdict {
                 attempt: 4,
                 by_gate: true,
@@ -143,7 +143,7 @@ fn the_verifier_gets_no_memory() {
     let judged = Judged {
         attempt: 2,
         change: None,
-        said: Some("Leave the error's name as it is.".to_owned()),
+        feedback: Some("Leave the error's name as it is.".to_owned()),
         doubt: None,
         verdicts: Vec::new(),
     };
@@ -188,7 +188,7 @@ fn the_verifier_is_told_of_the_change_and_of_weakened_tests() {
     let judged = Judged {
         attempt: 2,
         change: Some(change.clone()),
-        said: None,
+        feedback: None,
         doubt: None,
         verdicts: Vec::new(),
     };
@@ -250,7 +250,7 @@ fn work_in_a_folder_itself_is_told_apart_from_a_clone() {
     let judged = Judged {
         attempt: 2,
         change: None,
-        said: Some("Leave the error's name as it is.".to_owned()),
+        feedback: Some("Leave the error's name as it is.".to_owned()),
         doubt: None,
         verdicts: Vec::new(),
     };

@@ -51,11 +51,11 @@ pub(super) fn attempt(number: i32, model: &str, tried: &str, why: &str, category
 
 pub(super) fn learning(category: &str, text: &str) -> Learning {
     Learning {
-        standing: Standing {
+        provenance: Provenance {
             id: "l-00000000f00d".to_owned(),
             task: Some("t-00000000cafe".to_owned()),
             days: 3,
-            ..Standing::default()
+            ..Provenance::default()
         },
         category: category.to_owned(),
         text: text.to_owned(),
@@ -186,9 +186,9 @@ pub(super) fn everything() -> Memory {
         ],
         knowledge: vec![Knowledge {
             title: "Benchmarks need nightly".to_owned(),
-            standing: Standing {
+            provenance: Provenance {
                 id: "k-00000000f00d".to_owned(),
-                ..Standing::default()
+                ..Provenance::default()
             },
             body: "Use `rustup run nightly`.\n\n# Not a heading".to_owned(),
         }],

@@ -161,7 +161,7 @@ fn prompts(text: &str) -> Vec<String> {
     let judged = Judged {
         attempt: 1,
         change: None,
-        said: None,
+        feedback: None,
         doubt: Some(words()),
         verdicts: vec![Verdict {
             attempt: 1,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ralph_coordinator::prompt::{Asks, Templates};
+use ralph_coordinator::prompt::{PromptOptions, Templates};
 use ralph_tests::harness::{WorkerOptions, until};
 use serde_json::{Value, json};
 
@@ -33,9 +33,9 @@ const ASKS: &str = "@unless-prompt-has Postgres : @say <question choices=\"Postg
 /// A stage on which sessions wait so many seconds for a person.
 async fn stage(wait_s: u64, config: &str) -> Stage {
     let options = WorkerOptions::named("w");
-    let asks = Asks {
+    let asks = PromptOptions {
         people: wait_s > 0,
-        ..Asks::default()
+        ..PromptOptions::default()
     };
     Stage::with_settings(&options, &[("README.md", "begin\n")], config, |settings| {
         settings.question_wait = Duration::from_secs(wait_s);

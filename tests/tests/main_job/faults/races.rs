@@ -6,7 +6,7 @@ use ralph_coordinator::domain::scheduling::availability::NO_AGENT;
 use ralph_coordinator::domain::scheduling::capability::Capability;
 use ralph_coordinator::flow::{Signals, claim, integrate};
 use ralph_coordinator::store;
-use ralph_coordinator::store::queue::ready::Look;
+use ralph_coordinator::store::queue::ready::ReadyFilter;
 use ralph_shared::ids::DispatchId;
 use ralph_tests::harness::{Stub, World};
 
@@ -52,7 +52,7 @@ async fn turn_that_is_just_being_claimed_is_not_queued_again() {
         pools: vec!["turn".to_owned()],
         agents: vec![NO_AGENT.to_owned()],
     };
-    let taken = store::queue::ready::take(&mut claiming, &offer, &[(feature, 1)], Look::FollowUps)
+    let taken = store::queue::ready::take(&mut claiming, &offer, &[(feature, 1)], ReadyFilter::FollowUps)
         .await
         .unwrap();
     assert_eq!(taken.len(), 1);
@@ -85,7 +85,7 @@ async fn prompts_are_kept_however_a_batch_comes_again() {
     let stub = Stub::hello(&world, "twice").await.unwrap();
     let claims = [stub.request(), stub.request()];
     // Whoever served it died before the prompts were kept.
-    claim::answer(&world.db, &world.settings, &claims, ())
+    claim::serve(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     for again in &claims {

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use ralph_coordinator::flow::Settings;
 use ralph_tests::harness::{Fault, Spawned, WorkerOptions, World};
-use ralph_worker::faults::{ERRAND_POINTS, POINTS};
+use ralph_worker::faults::{DISPATCH_POINTS, POINTS};
 
 use super::coordinator_killed::rounds;
 use crate::scene::{PAIR, Scene, TWO, folder, label};
@@ -82,7 +82,7 @@ async fn dies_under_workers(server: Server, steps: &[&str]) {
 
 async fn dies_around_sessions(server: Server) {
     let before_landing = POINTS.iter().filter(|point| !integrates(point));
-    let steps: Vec<&str> = ERRAND_POINTS.iter().chain(before_landing).copied().collect();
+    let steps: Vec<&str> = DISPATCH_POINTS.iter().chain(before_landing).copied().collect();
     dies_under_workers(server, &steps).await;
 }
 

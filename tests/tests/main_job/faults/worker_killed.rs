@@ -5,7 +5,7 @@ use std::path::Path;
 
 use futures::future::join_all;
 use ralph_tests::harness::{Fault, WorkerOptions, World};
-use ralph_worker::faults::{ERRAND_POINTS, POINTS};
+use ralph_worker::faults::{DISPATCH_POINTS, POINTS};
 
 use crate::scene::{ONE, PAIR, Scene, TWO, folder, label};
 
@@ -75,12 +75,12 @@ fn workspaces() -> Vec<&'static str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_killed_around_a_session_and_restarted_loses_nothing() {
-    killed_at_each(ERRAND_POINTS, Afterwards::Restarted).await;
+    killed_at_each(DISPATCH_POINTS, Afterwards::Restarted).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_killed_around_a_session_is_replaced_by_another() {
-    killed_at_each(ERRAND_POINTS, Afterwards::Vanished).await;
+    killed_at_each(DISPATCH_POINTS, Afterwards::Vanished).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

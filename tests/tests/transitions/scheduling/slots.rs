@@ -115,7 +115,7 @@ async fn claims_of_several_pools_at_once_keep_to_the_runs_iterations() {
 /// What there is for each of so many claims that got nothing, the others left out.
 async fn left(world: &World, pool: &Pool<'_>, claims: usize) -> Vec<Unserved> {
     let claims = pool.requests(&vec![["default"]; claims]);
-    let answered = claim::answer(&world.db, &world.settings, &claims, ())
+    let answered = claim::serve(&world.db, &world.settings, &claims, ())
         .await
         .unwrap();
     let mut unmet: Vec<_> = answered.unmet.into_iter().collect();

@@ -1,6 +1,6 @@
 //! Claims whose answer was lost come again, with others, and twice in one batch.
 
-use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::apply::ReportFate;
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::Ended;
 use ralph_tests::harness::{FeatureOptions, World};
@@ -71,7 +71,7 @@ async fn a_claim_that_comes_again_after_its_report_gets_nothing() {
     };
     let text = format!("<task-done>{}</task-done>", assigned.task);
     let report = pool.session(&assigned, ended, &text, 0);
-    assert_eq!(pool.report(vec![report]).await, [Fate::Applied]);
+    assert_eq!(pool.report(vec![report]).await, [ReportFate::Applied]);
     let second = DispatchId::new();
     let given = pool.claim_all_as(&[first, second]).await;
     assert_eq!(given[0], None, "its work is over");

@@ -9,7 +9,7 @@ use ralph_coordinator::flow::control::{self, CommandOutcome, FeatureCommand};
 use ralph_coordinator::flow::finish;
 use ralph_coordinator::store;
 use ralph_coordinator::store::feature::{Locked, NewFeature};
-use ralph_coordinator::store::queue::ready::Look;
+use ralph_coordinator::store::queue::ready::ReadyFilter;
 use ralph_coordinator::{
     domain::run::defaults::TaskDefaults,
     flow::submit::{self, Start, Submission, Submitted},
@@ -99,7 +99,7 @@ async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
         pools: vec!["default".to_owned()],
         agents: vec![NO_AGENT.to_owned(), "default".to_owned()],
     };
-    let taken = store::queue::ready::take(conn, &offer, &[(scene.feature, 1)], Look::Work)
+    let taken = store::queue::ready::take(conn, &offer, &[(scene.feature, 1)], ReadyFilter::Work)
         .await
         .unwrap();
     let task = taken[0].task;

@@ -1,6 +1,6 @@
 //! One row that can't be worked with stops nothing but itself.
 
-use ralph_coordinator::flow::apply::Fate;
+use ralph_coordinator::flow::apply::ReportFate;
 use ralph_coordinator::flow::{finish, workers::rescue};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::wire::Ended;
@@ -115,13 +115,13 @@ async fn a_report_that_is_cancelled_by_the_database_stops_no_other() {
         .map(|of| pool.session(of, ended(), &format!("<task-done>{}</task-done>", of.task), 1))
         .collect();
     let fates = pool.report(reports).await;
-    let expected: Vec<Fate> = assigned
+    let expected: Vec<ReportFate> = assigned
         .iter()
         .map(|of| {
             if of.feature == bad {
-                Fate::Stuck
+                ReportFate::Stuck
             } else {
-                Fate::Applied
+                ReportFate::Applied
             }
         })
         .collect();

@@ -38,13 +38,13 @@ impl Pattern {
                 .is_some_and(|name| path.iter().any(|part| fits_name(name, part)));
         }
         let steps = path.iter().map(|part| move |name: &String| fits_name(name, part));
-        fits(&self.parts, |name| name == "**", steps, What::Beginning)
+        fits(&self.parts, |name| name == "**", steps, MatchScope::Beginning)
     }
 }
 
 /// What has to fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum MatchScope {
     All,
     /// Something from the first step on.
     Beginning,
@@ -56,7 +56,7 @@ fn fits_name(pattern: &str, name: &str) -> bool {
     let steps = name
         .chars()
         .map(|c| move |wanted: &char| *wanted == '?' || *wanted == c);
-    fits(&pattern, |wanted| *wanted == '*', steps, What::All)
+    fits(&pattern, |wanted| *wanted == '*', steps, MatchScope::All)
 }
 
 /// Walks through what is matched once, whatever stands in the pattern. `reached[i]`: the first `i` parts of the pattern fit what was
@@ -65,7 +65,7 @@ fn fits<P, F: Fn(&P) -> bool>(
     pattern: &[P],
     is_star: impl Fn(&P) -> bool,
     steps: impl Iterator<Item = F>,
-    what: What,
+    what: MatchScope,
 ) -> bool {
     let over_stars = |reached: &mut Vec<bool>| {
         for (at, part) in pattern.iter().enumerate() {
@@ -87,11 +87,11 @@ fn fits<P, F: Fn(&P) -> bool>(
         }
         over_stars(&mut next);
         reached = next;
-        if what == What::Beginning && reached[pattern.len()] {
+        if what == MatchScope::Beginning && reached[pattern.len()] {
             return true;
         }
     }
-    what == What::All && reached[pattern.len()]
+    what == MatchScope::All && reached[pattern.len()]
 }
 
 #[cfg(test)]

@@ -24,12 +24,12 @@ pub struct Rule {
     /// Files of the workspace that it is about; all, and tools without files too, when empty.
     pub paths: Vec<Pattern>,
     /// What it says. One that allows fits when all of the tool's files are meant, any other one when any is.
-    pub answer: Answer,
+    pub answer: RuleAnswer,
 }
 
-/// What a rule says.
+/// The decision of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum RuleAnswer {
     Allow,
     Reject,
     /// A person decides; where none is there, no.
@@ -83,9 +83,9 @@ impl Policy {
             *of == kind && files.iter().all(is_granted)
         };
         match self.decides(kind, files) {
-            Answer::Allow => true,
-            Answer::Reject => false,
-            Answer::Ask => self.granted().iter().any(covers),
+            RuleAnswer::Allow => true,
+            RuleAnswer::Reject => false,
+            RuleAnswer::Ask => self.granted().iter().any(covers),
         }
     }
 
@@ -100,9 +100,9 @@ impl Policy {
     }
 
     /// What the rules say of a tool of this kind on these files.
-    pub fn decides(&self, kind: ToolKind, files: &[&Path]) -> Answer {
+    pub fn decides(&self, kind: ToolKind, files: &[&Path]) -> RuleAnswer {
         if !allowed(self.access, kind) {
-            return Answer::Reject;
+            return RuleAnswer::Reject;
         }
         let files: Vec<PathBuf> = files.iter().map(|file| self.below(file)).collect();
         let fits = |rule: &&Rule| {
@@ -110,21 +110,21 @@ impl Policy {
             let of_kind = rule.kinds.is_empty() || rule.kinds.contains(&kind);
             let of_files = match rule.answer {
                 _ if rule.paths.is_empty() => true,
-                Answer::Allow => !files.is_empty() && files.iter().all(meant),
-                Answer::Reject | Answer::Ask => files.iter().any(meant),
+                RuleAnswer::Allow => !files.is_empty() && files.iter().all(meant),
+                RuleAnswer::Reject | RuleAnswer::Ask => files.iter().any(meant),
             };
             of_kind && of_files
         };
         self.rules
             .iter()
             .find(fits)
-            .map_or(Answer::Allow, |rule| rule.answer)
+            .map_or(RuleAnswer::Allow, |rule| rule.answer)
     }
 
     /// Answers a request, choosing the narrowest option of the decided side. Without an option of that side it is
     /// answered as cancelled, never with the other side.
     pub fn answer(&self, kind: ToolKind, files: &[&Path], options: &[PermissionOption]) -> Decision {
-        choose(self.decides(kind, files) == Answer::Allow, options)
+        choose(self.decides(kind, files) == RuleAnswer::Allow, options)
     }
 
     /// A file as seen from the workspace; one that is elsewhere stays absolute.
@@ -288,7 +288,7 @@ mod tests {
             paths: paths.iter().map(|path| Pattern::new(path)).collect(),
             answer,
         };
-        use Answer::{Allow, Ask, Reject};
+        use RuleAnswer::{Allow, Ask, Reject};
         use ToolKind::{Delete, Edit, Execute, Fetch, Read};
         let rules = [
             rule(&[Edit, Delete], &["docs/**"], Allow),
@@ -327,7 +327,7 @@ mod tests {
         let rule = |kind, paths: &[&str]| Rule {
             kinds: vec![kind],
             paths: paths.iter().map(|path| Pattern::new(path)).collect(),
-            answer: Answer::Ask,
+            answer: RuleAnswer::Ask,
         };
         let rules = [rule(ToolKind::Edit, &["deploy/**"]), rule(ToolKind::Execute, &[])];
         let policy = Policy::new(Access::Workspace, &rules, Path::new("/w"));

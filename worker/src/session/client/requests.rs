@@ -25,14 +25,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::elicitation::{self, Form};
 use super::files::{Files, refused};
-use super::permissions::{self, Answer, Policy};
+use super::permissions::{self, Policy, RuleAnswer};
 use super::terminal::Terminals;
 use crate::mcp::title::is_own;
 use crate::sandbox::Confinement;
 use crate::session::operator::Question as OperatorQuestion;
 use crate::session::people::{People, Reply};
 use crate::session::process::leftovers::Group;
-use crate::session::protocol::peer::{LargeSlot, Open, Outbox};
+use crate::session::protocol::peer::{LargeSlot, OpenRequest, Outbox};
 use crate::session::transcript::record::Record;
 use crate::session::transcript::{TranscriptSender, bounded};
 
@@ -64,7 +64,7 @@ struct Ticket {
     outbox: Outbox,
     transcript: TranscriptSender,
     /// Counts it among the open ones until its answer is written.
-    open: Option<Open>,
+    open: Option<OpenRequest>,
 }
 
 impl Desk {
@@ -102,8 +102,8 @@ impl Desk {
         self
     }
 
-    /// Whether a request is put to people, rather than declined at once.
-    pub fn asks(&self, params: &str) -> bool {
+    /// Whether a request reaches people, rather than being declined at once.
+    pub fn reaches_people(&self, params: &str) -> bool {
         self.people.is_some() && Form::read(params).is_some()
     }
 
@@ -122,7 +122,7 @@ impl Desk {
         while self.jobs.try_join_next().is_some() {}
         let ticket = Ticket {
             id,
-            method: record.transcript.kept(method, DETAIL_BYTES),
+            method: record.transcript.redacted(method, DETAIL_BYTES),
             detail: String::new(),
             outbox: self.outbox.clone(),
             transcript: record.transcript.clone(),
@@ -176,7 +176,7 @@ impl Desk {
             return ticket.answer(Ok(value(answer)), "cancelled, as its turn is".to_owned(), None);
         }
         let decided = self.policy.decides(kind, &files);
-        if decided != Answer::Reject
+        if decided != RuleAnswer::Reject
             && let Some(answered) = self.put_question(title, &request.options)
         {
             let (options, turn) = (request.options.clone(), self.turn.clone());
@@ -200,7 +200,7 @@ impl Desk {
             });
             return;
         }
-        if decided == Answer::Ask
+        if decided == RuleAnswer::Ask
             && let Some(people) = self.people.clone()
         {
             let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
@@ -431,14 +431,14 @@ impl Ticket {
             Ok(params) => serve(self, params),
             Err(error) => {
                 let error = RpcError::invalid_params().data(Value::from(error.to_string()));
-                let detail = self.transcript.kept(params, DETAIL_BYTES);
+                let detail = self.transcript.redacted(params, DETAIL_BYTES);
                 self.about(detail).done(Err(error));
             }
         }
     }
 
     fn about(mut self, detail: String) -> Self {
-        self.detail = self.transcript.kept(&detail, DETAIL_BYTES);
+        self.detail = self.transcript.redacted(&detail, DETAIL_BYTES);
         self
     }
 

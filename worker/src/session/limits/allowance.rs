@@ -41,9 +41,9 @@ impl Allowance {
     /// Takes what the session used in all so far. A figure that falls stays as it was.
     pub fn uses(&self, usage: Usage) {
         let mut state = self.state();
-        let asked = state.asks();
+        let asked = state.needs_more();
         state.used = state.used.max(usage);
-        if !asked && state.asks() {
+        if !asked && state.needs_more() {
             self.asks.notify_one();
         }
     }
@@ -51,7 +51,7 @@ impl Allowance {
     /// What was used so far, and whether more is needed.
     pub fn used(&self) -> (Usage, bool) {
         let state = self.state();
-        (state.used, state.asks())
+        (state.used, state.needs_more())
     }
 
     /// A coordinator lets the session use this in all. It never takes back what it gave.
@@ -86,14 +86,14 @@ impl Allowance {
     }
 
     /// Waits until more is needed.
-    pub async fn asks(&self) {
+    pub async fn needs_more(&self) {
         self.asks.notified().await;
     }
 }
 
 impl State {
     /// Whether half of what was left when the share was given is used.
-    fn asks(&self) -> bool {
+    fn needs_more(&self) -> bool {
         let half = |share: Option<u64>, used: u64, before: u64| {
             share.is_some_and(|share| {
                 used.saturating_sub(before).saturating_mul(2) >= share.saturating_sub(before)

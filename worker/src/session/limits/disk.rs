@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::disk::{free_bytes, held_deleted, held_since};
+use crate::disk::{deleted_open_bytes, free_bytes, used_since};
 
-/// How often the disk is looked at.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the disk is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A session that isn't to blame is looked through again after so many times what that took: a disk that others filled may stay so.
 const REST: u32 = 20;
@@ -48,10 +48,10 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let began = i64::try_from(began.as_secs()).unwrap_or(i64::MAX);
     let task = tokio::spawn(async move {
-        let mut pause = LOOK;
+        let mut pause = CHECK_INTERVAL;
         loop {
             tokio::time::sleep(pause).await;
-            pause = LOOK;
+            pause = CHECK_INTERVAL;
             // They may lie on different disks.
             let free = folders.iter().filter_map(|folder| free_bytes(folder)).min();
             let free = free.unwrap_or(u64::MAX);
@@ -60,8 +60,8 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
             }
             let (held, looked) = (folders.clone(), Instant::now());
             let held = tokio::task::spawn_blocking(move || {
-                let written: u64 = held.iter().map(|folder| held_since(folder, began)).sum();
-                written + held_deleted(&held)
+                let written: u64 = held.iter().map(|folder| used_since(folder, began)).sum();
+                written + deleted_open_bytes(&held)
             });
             if fills(free, held.await.unwrap_or(0), reserve_bytes) {
                 let _ = tell.send(true);
@@ -74,7 +74,7 @@ pub fn watch(folders: [PathBuf; 3], reserve_bytes: u64) -> Watcher {
 }
 
 fn pause_after(took: Duration) -> Duration {
-    (took * REST).clamp(LOOK, REST_MOST)
+    (took * REST).clamp(CHECK_INTERVAL, REST_MOST)
 }
 
 /// Whether a session is to blame that so little is free: one that wrote little can't be, whatever lay there before.
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn who_is_not_to_blame_is_looked_through_for_a_small_part_of_the_time() {
-        assert_eq!(pause_after(Duration::ZERO), LOOK);
+        assert_eq!(pause_after(Duration::ZERO), CHECK_INTERVAL);
         assert_eq!(pause_after(Duration::from_millis(100)), Duration::from_secs(2));
         assert_eq!(pause_after(Duration::from_secs(60)), REST_MOST);
     }

@@ -18,13 +18,13 @@ pub const REPLAY_LIMIT_BYTES: u64 = 256 * 1024 * 1024;
 /// as stalled.
 pub const STALL_FACTOR: u32 = 3;
 
-/// Longest time for which an agent may tell of its provider's refusals and get nowhere. Most agents give up by themselves before.
-const PATIENCE_WITH_REFUSALS: Duration = Duration::from_secs(75);
+/// Longest time for which an agent may report its provider's refusals without progress. Most agents give up by themselves before.
+const LONGEST_REFUSALS: Duration = Duration::from_secs(75);
 
-/// For how long an agent may tell of its provider's refusals and get nowhere: an eighth of the longest silence, with the default
+/// For how long an agent may report its provider's refusals without progress: an eighth of the longest silence, with the default
 /// (ten minutes) 75 s, and no longer.
-pub fn patience_with_refusals(limits: &SessionLimits) -> Duration {
-    PATIENCE_WITH_REFUSALS.min(Duration::from_millis(limits.idle_ms) / 8)
+pub fn refusal_timeout(limits: &SessionLimits) -> Duration {
+    LONGEST_REFUSALS.min(Duration::from_millis(limits.idle_ms) / 8)
 }
 
 /// What a session has done so far.

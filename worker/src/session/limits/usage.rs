@@ -67,14 +67,14 @@ impl Meter {
     /// over.
     pub fn update(&mut self, cost_usd: f64) {
         if self.before.cost_usd.is_some() && !self.prompted {
-            self.taken_over(cost_usd);
+            self.continue_from(cost_usd);
         } else {
-            self.updated.told(cost_usd);
+            self.updated.update(cost_usd);
         }
     }
 
     /// The process counts on from this cost of the session.
-    pub fn taken_over(&mut self, cost_usd: f64) {
+    pub fn continue_from(&mut self, cost_usd: f64) {
         self.before.cost_usd = self.before.cost_usd.map(|before| before.max(cost_usd));
         self.updated = Cost {
             settled: 0.0,
@@ -83,21 +83,21 @@ impl Meter {
         };
     }
 
-    /// What looked like a cost that the process took over was an earlier one, told again.
-    pub fn told_again(&mut self) {
+    /// Discards a cost that was replayed from an earlier session.
+    pub fn discard_replayed(&mut self) {
         self.updated = Cost::default();
     }
 
-    /// Takes the figures of an answer to a prompt.
-    pub fn answer(&mut self, usage: Usage) {
-        self.tokens.told([
+    /// Adds the figures of a response to a prompt.
+    pub fn add_response(&mut self, usage: Usage) {
+        self.tokens.update([
             usage.input_tokens,
             usage.output_tokens,
             usage.cached_tokens,
             usage.cache_write_tokens,
         ]);
         if let Some(cost) = usage.cost_usd {
-            self.answered.told(cost);
+            self.answered.update(cost);
         }
     }
 
@@ -131,7 +131,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn told(&mut self, counts: [Option<u64>; 4]) {
+    fn update(&mut self, counts: [Option<u64>; 4]) {
         for (at, count) in counts.into_iter().enumerate() {
             // A turn that was given up may tell zeros.
             let fell = |newest| count.is_some_and(|count| 0 < count && count < newest);
@@ -158,7 +158,7 @@ struct Cost {
 }
 
 impl Cost {
-    fn told(&mut self, sum: f64) {
+    fn update(&mut self, sum: f64) {
         if let Some(newest) = self.newest.filter(|newest| sum < *newest) {
             self.settled += newest - self.base;
             self.base = 0.0;
@@ -179,8 +179,8 @@ fn both<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-/// Reads the answer to a prompt: its `usage`, and what agents put into `_meta` instead.
-pub fn of_answer(answer: &Value) -> Usage {
+/// Reads the usage in a response to a prompt: `usage`, and what agents put into `_meta` instead.
+pub fn of_response(answer: &Value) -> Usage {
     let mut usage = Usage::default();
     for place in ["_meta", "usage"] {
         if let Some(value) = answer.get(place) {
@@ -288,7 +288,7 @@ mod tests {
                 cost_usd: cost,
                 ..Usage::default()
             };
-            assert_eq!(of_answer(&answer), expected, "{answer}");
+            assert_eq!(of_response(&answer), expected, "{answer}");
         };
         check(json!({ "stopReason": "end_turn" }), None, None, None, None);
         check(
@@ -327,7 +327,7 @@ mod tests {
         let check = |turns: &[(u64, u64)], input, output| {
             let mut meter = Meter::default();
             for (input, output) in turns {
-                meter.answer(Usage {
+                meter.add_response(Usage {
                     input_tokens: Some(*input),
                     output_tokens: Some(*output),
                     ..Usage::default()
@@ -364,8 +364,8 @@ mod tests {
                     Prompt => meter.prompted(""),
                     Process => meter.process_begins(),
                     Again(cost) => {
-                        meter.taken_over(*cost);
-                        meter.told_again();
+                        meter.continue_from(*cost);
+                        meter.discard_replayed();
                     }
                 }
             }

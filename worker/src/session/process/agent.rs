@@ -57,7 +57,7 @@ impl Agent {
     /// Starts the agent.
     ///
     /// # Errors
-    /// How the session ended before it began: a command that can't be run is a failure at the door (SPEC 7.3), a
+    /// How the session ended before it began: a command that can't be run is a failed start (SPEC 7.3), a
     /// missing working directory one of the workspace.
     pub fn start(
         spec: &SessionSpec,

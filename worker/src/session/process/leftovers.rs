@@ -1,6 +1,6 @@
 //! Processes that outlive their session. Every process of a session inherits [`MARK`]; those that left the agent's process
 //! group, its session and its tree are found by it in `/proc`, and those that shed it too by their control group, where this
-//! machine has them for us, and by the [`Brand`], which nobody in a sandbox sheds. A restarted worker ends what its earlier instance
+//! machine has them for us, and by the [`ProcessTag`], which nobody in a sandbox sheds. A restarted worker ends what its earlier instance
 //! left in the same way (DESIGN 2).
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::process::Child;
 
-use crate::sandbox::{Brand, Cgroup};
+use crate::sandbox::{Cgroup, ProcessTag};
 
 /// The variable that marks the processes of a session with its dispatch's id.
 pub const MARK: &str = "RALPH_DISPATCH";
@@ -97,7 +97,7 @@ pub fn kill_leftovers(dispatch_mark: &str) -> usize {
 pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> usize {
     let mark = format!("{MARK}={dispatch_mark}");
     let spared = own_line();
-    let (brand, cgroup) = (Brand::of(dispatch_mark), Cgroup::of(dispatch_mark));
+    let (tag, cgroup) = (ProcessTag::of(dispatch_mark), Cgroup::of(dispatch_mark));
     let until = Instant::now() + GONE_LIMIT;
     let mut seen = HashSet::new();
     loop {
@@ -106,7 +106,7 @@ pub(in crate::session) fn kill_marked(dispatch_mark: &str, groups: &[Group]) -> 
             members.contains(&process.pid)
                 || groups.iter().any(|group| group.holds(process))
                 || process.is_marked(mark.as_bytes())
-                || brand.is_on(process.pid)
+                || tag.is_on(process.pid)
         };
         let found = find(is_its_own, &spared);
         // Looked at before: what is killed is counted.

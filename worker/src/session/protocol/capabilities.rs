@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// What an agent offers of one sort in its answer to `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    way: Way,
+    way: SetMethod,
     choices: Vec<Choice>,
     current: Option<String>,
 }
@@ -24,7 +24,7 @@ pub struct Choice {
 
 /// How an agent is told.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-enum Way {
+enum SetMethod {
     /// `session/set_config_option` with this option's id.
     Config(String),
     /// The older `session/set_model`.
@@ -61,7 +61,7 @@ impl Options {
     pub fn models(answer: &Value) -> Self {
         let older = |models: &Value| {
             Some(Self {
-                way: Way::SetModel,
+                way: SetMethod::SetModel,
                 choices: choices(models.get("availableModels")?, "modelId")?,
                 current: text(models, "currentModelId"),
             })
@@ -76,7 +76,7 @@ impl Options {
     pub fn modes(answer: &Value) -> Self {
         let own = |modes: &Value| {
             Some(Self {
-                way: Way::SetMode,
+                way: SetMethod::SetMode,
                 choices: choices(modes.get("availableModes")?, "id")?,
                 current: text(modes, "currentModeId"),
             })
@@ -130,7 +130,7 @@ impl Options {
                     name: value.name,
                 });
                 Some(Self {
-                    way: Way::Config(option.id.0.to_string()),
+                    way: SetMethod::Config(option.id.0.to_string()),
                     choices: choices.collect(),
                     current: Some(select.current_value.0.to_string()),
                 })
@@ -160,16 +160,16 @@ impl Options {
             return Chosen::InUse(id.clone());
         }
         let (method, params) = match &self.way {
-            Way::Config(option) => (
+            SetMethod::Config(option) => (
                 "session/set_config_option",
                 json!({ "sessionId": session, "configId": option, "value": id }),
             ),
-            Way::SetModel => (
+            SetMethod::SetModel => (
                 "session/set_model",
                 json!({ "sessionId": session, "modelId": id }),
             ),
-            Way::SetMode => ("session/set_mode", json!({ "sessionId": session, "modeId": id })),
-            Way::None => return Chosen::NotOffered,
+            SetMethod::SetMode => ("session/set_mode", json!({ "sessionId": session, "modeId": id })),
+            SetMethod::None => return Chosen::NotOffered,
         };
         Chosen::Set(Request {
             method,

@@ -22,15 +22,15 @@ const DIFF_TIME: Duration = Duration::from_millis(20);
 /// Lines that are shown around a change.
 const DIFF_CONTEXT_LINES: usize = 2;
 
-/// An update that adds nothing up, as it was told: its kind, and the rest of it.
-pub(in crate::session) fn told(transcript: &TranscriptSender, params: &str) -> TranscriptUpdate {
+/// An update that is recorded as it came: its kind, and the rest of it.
+pub(in crate::session) fn raw_update(transcript: &TranscriptSender, params: &str) -> TranscriptUpdate {
     let mut params: Value = serde_json::from_str(params).unwrap_or_default();
     let update = params.get_mut("update").and_then(Value::as_object_mut);
     let mut update = update.map(std::mem::take).unwrap_or_default();
     let kind = update.remove("sessionUpdate").unwrap_or_default();
     TranscriptUpdate::Session {
-        kind: transcript.kept(&json_words(&kind), TITLE_BYTES),
-        text: transcript.kept(&Value::Object(update).to_string(), TOOL_BYTES),
+        kind: transcript.redacted(&json_words(&kind), TITLE_BYTES),
+        text: transcript.redacted(&Value::Object(update).to_string(), TOOL_BYTES),
     }
 }
 

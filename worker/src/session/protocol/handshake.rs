@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::introduction::Capabilities;
-use crate::session::conversation::{Answer, Bounds, Conversation, Stop};
+use crate::session::conversation::{Bounds, Conversation, RpcResult, Stop};
 use crate::session::limits::start_time::Start;
 use crate::session::protocol::capabilities::{Chosen, Options};
 use crate::session::spec::{Resume, SessionSpec};
@@ -92,7 +92,7 @@ async fn initialize(
                 .terminal(offered.terminals && spec.access != Access::ReadOnly),
         )
         .client_info(Implementation::new("ralph-worker", env!("CARGO_PKG_VERSION")));
-    let answer = ask(conversation, "initialize", &request, start)
+    let answer = send_request(conversation, "initialize", &request, start)
         .await?
         .map_err(|error| match refused("`initialize`", &error) {
             Ended::Protocol { message }
@@ -103,7 +103,7 @@ async fn initialize(
                     message,
                 }
             }
-            ended => at_door(ended),
+            ended => as_unavailable(ended),
         })
         .map_err(Break::Ended)?;
     let record = conversation.record();
@@ -116,7 +116,7 @@ async fn initialize(
             format!("the agent speaks protocol version {version}, this worker version 1: update either");
         return Err(Break::Ended(Ended::Unavailable {
             door: Unavailable::Version,
-            message: conversation.record().transcript.kept(&message, MESSAGE_BYTES),
+            message: conversation.record().transcript.redacted(&message, MESSAGE_BYTES),
         }));
     }
     Ok(())
@@ -150,7 +150,7 @@ async fn open(
     let request = NewSessionRequest::new(&spec.cwd)
         .mcp_servers(servers)
         .meta(spec.meta());
-    let mut answer = ask(conversation, "session/new", &request, start).await?;
+    let mut answer = send_request(conversation, "session/new", &request, start).await?;
     if let Err(error) = &answer
         && let Ended::Unavailable {
             door: Unavailable::Authentication,
@@ -158,13 +158,13 @@ async fn open(
         } = refused("`session/new`", error)
         && log_in(spec, conversation, start).await?
     {
-        answer = ask(conversation, "session/new", &request, start).await?;
+        answer = send_request(conversation, "session/new", &request, start).await?;
     }
-    let answer = answer.map_err(|error| Break::Ended(at_door(refused("`session/new`", &error))))?;
+    let answer = answer.map_err(|error| Break::Ended(as_unavailable(refused("`session/new`", &error))))?;
     match answer.get("sessionId").and_then(Value::as_str) {
         Some(session) => Ok((session.to_owned(), answer)),
         None => Err(Break::Ended(Ended::Protocol {
-            message: conversation.record().transcript.kept(
+            message: conversation.record().transcript.redacted(
                 &format!("the agent answered `session/new` without a session: {answer}"),
                 MESSAGE_BYTES,
             ),
@@ -208,7 +208,7 @@ async fn resume(
         params.entry("mcpServers").or_insert_with(|| json!([]));
     }
     conversation.replay_begins();
-    let answer = ask(conversation, method, &params, start).await;
+    let answer = send_request(conversation, method, &params, start).await;
     conversation.replay_ends();
     match answer? {
         Ok(answer) => Ok(Some(answer)),
@@ -237,7 +237,10 @@ async fn log_in(
     let by_key = conversation.record().introduction.unattended_logins();
     for method in by_file.into_iter().chain(by_key) {
         let login = json!({ "methodId": method });
-        if ask(conversation, "authenticate", &login, start).await?.is_ok() {
+        if send_request(conversation, "authenticate", &login, start)
+            .await?
+            .is_ok()
+        {
             return Ok(true);
         }
     }
@@ -264,7 +267,7 @@ async fn set_mode(
         }
         Chosen::Set(request) => request,
     };
-    match ask(conversation, request.method, &request.params, start).await? {
+    match send_request(conversation, request.method, &request.params, start).await? {
         Ok(answer) => {
             let set = Options::modes(&answer).current().map(str::to_owned);
             let set = really_set(conversation, "mode", set, request.choice);
@@ -305,7 +308,7 @@ async fn set_model(
         Chosen::Set(request) => request,
     };
     let before = conversation.record().agent.model.take();
-    match ask(conversation, request.method, &request.params, start).await? {
+    match send_request(conversation, request.method, &request.params, start).await? {
         Ok(answer) => {
             // What an update said meanwhile, where the answer says nothing.
             let updated = conversation.record().agent.model.take();
@@ -337,12 +340,12 @@ fn really_set(
 }
 
 /// A request of the handshake.
-async fn ask(
+async fn send_request(
     conversation: &mut Conversation<'_>,
     method: &str,
     params: &impl Serialize,
     start: &Start<'_>,
-) -> Result<Answer, Break> {
+) -> Result<RpcResult, Break> {
     let bounds = Bounds::Session(Some(start.until));
     match conversation.call(method, params, bounds).await {
         Err(Stop::Due) => Err(Break::Ended(Ended::Unavailable {
@@ -354,7 +357,7 @@ async fn ask(
 }
 
 /// Before it was given a prompt, whatever an agent refuses is no task's fault: its configuration, or what it needs, is amiss.
-fn at_door(ended: Ended) -> Ended {
+fn as_unavailable(ended: Ended) -> Ended {
     match ended {
         Ended::Protocol { message } => Ended::Unavailable {
             door: Unavailable::ExitsAtOnce,

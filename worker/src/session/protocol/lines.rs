@@ -8,7 +8,7 @@ pub const LONGEST_LINE_BYTES: usize = 16 * 1024 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 
 /// A buffer that grew beyond this for one line shrinks again after it. Bytes.
-const KEPT_BYTES: usize = 256 * 1024;
+const SHRINK_ABOVE_BYTES: usize = 256 * 1024;
 
 /// What came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,8 +116,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.buffer.clear();
             self.searched = 0;
         }
-        if self.buffer.len() < KEPT_BYTES && self.buffer.capacity() > 2 * KEPT_BYTES {
-            self.buffer.shrink_to(KEPT_BYTES);
+        if self.buffer.len() < SHRINK_ABOVE_BYTES && self.buffer.capacity() > 2 * SHRINK_ABOVE_BYTES {
+            self.buffer.shrink_to(SHRINK_ABOVE_BYTES);
         }
         None
     }

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::session::protocol_log::{ProtocolLog, Way};
+use crate::session::protocol_log::{Direction, ProtocolLog};
 
 /// How many answers that can be large (files, terminal output) are made and not yet written at a time.
 pub const LARGE_ANSWERS: usize = 4;
@@ -184,7 +184,7 @@ struct Outgoing {
     /// Given back when the line is written.
     _slot: Option<OwnedSemaphorePermit>,
     /// The same.
-    _open: Option<Open>,
+    _open: Option<OpenRequest>,
 }
 
 /// Sends to the agent; never waits. Cheap to clone; the agent's input is closed with the last clone.
@@ -196,7 +196,7 @@ pub struct Outbox {
 }
 
 /// An open request: one of [`OPEN_REQUESTS`] until it is dropped.
-pub struct Open(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+pub struct OpenRequest(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
 /// The right to give one large answer.
 pub struct LargeSlot(OwnedSemaphorePermit);
@@ -215,7 +215,7 @@ pub fn outbox<W: AsyncWrite + Unpin>(
     let write = async move {
         while let Some(outgoing) = queue.recv().await {
             if let Some(log) = &log {
-                log.line(Way::ToAgent, &String::from_utf8_lossy(&outgoing.line));
+                log.line(Direction::ToAgent, &String::from_utf8_lossy(&outgoing.line));
             }
             if sink.write_all(&outgoing.line).await.is_err() || sink.flush().await.is_err() {
                 return;
@@ -232,8 +232,8 @@ impl Outbox {
     }
 
     /// Opens a request of the agent's; `None` when there is no room for one.
-    pub fn open(&self) -> Option<Open> {
-        self.open.clone().try_acquire_owned().ok().map(Open)
+    pub fn open(&self) -> Option<OpenRequest> {
+        self.open.clone().try_acquire_owned().ok().map(OpenRequest)
     }
 
     /// Whether one more request may be opened.
@@ -270,7 +270,7 @@ impl Outbox {
         id: &RawValue,
         result: Result<serde_json::Value, RpcError>,
         slot: Option<LargeSlot>,
-        open: Option<Open>,
+        open: Option<OpenRequest>,
     ) {
         #[derive(Serialize)]
         struct Response<'a> {
@@ -297,7 +297,7 @@ impl Outbox {
         );
     }
 
-    fn send(&self, message: &impl Serialize, slot: Option<LargeSlot>, open: Option<Open>) {
+    fn send(&self, message: &impl Serialize, slot: Option<LargeSlot>, open: Option<OpenRequest>) {
         let Ok(mut line) = serde_json::to_vec(message) else {
             return;
         };

@@ -93,8 +93,8 @@ struct Queue {
 }
 
 impl TranscriptSender {
-    /// So much of a text at most, without secrets. These go first: half of one can't be told any more.
-    pub fn kept(&self, text: &str, bytes: usize) -> String {
+    /// A text without secrets, cut to this length. Redaction comes first: it can't recognize half of a secret.
+    pub fn redacted(&self, text: &str, bytes: usize) -> String {
         bounded(&self.redactor().words(text), bytes)
     }
 
@@ -107,7 +107,7 @@ impl TranscriptSender {
     pub fn text(&self, chunk: &str) {
         self.0.shared.with(|queue| {
             let text = queue.text.push(chunk);
-            queue.joined(text, Voice::Message);
+            queue.joined(text, TextKind::Message);
         });
     }
 
@@ -115,7 +115,7 @@ impl TranscriptSender {
     pub fn thought(&self, chunk: &str) {
         self.0.shared.with(|queue| {
             let text = queue.thought.push(chunk);
-            queue.joined(text, Voice::Thought);
+            queue.joined(text, TextKind::Thought);
         });
     }
 
@@ -208,18 +208,18 @@ impl Shared {
 
 /// Whose words are joined.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Voice {
+enum TextKind {
     Message,
     Thought,
 }
 
 impl Queue {
-    fn joined(&mut self, text: String, voice: Voice) {
+    fn joined(&mut self, text: String, voice: TextKind) {
         let mut rest = text.as_str();
         while !rest.is_empty() {
             let room = match (self.entries.back_mut().map(|entry| &mut entry.update), voice) {
-                (Some(TranscriptUpdate::Text { text }), Voice::Message)
-                | (Some(TranscriptUpdate::Thought { text }), Voice::Thought) => {
+                (Some(TranscriptUpdate::Text { text }), TextKind::Message)
+                | (Some(TranscriptUpdate::Thought { text }), TextKind::Thought) => {
                     let room = floor_boundary(rest, JOINED_BYTES.saturating_sub(text.len()));
                     let full =
                         self.queued_bytes + room > QUEUE_BYTES || self.kept_bytes + room > TRANSCRIPT_BYTES;
@@ -236,8 +236,8 @@ impl Queue {
             if !head.is_empty() {
                 let text = head.to_owned();
                 self.add(match voice {
-                    Voice::Message => TranscriptUpdate::Text { text },
-                    Voice::Thought => TranscriptUpdate::Thought { text },
+                    TextKind::Message => TranscriptUpdate::Text { text },
+                    TextKind::Thought => TranscriptUpdate::Thought { text },
                 });
             }
             rest = tail;
@@ -276,9 +276,9 @@ impl Queue {
 
     fn flush(&mut self) {
         let text = self.text.finish();
-        self.joined(text, Voice::Message);
+        self.joined(text, TextKind::Message);
         let thought = self.thought.finish();
-        self.joined(thought, Voice::Thought);
+        self.joined(thought, TextKind::Thought);
     }
 
     fn take_batch(&mut self) -> Vec<TranscriptEntry> {
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn of_a_secret_at_the_end_nothing_is_kept() {
         let (sender, _receiver) = channel(Redactor::new(["hunter2-hunter2".to_owned()]));
-        let kept = sender.kept(&format!("{} hunter2-hunter2 and more", "x".repeat(90)), 100);
+        let kept = sender.redacted(&format!("{} hunter2-hunter2 and more", "x".repeat(90)), 100);
         assert!(kept.starts_with('x') && !kept.contains("hunter"), "{kept}");
     }
 

@@ -19,7 +19,7 @@ pub struct Tools {
 
 impl Tools {
     /// Takes news of a call; whether it is a new one. Its kind stays as it was where the news don't name it.
-    pub fn told(&mut self, id: &str, kind: Option<ToolKind>) -> bool {
+    pub fn update(&mut self, id: &str, kind: Option<ToolKind>) -> bool {
         if let Some(known) = self.kinds.get_mut(id) {
             *known = kind.unwrap_or(*known);
             return false;
@@ -69,16 +69,16 @@ mod tests {
     #[test]
     fn calls_are_known_by_their_ids_and_the_oldest_forgotten() {
         let mut tools = Tools::default();
-        assert!(tools.told("a", Some(ToolKind::Edit)));
-        assert!(!tools.told("a", None));
+        assert!(tools.update("a", Some(ToolKind::Edit)));
+        assert!(!tools.update("a", None));
         assert_eq!(tools.kind("a"), Some(ToolKind::Edit));
-        assert!(!tools.told("a", Some(ToolKind::Read)));
+        assert!(!tools.update("a", Some(ToolKind::Read)));
         assert_eq!(tools.kind("a"), Some(ToolKind::Read));
         for call in 0..10 * MOST_CALLS {
-            assert!(tools.told(&format!("call-{call}"), None));
+            assert!(tools.update(&format!("call-{call}"), None));
         }
         assert_eq!(tools.kind("a"), None);
         assert_eq!((tools.kinds.len(), tools.ids.len()), (MOST_CALLS, MOST_CALLS));
-        assert!(!tools.told(&format!("call-{}", 10 * MOST_CALLS - 1), None));
+        assert!(!tools.update(&format!("call-{}", 10 * MOST_CALLS - 1), None));
     }
 }

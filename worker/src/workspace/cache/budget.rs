@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::files::{away, caches, folders_in};
-use crate::disk::{held_bytes, taken_bytes};
+use crate::disk::{bytes_on_disk, used_bytes};
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::held::LockedWorkspace;
+use crate::workspace::locked::LockedWorkspace;
 use crate::workspace::record::{self, Folders, Record, State};
 use crate::workspace::workspaces::Workspaces;
 use crate::workspace::{
@@ -86,8 +86,8 @@ fn make_room(data: &Path, budget: u64) -> Result<(), WorkspaceError> {
 
 /// What a folder or a file takes on disk; what is shared by hard links counts once a link.
 fn size_bytes(path: &Path) -> u64 {
-    let own = fs::symlink_metadata(path).map_or(0, |metadata| taken_bytes(&metadata));
-    own + held_bytes(path)
+    let own = fs::symlink_metadata(path).map_or(0, |metadata| bytes_on_disk(&metadata));
+    own + used_bytes(path)
 }
 
 /// The records of workspaces, where they can be read.

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{each_below, free_bytes, taken_bytes};
+use crate::disk::{bytes_on_disk, each_below, free_bytes};
 use crate::workspace::folder::Workspace;
 use crate::workspace::snapshot::modes;
 
@@ -61,7 +61,7 @@ fn make_room(folder: &Path, keep: &HashSet<PathBuf>, has_room: impl Fn(u64) -> b
     let mut files = Vec::new();
     each_below(folder, |path, metadata| {
         if metadata.is_file() {
-            files.push((taken_bytes(metadata), path.to_owned()));
+            files.push((bytes_on_disk(metadata), path.to_owned()));
         }
     });
     files.retain(|(_, path)| !keep.contains(path));

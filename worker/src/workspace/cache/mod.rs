@@ -25,7 +25,7 @@ use std::time::SystemTime;
 use ralph_shared::at_length::at_length;
 use ralph_shared::wire::{GitOrder, sha256_hex};
 
-use super::commands::{self, CommandFailure, Room};
+use super::commands::{self, CommandContext, CommandFailure};
 use super::error::{GitError, WorkspaceError};
 use super::git::Git;
 use super::record;
@@ -109,7 +109,7 @@ impl Shelf {
 /// # Errors
 /// When commands can't be confined, or the disk doesn't take a copy.
 pub(super) async fn set_up(
-    room: Room<'_>,
+    room: CommandContext<'_>,
     shelf: &Shelf,
     origin: Origin,
 ) -> Result<Option<CommandFailure>, WorkspaceError> {

@@ -22,7 +22,7 @@ use ralph_shared::wire::GitOrder;
 use serde::{Deserialize, Serialize};
 
 use super::{Origin, Shelf, copy, files};
-use crate::disk::held_bytes;
+use crate::disk::used_bytes;
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::git::Git;
 use crate::workspace::paths::inside;
@@ -63,7 +63,7 @@ impl Sizes {
         let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let size = |path: PathBuf| {
             let bytes = before.get(&path).copied();
-            (bytes.unwrap_or_else(|| held_bytes(&path)), path)
+            (bytes.unwrap_or_else(|| used_bytes(&path)), path)
         };
         let now = files::caches(data).filter(is_whole).map(size);
         let now: HashMap<PathBuf, u64> = now.map(|(bytes, path)| (path, bytes)).collect();
@@ -101,7 +101,7 @@ async fn try_keep(git: &Git, shelf: &Path, commit: &str, settings: &Settings) ->
             path.file_name().is_some_and(names) && !kept_already(path) && inside(tree, path).is_some()
         })
         .collect();
-    let held: u64 = folders.iter().map(|folder| held_bytes(&tree.join(folder))).sum();
+    let held: u64 = folders.iter().map(|folder| used_bytes(&tree.join(folder))).sum();
     if folders.is_empty() || held > settings.warm.most_bytes {
         return Ok(());
     }

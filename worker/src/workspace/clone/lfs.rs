@@ -93,8 +93,8 @@ pub(in crate::workspace) async fn settle(git: &Git, base: &str) -> Result<(), Wo
     let resolved = resolved.await?.word();
     let in_base = in_base(git, base).await?;
     let of_user = &git.environment().lfs_of_user;
-    let user = |key: &str| found(of_user, key);
-    let base = |key: &str| found(&in_base, key);
+    let user = |key: &str| setting(of_user, key);
+    let base = |key: &str| setting(&in_base, key);
     let own = base(&format!("remote.{REMOTE}.lfsurl")).map_or_else(|| endpoint(&resolved), str::to_owned);
     let url = user(URL).or(base(URL)).unwrap_or(&own);
     let push_url = user(PUSH_URL).or(base(PUSH_URL)).unwrap_or(url);
@@ -109,7 +109,7 @@ pub(in crate::workspace) async fn settle(git: &Git, base: &str) -> Result<(), Wo
     fs::write(&path, config).map_err(WorkspaceError::io("write", &path))
 }
 
-fn found<'a>(settings: &'a [(String, String)], key: &str) -> Option<&'a str> {
+fn setting<'a>(settings: &'a [(String, String)], key: &str) -> Option<&'a str> {
     let mut of_key = settings.iter().rev().filter(|(name, _)| name == key);
     of_key.next().map(|(_, value)| value.as_str())
 }

@@ -15,7 +15,7 @@ use crate::workspace::{clone::lfs, git};
 
 /// `GIT_…` variables of the user's that go on working: programs, keys, proxies, certificates, places of configuration,
 /// identity. All others (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_TRACE`, …) are not handed on.
-const KEPT: &[&str] = &[
+const INHERITED: &[&str] = &[
     "GIT_ASKPASS",
     "GIT_SSH",
     "GIT_SSH_COMMAND",
@@ -30,7 +30,7 @@ const KEPT: &[&str] = &[
     "GIT_COMMITTER_NAME",
     "GIT_COMMITTER_EMAIL",
 ];
-const KEPT_PREFIXES: &[&str] = &["GIT_SSL_", "GIT_HTTP_"];
+const INHERITED_PREFIXES: &[&str] = &["GIT_SSL_", "GIT_HTTP_"];
 
 /// Name and address of who commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Environment {
             },
         };
         let version = environment
-            .ask(&["version"])
+            .query(&["version"])
             .await
             .map_err(|error| match error.code {
                 None => WorkspaceError::NoGit(format!("git could not be started ({})", error.words)),
@@ -114,45 +114,45 @@ impl Environment {
                 version.trim()
             )));
         }
-        let identity = environment.ask(&["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]);
+        let identity = environment.query(&["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"]);
         let known = identity.await.ok().and_then(|text| Identity::parse(&text));
         environment.identity = settings.author.as_deref().and_then(Identity::parse).or(known);
         environment.signs = environment
-            .ask(&["config", "--type=bool", "--get", "commit.gpgSign"])
+            .query(&["config", "--type=bool", "--get", "commit.gpgSign"])
             .await
             .is_ok_and(|text| text.trim() == "true");
         environment.lfs = match environment
-            .ask(&["config", "--get-regexp", r"^filter\.lfs\."])
+            .query(&["config", "--get-regexp", r"^filter\.lfs\."])
             .await
         {
             Ok(_) => &[],
-            Err(_) => match environment.ask(&["lfs", "version"]).await {
+            Err(_) => match environment.query(&["lfs", "version"]).await {
                 Ok(_) => lfs::FILTER,
                 Err(_) => lfs::MISSING,
             },
         };
-        let known = environment.ask(&["config", "--null", "--get-regexp", filters::OF_USER]);
+        let known = environment.query(&["config", "--null", "--get-regexp", filters::OF_USER]);
         let known = known.await.map(|listed| lfs::pairs(&listed)).unwrap_or_default();
         environment.filters = filters::settings(&known, &settings.filters);
-        let of_user = environment.ask(&["config", "--null", "--get-regexp", lfs::OF_USER]);
+        let of_user = environment.query(&["config", "--null", "--get-regexp", lfs::OF_USER]);
         environment.lfs_of_user = of_user
             .await
             .map(|listed| lfs::pairs(&listed))
             .unwrap_or_default();
         let configured_ssh = environment
-            .ask(&["config", "--get", "core.sshCommand"])
+            .query(&["config", "--get", "core.sshCommand"])
             .await
             .ok();
-        environment.ask_nothing_by_ssh(configured_ssh);
+        environment.disable_ssh_prompts(configured_ssh);
         Ok(Arc::new(environment))
     }
 
-    async fn ask(&self, arguments: &[&str]) -> Result<String, GitError> {
-        git::ask(arguments, &self.variables, self.time.local).await
+    async fn query(&self, arguments: &[&str]) -> Result<String, GitError> {
+        git::query(arguments, &self.variables, self.time.local).await
     }
 
     /// ssh fails instead of asking, without touching a command that is no ssh.
-    fn ask_nothing_by_ssh(&mut self, configured: Option<String>) {
+    fn disable_ssh_prompts(&mut self, configured: Option<String>) {
         let set = |name: &str| self.variables.iter().position(|(key, _)| key == name);
         if set("GIT_SSH").is_some() && set("GIT_SSH_COMMAND").is_none() {
             return;
@@ -191,8 +191,8 @@ fn inherited() -> Vec<(OsString, OsString)> {
     let kept = |name: &OsStr| {
         let name = name.to_string_lossy();
         !is_secret(&name) && !name.starts_with("GIT_")
-            || KEPT.contains(&&*name)
-            || KEPT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            || INHERITED.contains(&&*name)
+            || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     let mut variables: Vec<_> = std::env::vars_os()
         .filter(|(name, _)| kept(name) && !REPLACED.iter().any(|replaced| name == replaced))
@@ -257,7 +257,7 @@ mod tests {
                 bulk: BulkLimits::default(),
                 time,
             };
-            environment.ask_nothing_by_ssh(configured.map(str::to_owned));
+            environment.disable_ssh_prompts(configured.map(str::to_owned));
             environment.variables
         };
         let value =

@@ -60,11 +60,11 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.excludesFile", "/dev/null"),
 ];
 
-/// Asks git something that has to do with no repository.
+/// Runs a git command that needs no repository, and returns its output.
 ///
 /// # Errors
-/// When git can't be started or has no answer.
-pub(super) async fn ask(
+/// When git can't be started or fails.
+pub(super) async fn query(
     arguments: &[&str],
     variables: &[(OsString, OsString)],
     time: Duration,

@@ -49,7 +49,7 @@ pub(in crate::workspace) enum LockResult {
     /// A session works in it.
     Busy,
     /// A session did when its worker died, and may still.
-    Left(DirHolder),
+    Abandoned(DirHolder),
 }
 
 /// A folder's lock. Dropping it gives the folder back: the session is over then.
@@ -77,7 +77,7 @@ impl DirLock {
         // What this worker's own earlier instance left, it has ended before it took new work.
         if let Some(holder) = holder(&mut file).filter(|holder| holder.data != data) {
             let _ = file.unlock();
-            return Ok(LockResult::Left(holder));
+            return Ok(LockResult::Abandoned(holder));
         }
         let holder = DirHolder {
             path: path.to_owned(),
@@ -174,7 +174,7 @@ fn overlapping(path: &Path, data: &Path) -> io::Result<Option<LockResult>> {
                 seen.unlock()?;
                 // What this worker's own earlier instance left, it has ended before it took new work.
                 if holder.data != data {
-                    return Ok(Some(LockResult::Left(holder)));
+                    return Ok(Some(LockResult::Abandoned(holder)));
                 }
             }
         }
@@ -294,7 +294,7 @@ mod tests {
         // As the kernel does for a process that is killed.
         lock.file.unlock().unwrap();
         std::mem::forget(lock);
-        assert!(matches!(take(&outer, "/two"), LockResult::Left(holder) if holder.path == inner));
+        assert!(matches!(take(&outer, "/two"), LockResult::Abandoned(holder) if holder.path == inner));
         assert!(
             matches!(take(&outer, "/one"), LockResult::Ours(_)),
             "it came back"
@@ -315,7 +315,7 @@ mod tests {
             std::mem::forget(lock);
         };
         die();
-        let LockResult::Left(holder) = take(&path, "/two") else {
+        let LockResult::Abandoned(holder) = take(&path, "/two") else {
             panic!("the agent may still run")
         };
         assert_eq!(
@@ -328,7 +328,7 @@ mod tests {
         assert!(matches!(take(&path, "/two"), LockResult::Ours(_)));
         die();
         free_own(Path::new("/two"));
-        assert!(matches!(take(&path, "/two"), LockResult::Left(_)));
+        assert!(matches!(take(&path, "/two"), LockResult::Abandoned(_)));
         free_own(Path::new("/one"));
         assert!(matches!(take(&path, "/two"), LockResult::Ours(_)));
     }

@@ -4,7 +4,7 @@
 //! a listing before and after, which leaves out what the folder's `.gitignore` names where it is a repository. Git is never
 //! run there: its configuration is among what agents may write.
 
-pub(crate) mod kept;
+pub(crate) mod leftovers;
 pub(crate) mod lock;
 
 use std::collections::BTreeMap;
@@ -24,8 +24,8 @@ use super::error::WorkspaceError;
 use super::workspaces::Workspaces;
 use crate::workspace::in_place::lock::{DirLock, LockResult};
 
-/// How often a folder is looked at that another session works in.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often a busy folder is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The largest `.gitignore` that is read. Bytes.
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
 /// Files beyond which it is not told what changed: comparing them would take longer than the work.
@@ -53,12 +53,12 @@ impl Workspaces {
         let lock = loop {
             match at_length(|| DirLock::take(&path, self.data(), dispatch))? {
                 LockResult::Ours(lock) => break lock,
-                LockResult::Left(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
+                LockResult::Abandoned(holder) => return Err(WorkspaceError::DirLeft { path, holder }),
                 LockResult::Busy => {
                     if !std::mem::replace(&mut told, true) {
                         tracing::info!(%dispatch, path = %path.display(), "waits for a folder that another session works in");
                     }
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ralph_shared::attempts::{BRANCHES, REFS, elsewhere};
 
-use super::prune::{BATCH, Pruned, check, found, remove};
+use super::prune::{BATCH, Pruned, check, remote_refs, remove};
 use super::push;
 use crate::faults;
 use crate::workspace::clone::gitdir::ObjectFormat;
@@ -45,7 +45,7 @@ impl Workspaces {
         let mirror = self.mirror_of(repository, ObjectFormat::of(base));
         mirror.ensure().await?;
         let git = &mirror.git;
-        let at = found(git, names).await?;
+        let at = remote_refs(git, names).await?;
         let old: Vec<(&String, &String)> = at.iter().filter(|(name, _)| name.starts_with(BRANCHES)).collect();
         let mut error = None;
         for batch in old.chunks(BATCH) {
@@ -76,10 +76,10 @@ impl Workspaces {
         }
         let remaining = match old.is_empty() {
             true => BTreeMap::new(),
-            false => found(git, names).await?,
+            false => remote_refs(git, names).await?,
         };
         let remains = |name: &&String| {
-            let beside = format!("{name}{}", ralph_shared::wire::STRAYS);
+            let beside = format!("{name}{}", ralph_shared::wire::ORPHANS_SUFFIX);
             remaining
                 .keys()
                 .any(|found| found == *name || found.starts_with(&beside))
@@ -104,7 +104,7 @@ async fn remove_moved(
     names: &[String],
     moves: &[(&String, &String, String)],
 ) -> Result<(), GitError> {
-    let at = found(git, names).await?;
+    let at = remote_refs(git, names).await?;
     let is_there =
         |(old, id, new): &&(&String, &String, String)| at.get(new) == Some(*id) && at.get(*old) == Some(*id);
     let safe: Vec<(&String, &String)> = moves

@@ -6,13 +6,13 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 use super::branch::{self, MERGES_TRAILER};
-use super::integrate::{Decision, told};
+use super::integrate::{Decision, end_requested};
 use super::rebase::{self, Rebased};
 use crate::faults;
 use crate::session::RedactedTail;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::process;
-use crate::workspace::publish::operations::{Change, Operation, Planned, failed, nothing_to_do, refused};
+use crate::workspace::publish::operations::{Operation, Planned, RefUpdate, failed, nothing_to_do, refused};
 use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, Signature};
 
@@ -50,7 +50,7 @@ impl Operation<'_> {
             return Ok(nothing_to_do(self.site.git_order.base.clone()));
         };
         if how == MergeHow::Command {
-            return Ok(Planned::HandOver {
+            return Ok(Planned::Deliver {
                 branch: branch.to_owned(),
                 head,
             });
@@ -75,7 +75,7 @@ impl Operation<'_> {
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
         }
         let change = |new: String, empty: bool| {
-            Planned::Change(Change {
+            Planned::Change(RefUpdate {
                 target: format!("refs/heads/{branch}"),
                 old: Some(onto.clone()),
                 new,
@@ -135,7 +135,7 @@ impl Operation<'_> {
     }
 
     /// Runs the user's own command on a checkout of the feature's head, with the worker's environment and rights.
-    pub(in crate::workspace) async fn hand_over<F, D>(
+    pub(in crate::workspace) async fn run_delivery<F, D>(
         &self,
         branch: &str,
         head: String,
@@ -167,7 +167,7 @@ impl Operation<'_> {
         };
         let gated = tokio::select! {
             biased;
-            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            reason = end_requested(end) => return Ok(IntegrationEnd::Told { reason }),
             gated = prepared => gated?,
         };
         if let Some(ended) = gated {

@@ -148,7 +148,7 @@ impl Integration<'_> {
         }
         let step = tokio::select! {
             biased;
-            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            reason = end_requested(end) => return Ok(IntegrationEnd::Told { reason }),
             step = self.until_decided(decide) => step?,
         };
         match step {
@@ -465,7 +465,7 @@ impl Integration<'_> {
         };
         let fetched = tokio::select! {
             biased;
-            reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+            reason = end_requested(end) => return Ok(IntegrationEnd::Told { reason }),
             fetched = self.site.fetch(&wanted) => fetched?,
         };
         let head = fetched.refs.into_iter().next().flatten();
@@ -493,8 +493,8 @@ impl Integration<'_> {
     }
 }
 
-/// Waits until the integration is told to end; for ever when nobody can tell it any more.
-pub(in crate::workspace) async fn told(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
+/// Waits for a request to end the integration; for ever when none can come any more.
+pub(in crate::workspace) async fn end_requested(end: &mut watch::Receiver<Option<EndReason>>) -> EndReason {
     let told = end
         .wait_for(Option::is_some)
         .await

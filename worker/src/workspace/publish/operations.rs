@@ -10,7 +10,7 @@ use ralph_shared::wire::{
 };
 use tokio::sync::watch;
 
-use super::integrate::{Decision, told};
+use super::integrate::{Decision, end_requested};
 use super::rebase::{self, Rebased};
 use super::site::Site;
 use super::{branch, land, push};
@@ -74,7 +74,7 @@ pub(in crate::workspace) struct Operation<'a> {
 }
 
 /// A branch's next head.
-pub(in crate::workspace) struct Change {
+pub(in crate::workspace) struct RefUpdate {
     /// The branch's whole name.
     pub target: String,
     pub old: Option<String>,
@@ -86,9 +86,9 @@ pub(in crate::workspace) struct Change {
 
 /// What comes of an operation as branches stand now.
 pub(in crate::workspace) enum Planned {
-    Change(Change),
-    /// The commit is handed to the user's own command.
-    HandOver {
+    Change(RefUpdate),
+    /// The user's own command delivers the commit.
+    Deliver {
         branch: String,
         head: String,
     },
@@ -167,19 +167,19 @@ impl Operation<'_> {
             tries += 1;
             let planned = tokio::select! {
                 biased;
-                reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+                reason = end_requested(end) => return Ok(IntegrationEnd::Told { reason }),
                 planned = self.plan() => planned?,
             };
             let change = match planned {
                 Planned::Change(change) => change,
                 Planned::Ended(ended) => return Ok(ended),
-                Planned::HandOver { branch, head } => {
-                    return self.hand_over(&branch, head, decide, end).await;
+                Planned::Deliver { branch, head } => {
+                    return self.run_delivery(&branch, head, decide, end).await;
                 }
             };
             let gated = tokio::select! {
                 biased;
-                reason = told(end) => return Ok(IntegrationEnd::Told { reason }),
+                reason = end_requested(end) => return Ok(IntegrationEnd::Told { reason }),
                 gated = self.gate(&change.new) => gated?,
             };
             if let Some(ended) = gated {
@@ -254,7 +254,7 @@ impl Operation<'_> {
         };
         tokio::select! {
             biased;
-            reason = told(end) => Ok(IntegrationEnd::Told { reason }),
+            reason = end_requested(end) => Ok(IntegrationEnd::Told { reason }),
             tried = tried => Ok(tried?.unwrap_or(IntegrationEnd::Checked)),
         }
     }
@@ -326,7 +326,7 @@ impl Operation<'_> {
             }
         };
         let new = self.commit(&tree, &[&head, &base], &[]).await?;
-        Ok(Planned::Change(Change {
+        Ok(Planned::Change(RefUpdate {
             target: self.site.feature_ref.clone(),
             old: Some(head),
             new,
@@ -389,7 +389,7 @@ impl Operation<'_> {
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit: done, empty }));
         }
         // It may have been released since another one did the same: the head is what it would have made of it.
-        if rebase::is_taken_back(git, commit, &head, reverted).await? {
+        if rebase::is_reverted(git, commit, &head, reverted).await? {
             return Ok(nothing_to_do(head));
         }
         // Taking it back is a change of the commit itself, which is then brought to the head like any other.
@@ -406,7 +406,7 @@ impl Operation<'_> {
         let new = self
             .commit(&tree, &[&head], &[(REVERT_TRAILER, reverted)])
             .await?;
-        Ok(Planned::Change(Change {
+        Ok(Planned::Change(RefUpdate {
             target: site.feature_ref.clone(),
             old: Some(head),
             new,

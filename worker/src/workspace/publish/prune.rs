@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ralph_shared::attempts::{self, BRANCHES, REFS};
-use ralph_shared::wire::STRAYS;
+use ralph_shared::wire::ORPHANS_SUFFIX;
 
 use crate::faults;
 use crate::workspace::clone::gitdir::ObjectFormat;
@@ -49,7 +49,7 @@ impl Workspaces {
         let mirror = self.mirror_of(repository, ObjectFormat::of(base));
         mirror.ensure().await?;
         let git = &mirror.git;
-        let there = found(git, names).await?;
+        let there = remote_refs(git, names).await?;
         let mut failed = None;
         for batch in there.iter().collect::<Vec<_>>().chunks(BATCH) {
             faults::point("prune.before_push");
@@ -61,7 +61,7 @@ impl Workspaces {
         let left = if there.is_empty() {
             there
         } else {
-            found(git, names).await?
+            remote_refs(git, names).await?
         };
         let left_of: BTreeSet<&str> = left
             .keys()
@@ -101,7 +101,7 @@ pub(in crate::workspace) fn check(
 }
 
 /// Which of `names`, and of what is beside them, are at the remote in either place, and where.
-pub(in crate::workspace) async fn found(
+pub(in crate::workspace) async fn remote_refs(
     git: &Git,
     names: &[String],
 ) -> Result<BTreeMap<String, String>, GitError> {
@@ -147,7 +147,7 @@ fn patterns(names: &[String]) -> BTreeSet<String> {
 
 /// The refs beside which `found` is, if they are attempts'.
 fn beside(found: &str) -> impl Iterator<Item = &str> {
-    found.match_indices(STRAYS).map(|(at, _)| &found[..at])
+    found.match_indices(ORPHANS_SUFFIX).map(|(at, _)| &found[..at])
 }
 
 /// Removes refs that are still where they were found.

@@ -253,7 +253,7 @@ pub(in crate::workspace) async fn find_landing(
 }
 
 /// Whether a commit of `head`'s history since `commit`, which landed `task`, took that back.
-pub(in crate::workspace) async fn is_taken_back(
+pub(in crate::workspace) async fn is_reverted(
     git: &Git,
     commit: &str,
     head: &str,

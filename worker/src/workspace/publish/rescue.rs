@@ -7,7 +7,7 @@ use ralph_shared::wire::Snapshot;
 
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::folder::{StartPoint, Workspace};
-use crate::workspace::held::LockedWorkspace;
+use crate::workspace::locked::LockedWorkspace;
 use crate::workspace::record::Record;
 use crate::workspace::snapshot::commit::CommitMessage;
 use crate::workspace::workspaces::Workspaces;

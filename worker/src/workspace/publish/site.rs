@@ -116,7 +116,7 @@ impl<'a> Site<'a> {
         let lenders = borrowers.filter_map(|dir| gitdir::lender(&dir));
         let objects: Vec<PathBuf> = lenders.chain([objects]).collect();
         let ports = folder::ports();
-        let room = commands::Room {
+        let room = commands::CommandContext {
             tree: &self.folders.tree(),
             objects: &objects,
             folders: self.folders,
@@ -132,7 +132,7 @@ impl<'a> Site<'a> {
         }
         let purpose = commands::GATE;
         let commands::Ran { failure, times } =
-            commands::run_steps(gate, steps, commands::Room { purpose, ..room }).await?;
+            commands::run_steps(gate, steps, commands::CommandContext { purpose, ..room }).await?;
         *self.times() = times;
         if failure.is_none() {
             let origin = Origin::of(&git, self.git_order, new).await?;

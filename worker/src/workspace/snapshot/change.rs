@@ -8,10 +8,10 @@ use super::weakened::{WeakenedTests, weakened};
 use crate::workspace::error::GitError;
 use crate::workspace::git::Git;
 
-/// How much of a difference is looked through. Bytes.
-const LOOKED_THROUGH_BYTES: usize = 16 << 20;
-/// How much of it is told. Bytes.
-const TOLD_BYTES: usize = 24 << 10;
+/// How much of a diff is scanned. Bytes.
+const MAX_SCANNED_BYTES: usize = 16 << 20;
+/// How much of it is reported. Bytes.
+const MAX_REPORTED_BYTES: usize = 24 << 10;
 
 /// The change from where `start` and `branch` parted to `commit`, which may be none: a verifier has to know that as well. `branch` is the feature
 /// branch's head as it was when the work began, or what it begins from; `gate` are the commands of the gate.
@@ -41,7 +41,7 @@ pub(in crate::workspace) async fn change(
             "--no-textconv",
         ])
         .args([base.as_str(), commit])
-        .first_bytes(LOOKED_THROUGH_BYTES)
+        .first_bytes(MAX_SCANNED_BYTES)
         .output()
         .await?
         .stdout;
@@ -52,8 +52,8 @@ pub(in crate::workspace) async fn change(
     } = at_length(|| weakened(&printed, gate));
     tests.extend(bulk::bulk(git, &base, commit).await?);
     tests.sort_by_key(|test| test.kind);
-    let cut = printed.len() > TOLD_BYTES;
-    let told = &printed[..printed.len().min(TOLD_BYTES)];
+    let cut = printed.len() > MAX_REPORTED_BYTES;
+    let told = &printed[..printed.len().min(MAX_REPORTED_BYTES)];
     // A line is told whole or not at all.
     let end = match cut {
         true => told
@@ -67,7 +67,7 @@ pub(in crate::workspace) async fn change(
         diff_cut: cut,
         tests,
         tests_more: more,
-        tests_unread: unread || printed.len() >= LOOKED_THROUGH_BYTES,
+        tests_unread: unread || printed.len() >= MAX_SCANNED_BYTES,
         base,
     })
 }

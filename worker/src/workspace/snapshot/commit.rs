@@ -80,7 +80,7 @@ pub(in crate::workspace) enum Signature {
 }
 
 /// What fails where a commit is signed is the signature; git's words may be few.
-fn waits_for_person(error: GitError, bound: Duration) -> GitError {
+fn as_signing_trouble(error: GitError, bound: Duration) -> GitError {
     match error.trouble {
         Trouble::TimedOut => GitError {
             trouble: Trouble::Signing,
@@ -143,7 +143,7 @@ pub(in crate::workspace) async fn commit_tree(
     }
     let bound = git.environment().time.signing;
     let signed = commit.within(bound).output().await;
-    Ok(signed.map_err(|error| waits_for_person(error, bound))?.word())
+    Ok(signed.map_err(|error| as_signing_trouble(error, bound))?.word())
 }
 
 /// The trailer that says which task a commit landed.

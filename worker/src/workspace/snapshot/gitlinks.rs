@@ -55,7 +55,7 @@ pub(in crate::workspace) async fn settle(git: &Git, folders: &Folders) -> Result
     // The inner ones first: their commits belong into the outer ones.
     for (submodule, (own, _)) in submodules.iter().zip(&levels[1..]).rev() {
         let head = heads.get(&submodule.path).unwrap_or(&submodule.commit);
-        if is_left_alone(&tree, submodule) {
+        if is_uninitialized(&tree, submodule) {
             continue;
         }
         check(own, submodule, head, folders).await?;
@@ -102,7 +102,7 @@ fn heads(submodules: &[Submodule], folders: &Folders) -> Result<BTreeMap<String,
 }
 
 /// Whether its folder is gone, or empty as after `git submodule deinit`.
-fn is_left_alone(tree: &Path, submodule: &Submodule) -> bool {
+fn is_uninitialized(tree: &Path, submodule: &Submodule) -> bool {
     match inside(tree, Path::new(&submodule.path)) {
         Some(folder) => fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()),
         None => true,

@@ -31,7 +31,7 @@ use super::git::Git;
 use super::record::Folders;
 use crate::workspace::clone::{filters, gitdir, submodules};
 use crate::workspace::git::trouble::Trouble;
-use crate::workspace::snapshot::quarantine::seal;
+use crate::workspace::snapshot::quarantine::quarantine_tree;
 
 /// How many changed paths a snapshot names.
 const NAMED_PATHS: usize = 500;
@@ -79,7 +79,7 @@ pub(super) async fn stage(
     start: &str,
     folders: &Folders,
 ) -> Result<Staged, WorkspaceError> {
-    seal(folders)?;
+    quarantine_tree(folders)?;
     let work_tree = &folders.tree();
     make_folder_again(work_tree)?;
     worktrees::take_away(folders)?;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_shared::at_length::at_length;
-use ralph_shared::wire::{Stray, stray_refs};
+use ralph_shared::wire::{Stray, orphan_refs};
 
 use super::modes::remove_tree;
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
@@ -22,8 +22,8 @@ use crate::workspace::paths::inside;
 use crate::workspace::publish::push;
 use crate::workspace::publish::rebase;
 use crate::workspace::record::Folders;
-use crate::workspace::snapshot::orphan_refs::{Named, RefSource, named};
-use crate::workspace::snapshot::worktrees::{self, Linked};
+use crate::workspace::snapshot::orphan_refs::{NamedCommits, RefSource, named};
+use crate::workspace::snapshot::worktrees::{self, MovedWorktree};
 
 /// Strays of one attempt that are pushed.
 const MOST: usize = 50;
@@ -31,8 +31,8 @@ const MOST: usize = 50;
 const BYTES: u64 = 1 << 30;
 /// Longest time for finding out what is nowhere else.
 const TIME: Duration = Duration::from_secs(5 * 60);
-/// Commits that are looked at.
-const LOOKED_AT: usize = 400;
+/// Commits that are checked.
+const MAX_COMMITS: usize = 400;
 /// Object files that are taken over.
 const FILES: usize = 200_000;
 /// Longest name of an agent's that becomes part of a ref's. Bytes.
@@ -58,7 +58,7 @@ impl RefSource {
             Self::Detached(number) => ("detached", number.to_string()),
             Self::WorkTree(path) => ("worktrees", path.rsplit('/').next().unwrap_or(path).to_owned()),
         };
-        let folder = format!("{}{folder}", stray_refs(attempt_ref));
+        let folder = format!("{}{folder}", orphan_refs(attempt_ref));
         let name = format!("{folder}/{own}");
         let usable = own.len() <= NAME_BYTES && address::is_ref(&name) && !own.contains('\u{fffd}');
         match usable {
@@ -92,12 +92,12 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
     };
     let mut looked_at: Vec<&(RefSource, String)> =
         named.all.iter().filter(|(_, commit)| !is_known(commit)).collect();
-    looked_at.truncate(LOOKED_AT);
-    let linked = linked(attempt, folders, &named);
+    looked_at.truncate(MAX_COMMITS);
+    let linked = worktree_parents(attempt, folders, &named);
     if looked_at.is_empty() && linked.is_empty() {
         return Vec::new();
     }
-    match push_found(git, attempt, folders, &named, &looked_at, &linked).await {
+    match push_orphans(git, attempt, folders, &named, &looked_at, &linked).await {
         Ok(strays) => strays,
         Err(error) => {
             tracing::warn!(%error, "commits that an agent left beside its work can't be looked into");
@@ -109,16 +109,20 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
             let all = looked_at.into_iter().chain(&trees).take(MOST);
             let kept = |(place, commit): &(RefSource, String)| Stray {
                 waits,
-                ..stray(place, commit, Some(error.to_string()))
+                ..orphan(place, commit, Some(error.to_string()))
             };
             all.map(kept).collect()
         }
     }
 }
 
-/// The work trees beside the tree, and the commits that they stand on, as far as those are known.
-fn linked(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(Linked, String)> {
-    let parent = |linked: &Linked| {
+/// The moved work trees, each with the commit that it was on, as far as known.
+fn worktree_parents(
+    attempt: &Attempt<'_>,
+    folders: &Folders,
+    named: &NamedCommits,
+) -> Vec<(MovedWorktree, String)> {
+    let parent = |linked: &MovedWorktree| {
         let is_branch = |place: &RefSource| matches!(place, RefSource::Branch(name) if Some(name.as_str()) == linked.branch());
         let branch = named.all.iter().find(|(place, _)| is_branch(place));
         let commit = branch.map(|(_, commit)| commit.as_str()).or(linked.detached());
@@ -132,7 +136,7 @@ fn linked(attempt: &Attempt<'_>, folders: &Folders, named: &Named) -> Vec<(Linke
     .collect()
 }
 
-fn place(linked: &Linked, commit: &str) -> (RefSource, String) {
+fn place(linked: &MovedWorktree, commit: &str) -> (RefSource, String) {
     (RefSource::WorkTree(linked.path.clone()), commit.to_owned())
 }
 
@@ -141,7 +145,7 @@ fn waits(error: &WorkspaceError) -> bool {
     error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. })
 }
 
-fn stray(place: &RefSource, commit: &str, error: Option<String>) -> Stray {
+fn orphan(place: &RefSource, commit: &str, error: Option<String>) -> Stray {
     Stray {
         what: place.what(),
         commit: commit.to_owned(),
@@ -161,15 +165,15 @@ struct OrphanSet {
     of: BTreeMap<String, usize>,
 }
 
-async fn push_found(
+async fn push_orphans(
     git: &Git,
     attempt: &Attempt<'_>,
     folders: &Folders,
-    named: &Named,
+    named: &NamedCommits,
     looked_at: &[&(RefSource, String)],
-    linked: &[(Linked, String)],
+    linked: &[(MovedWorktree, String)],
 ) -> Result<Vec<Stray>, WorkspaceError> {
-    let dir = folders.strays();
+    let dir = folders.orphans();
     at_length(|| take_over(git, attempt.start, folders, &dir))
         .map_err(WorkspaceError::io("take over objects into", &dir))?;
     let aside = git.at(dir);
@@ -184,7 +188,7 @@ async fn push_found(
                 let (place, commit) = place(linked, parent);
                 left.push(Stray {
                     waits: waits(&error),
-                    ..stray(&place, &commit, Some(error.to_string()))
+                    ..orphan(&place, &commit, Some(error.to_string()))
                 });
             }
         }
@@ -206,11 +210,11 @@ async fn push_found(
                 ))
             };
             let all = named.iter().take(MOST);
-            let told = all.map(|(place, commit)| stray(place, commit, why()));
+            let told = all.map(|(place, commit)| orphan(place, commit, why()));
             return Ok(told.chain(left).collect());
         }
     };
-    let refused = push::create_all(&aside, &going, &stray_refs(attempt.name)).await;
+    let refused = push::create_all(&aside, &going, &orphan_refs(attempt.name)).await;
     for (name, index) in of {
         match refused.get(&name) {
             None => strays[index].pushed_ref = Some(name),
@@ -256,7 +260,7 @@ async fn sort(
             Ok(0) => continue,
             Ok(size) => size,
             Err(error) => {
-                found.strays.push(stray(place, &at.id, Some(error.to_string())));
+                found.strays.push(orphan(place, &at.id, Some(error.to_string())));
                 continue;
             }
         };
@@ -273,12 +277,12 @@ async fn sort(
             None
         };
         let goes = over.is_none();
-        found.strays.push(stray(place, &at.id, over));
+        found.strays.push(orphan(place, &at.id, over));
         if goes {
             bytes += size;
             let mut name = place.name(attempt.name, index);
             if found.of.contains_key(&name) {
-                name = format!("{}again/{index}", stray_refs(attempt.name));
+                name = format!("{}again/{index}", orphan_refs(attempt.name));
             }
             found.of.insert(name.clone(), found.strays.len() - 1);
             found.going.push((at.id.clone(), name));

@@ -15,8 +15,8 @@ use crate::workspace::paths::inside;
 const REFS: usize = 2_000;
 /// Folders inside folders of refs.
 const DEPTH: usize = 16;
-/// What git's journal says of a `HEAD` that left something, before the name of what it left.
-const LEFT: &str = "checkout: moving from ";
+/// The prefix of a checkout in git's reflog; the name of the old `HEAD` follows.
+const CHECKOUT_PREFIX: &str = "checkout: moving from ";
 
 /// Where a commit is named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,16 +34,16 @@ pub(in crate::workspace) enum RefSource {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::workspace) struct Named {
+pub(in crate::workspace) struct NamedCommits {
     /// The commit that the files stand on. Hex object id, as all.
     pub head: Option<String>,
     pub all: Vec<(RefSource, String)>,
 }
 
 /// Reads the git directory in `tree`; nothing of what isn't there, or isn't as git makes it.
-pub(in crate::workspace) fn named(tree: &Path) -> Named {
+pub(in crate::workspace) fn named(tree: &Path) -> NamedCommits {
     let Some(dir) = inside(tree, Path::new(".git")) else {
-        return Named::default();
+        return NamedCommits::default();
     };
     let mut refs = packed(&dir);
     for folder in ["refs/heads", "refs/tags"] {
@@ -65,7 +65,7 @@ pub(in crate::workspace) fn named(tree: &Path) -> Named {
     let detached = detached(&dir).into_iter().enumerate();
     all.extend(detached.map(|(number, commit)| (RefSource::Detached(number), commit)));
     all.truncate(REFS);
-    Named {
+    NamedCommits {
         head: head_in(tree, ""),
         all,
     }
@@ -139,7 +139,9 @@ fn detached(dir: &Path) -> Vec<String> {
         let Some((ids, said)) = line.split_once('\t') else {
             continue;
         };
-        let from = said.strip_prefix(LEFT).and_then(|rest| rest.split(' ').next());
+        let from = said
+            .strip_prefix(CHECKOUT_PREFIX)
+            .and_then(|rest| rest.split(' ').next());
         let id = ids.split(' ').next().filter(|id| address::is_object_id(id));
         if let (true, Some(id)) = (from.is_some_and(address::is_object_id), id) {
             found.push(id.to_owned());
@@ -230,6 +232,6 @@ mod tests {
         // A git directory elsewhere is nobody's.
         fs::rename(&git, dir.path().join("git")).unwrap();
         symlink(dir.path().join("git"), &git).unwrap();
-        assert_eq!(named(&tree), Named::default());
+        assert_eq!(named(&tree), NamedCommits::default());
     }
 }

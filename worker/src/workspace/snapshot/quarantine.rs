@@ -29,11 +29,11 @@ use crate::workspace::record::{self, Folders};
 /// How the folder is called that a tree was in.
 const OLD: &str = "tree.old";
 
-/// Gives the tree a folder of its own, which only the worker has. A tree that is no folder is left as it is.
+/// Moves the tree into a folder that only the worker can reach. A tree that is no folder stays.
 ///
 /// # Errors
 /// When the disk refuses it.
-pub(in crate::workspace) fn seal(folders: &Folders) -> Result<(), WorkspaceError> {
+pub(in crate::workspace) fn quarantine_tree(folders: &Folders) -> Result<(), WorkspaceError> {
     let tree = folders.tree();
     let new = folders.agent.join("tree.new");
     // Another one each time: whoever still runs may fill the one before, so that it can't be removed.
@@ -139,13 +139,13 @@ mod tests {
         fs::set_permissions(tree.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
         fs::set_permissions(&tree, fs::Permissions::from_mode(0o500)).unwrap();
         let before = fs::metadata(&tree).unwrap().ino();
-        seal(&folders).unwrap();
+        quarantine_tree(&folders).unwrap();
         assert_ne!(fs::metadata(&tree).unwrap().ino(), before);
         assert_eq!(names(&tree), ["file", "sub"]);
         assert_eq!(names(&folders.agent), ["home", "tmp", "tree"]);
         assert_eq!(fs::read_to_string(tree.join("sub/file")).unwrap(), "sub/file");
         fs::remove_dir_all(&tree).unwrap();
-        seal(&folders).unwrap();
+        quarantine_tree(&folders).unwrap();
         assert!(!tree.exists());
     }
 
@@ -172,7 +172,7 @@ mod tests {
         ];
         for die in died_at {
             let left = die();
-            seal(&folders).unwrap();
+            quarantine_tree(&folders).unwrap();
             assert_eq!(names(&folders.tree()), ["file", "sub"], "{left:?}");
             assert_eq!(names(&folders.agent), ["home", "tmp", "tree"], "{left:?}");
         }
@@ -190,7 +190,7 @@ mod tests {
                 .map(PathBuf::from)
                 .to_vec(),
             write: vec![folders.tree(), "/dev/null".into()],
-            around: Some(folders.agent.clone()),
+            session_folder: Some(folders.agent.clone()),
         };
         let sandbox = Sandbox {
             mode: SandboxMode::Landlock,
@@ -212,7 +212,7 @@ mod tests {
         let mut first = [0; 5];
         printed.read_exact(&mut first).await.unwrap();
         assert_eq!(&first, b"made\n");
-        seal(&folders).unwrap();
+        quarantine_tree(&folders).unwrap();
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"go on\n").await.unwrap();
         let mut rest = String::new();

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ralph_shared::at_length::by_length;
-use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, Survey, SurveyOrder};
+use ralph_shared::wire::{KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, Rename, RepoScan, RepoScanOrder};
 
 use crate::workspace::error::{GitError, WorkspaceError};
 use crate::workspace::folder::Workspace;
@@ -16,49 +16,49 @@ use crate::workspace::publish::rebase::is_ancestor;
 const FILES: usize = 200;
 const FILE_BYTES: usize = 64 << 10;
 const ALL_BYTES: usize = 200 << 10;
-/// Paths of each sort that are told. With the files they stay far below what a message may have.
-const TOLD_PATHS: usize = 300;
+/// Most reported paths of each sort. With the files they stay far below the limit of a message.
+const MAX_REPORTED_PATHS: usize = 300;
 /// Commits whose renames are followed one by one.
 const COMMITS: usize = 1_000;
 /// Longest path that is told. Bytes.
 const PATH_BYTES: usize = 300;
 
 impl Workspace {
-    /// Looks up what `order` asks for in the commit that the work started from. `None` without a repository.
+    /// Scans the commit that the work started from, as `order` requests. `None` without a repository.
     ///
     /// # Errors
     /// When git fails.
-    pub async fn survey(&self, order: &SurveyOrder) -> Result<Option<Survey>, WorkspaceError> {
+    pub async fn scan_repository(&self, order: &RepoScanOrder) -> Result<Option<RepoScan>, WorkspaceError> {
         let (Some(git), Some(head)) = (self.git_of(), self.start()) else {
             return Ok(None);
         };
-        let mut survey = Survey {
+        let mut scan = RepoScan {
             head: head.to_owned(),
-            ..Survey::default()
+            ..RepoScan::default()
         };
         if let Some(since) = &order.since
             && since != head
             && address::is_object_id(since)
         {
-            changed(git, since, &mut survey).await?;
+            changed(git, since, &mut scan).await?;
         }
         if !order.paths.is_empty() {
-            look(git, &order.paths, &mut survey).await?;
+            list_paths(git, &order.paths, &mut scan).await?;
         }
         let tree = knowledge_tree(git, head).await?;
         if tree != order.knowledge {
-            survey.knowledge = Some(match tree {
+            scan.knowledge = Some(match tree {
                 Some(tree) => knowledge(git, tree, self.base().unwrap_or(head)).await?,
                 None => KnowledgeFolder::default(),
             });
         }
-        Ok(Some(survey))
+        Ok(Some(scan))
     }
 }
 
 /// What was added, deleted and renamed since a commit that may not be here, or be another branch's. What only that branch has was deleted
 /// nowhere.
-async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitError> {
+async fn changed(git: &Git, since: &str, scan: &mut RepoScan) -> Result<(), GitError> {
     let known = git
         .run("cat-file")
         .args(["-e", &format!("{since}^{{commit}}")])
@@ -79,7 +79,7 @@ async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitE
             "--diff-filter=ADR",
             since,
         ])
-        .args([survey.head.as_str()])
+        .args([scan.head.as_str()])
         .output()
         .await?;
     let mut words = changed
@@ -94,18 +94,18 @@ async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitE
             b'D' => deleted.push(path),
             _ => {
                 let Some(to) = words.next() else { break };
-                renamed(survey, path, to);
+                renamed(scan, path, to);
             }
         }
     }
     if !added.is_empty() && !deleted.is_empty() {
-        let steps = steps(git, since, &survey.head).await?;
+        let steps = steps(git, since, &scan.head).await?;
         let now = followed(&steps);
         let added_now: HashSet<&[u8]> = added.iter().copied().collect();
         let mut there = HashSet::new();
         deleted.retain(|path| match now.get(path).filter(|to| added_now.contains(**to)) {
             Some(to) => {
-                renamed(survey, path, to);
+                renamed(scan, path, to);
                 there.insert(*to);
                 false
             }
@@ -113,11 +113,9 @@ async fn changed(git: &Git, since: &str, survey: &mut Survey) -> Result<(), GitE
         });
         added.retain(|path| !there.contains(path));
     }
-    added.into_iter().for_each(|path| tell(&mut survey.present, path));
-    if !deleted.is_empty() && is_ancestor(git, since, &survey.head).await? {
-        deleted
-            .into_iter()
-            .for_each(|path| tell(&mut survey.deleted, path));
+    added.into_iter().for_each(|path| tell(&mut scan.present, path));
+    if !deleted.is_empty() && is_ancestor(git, since, &scan.head).await? {
+        deleted.into_iter().for_each(|path| tell(&mut scan.deleted, path));
     }
     Ok(())
 }
@@ -157,10 +155,10 @@ fn followed(steps: &[u8]) -> HashMap<&[u8], &[u8]> {
     origins.into_iter().map(|(now, origin)| (origin, now)).collect()
 }
 
-fn renamed(survey: &mut Survey, from: &[u8], to: &[u8]) {
+fn renamed(scan: &mut RepoScan, from: &[u8], to: &[u8]) {
     let short = from.len().max(to.len()) <= PATH_BYTES;
-    if short && survey.renamed.len() < TOLD_PATHS {
-        survey.renamed.push(Rename {
+    if short && scan.renamed.len() < MAX_REPORTED_PATHS {
+        scan.renamed.push(Rename {
             from: lossy(from),
             to: lossy(to),
         });
@@ -168,7 +166,7 @@ fn renamed(survey: &mut Survey, from: &[u8], to: &[u8]) {
 }
 
 fn tell(paths: &mut Vec<String>, path: &[u8]) {
-    if paths.len() < TOLD_PATHS && path.len() <= PATH_BYTES {
+    if paths.len() < MAX_REPORTED_PATHS && path.len() <= PATH_BYTES {
         paths.push(lossy(path));
     }
 }
@@ -178,19 +176,19 @@ fn lossy(path: &[u8]) -> String {
 }
 
 /// A path is there as a file or a folder, or as the end of one: entries often name a file without its folders.
-async fn look(git: &Git, paths: &[String], survey: &mut Survey) -> Result<(), GitError> {
+async fn list_paths(git: &Git, paths: &[String], scan: &mut RepoScan) -> Result<(), GitError> {
     let listed = git
         .run("ls-tree")
-        .args(["-r", "-z", "--name-only", &survey.head])
+        .args(["-r", "-z", "--name-only", &scan.head])
         .output()
         .await?;
     let asked: HashSet<&[u8]> = paths.iter().map(|path| path.as_bytes()).collect();
     let found = by_length(listed.stdout.len(), || present(&listed.stdout, &asked));
     for path in paths {
         if found.contains(path.as_bytes()) {
-            survey.present.push(path.clone());
+            scan.present.push(path.clone());
         } else {
-            survey.missing.push(path.clone());
+            scan.missing.push(path.clone());
         }
     }
     Ok(())
@@ -222,8 +220,8 @@ async fn knowledge_tree(git: &Git, head: &str) -> Result<Option<String>, GitErro
         .filter(|tree| !tree.is_empty()))
 }
 
-/// Ids of what the folder holds in a commit, by name. Nothing where it holds none, or where the commit isn't here.
-async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
+/// Object ids of the knowledge files in a commit, by name. Empty when there are none, or the commit is missing.
+async fn knowledge_ids(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitError> {
     let listed = git
         .run("ls-tree")
         .args(["-r", "-z", &format!("{commit}:{KNOWLEDGE_FOLDER}")])
@@ -245,7 +243,7 @@ async fn held(git: &Git, commit: &str) -> Result<HashMap<String, String>, GitErr
 /// The folder's Markdown files and those of its sub-folders; no links, nothing hidden. A path of this name that is no folder holds none. Of each it
 /// is told whether `base` has the same.
 async fn knowledge(git: &Git, tree: String, base: &str) -> Result<KnowledgeFolder, GitError> {
-    let at_base = held(git, base).await?;
+    let at_base = knowledge_ids(git, base).await?;
     let listed = git
         .run("ls-tree")
         .args(["-r", "-z", "-l", &tree])

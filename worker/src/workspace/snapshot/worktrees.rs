@@ -22,9 +22,9 @@ const LIST: &str = ".git/worktrees";
 /// How many are looked at.
 const MOST: usize = 1_000;
 
-/// One that was moved away.
+/// A work tree that was moved out of the session's tree.
 #[derive(Debug)]
-pub(in crate::workspace) struct Linked {
+pub(in crate::workspace) struct MovedWorktree {
     /// Where it was, from the tree's root; lossily as UTF-8.
     pub path: String,
     /// What its `HEAD` says: a commit, or `ref: ` and a name.
@@ -43,7 +43,7 @@ pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), Workspace
         if let (Some(path), Some(name)) = (path_of(&tree, &list), list.file_name())
             && leads_back(&tree, &path)
         {
-            found.push((path, folders.linked().join(name)));
+            found.push((path, folders.worktrees().join(name)));
         }
     }
     // The inner ones first.
@@ -52,7 +52,7 @@ pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), Workspace
         let Some(folder) = inside(&tree, &path) else {
             continue;
         };
-        record::make_private(&folders.linked())?;
+        record::make_private(&folders.worktrees())?;
         let above = folder.parent().unwrap_or(&tree);
         modes::open_folder(above)
             .and_then(|()| modes::open_folder(&folder))
@@ -64,12 +64,12 @@ pub(in crate::workspace) fn take_away(folders: &Folders) -> Result<(), Workspace
 }
 
 /// Those that were moved away, by now or earlier.
-pub(in crate::workspace) fn of(folders: &Folders) -> Vec<Linked> {
+pub(in crate::workspace) fn of(folders: &Folders) -> Vec<MovedWorktree> {
     let tree = folders.tree();
     let lists = listed(&tree).into_iter().filter_map(|list| {
-        let place = folders.linked().join(list.file_name()?);
+        let place = folders.worktrees().join(list.file_name()?);
         let path = path_of(&tree, &list)?;
-        place.is_dir().then(|| Linked {
+        place.is_dir().then(|| MovedWorktree {
             path: path.to_string_lossy().into_owned(),
             head: read(&list.join("HEAD")).unwrap_or_default().trim().to_owned(),
             place,
@@ -78,7 +78,7 @@ pub(in crate::workspace) fn of(folders: &Folders) -> Vec<Linked> {
     lists.collect()
 }
 
-impl Linked {
+impl MovedWorktree {
     /// The branch that is checked out in it.
     pub(in crate::workspace) fn branch(&self) -> Option<&str> {
         self.head.strip_prefix("ref: refs/heads/")

@@ -15,14 +15,16 @@ use serde_json::Value;
 
 use super::tools::Tools;
 use crate::session::check;
-use crate::session::left::Left;
 use crate::session::limits::allowance::Allowance;
 use crate::session::limits::price::Tariff;
 use crate::session::limits::usage::{self, Meter};
 use crate::session::protocol::capabilities::Options;
-use crate::session::protocol::content::{TITLE_BYTES, TOOL_BYTES, json_words, name, told, tool_words, words};
+use crate::session::protocol::content::{
+    TITLE_BYTES, TOOL_BYTES, json_words, name, raw_update, tool_words, words,
+};
 use crate::session::protocol::introduction::Introduction;
 use crate::session::protocol_log::ProtocolLog;
+use crate::session::tool_sigils::ToolSigils;
 use crate::session::transcript::{TranscriptSender, bounded};
 use crate::session::unavailable;
 
@@ -197,16 +199,16 @@ impl Record {
         }
     }
 
-    /// The agent asks a person something.
-    pub fn asked(&mut self, question: &str) {
+    /// Adds the agent's question for a person.
+    pub fn add_question(&mut self, question: &str) {
         if self.questions.len() < MOST_QUESTIONS {
             self.questions
-                .push(self.transcript.kept(question, QUESTION_BYTES));
+                .push(self.transcript.redacted(question, QUESTION_BYTES));
         }
     }
 
-    /// The agent's message text without secrets, with what its tools left before it.
-    pub fn said_in_all(&self, left: Option<&Left>) -> String {
+    /// The agent's message text without secrets, after the sigils of its tools.
+    pub fn full_text(&self, left: Option<&ToolSigils>) -> String {
         let redactor = self.transcript.redactor();
         match left {
             Some(left) => redactor.words(&left.before(&self.text)),
@@ -214,8 +216,8 @@ impl Record {
         }
     }
 
-    /// A person says something to the agent.
-    pub fn said(&mut self, words: &Words) {
+    /// Adds a person's words to the agent.
+    pub fn add_words(&mut self, words: &Words) {
         self.transcript.flush();
         self.transcript.push(TranscriptUpdate::Said {
             by: words.by.clone(),
@@ -276,7 +278,7 @@ impl Record {
     /// Takes the parameters of a `session/update`.
     pub fn update(&mut self, params: &str) {
         if self.muted {
-            return self.told_again(params);
+            return self.replay_update(params);
         }
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
             self.odd("an update of a kind that is not known", params);
@@ -324,7 +326,7 @@ impl Record {
             U::UsageUpdate(update) => self.usage_update(&update),
             // The prompt's echo, commands, modes, titles.
             other => {
-                self.transcript.push(told(&self.transcript, params));
+                self.transcript.push(raw_update(&self.transcript, params));
                 if matches!(other, U::ConfigOptionUpdate(_) | U::CurrentModeUpdate(_)) {
                     self.settings(params);
                 }
@@ -335,17 +337,17 @@ impl Record {
 
     /// Takes an update of an earlier session. Of all that, only the cost counts, where it is told last: it is what the
     /// agent counts on from.
-    fn told_again(&mut self, params: &str) {
+    fn replay_update(&mut self, params: &str) {
         let Ok(notification) = serde_json::from_str::<SessionNotification>(params) else {
             return;
         };
         match notification.update {
             SessionUpdate::UsageUpdate(update) => {
                 if let Some(cost) = cost(&update) {
-                    self.meter.taken_over(cost);
+                    self.meter.continue_from(cost);
                 }
             }
-            _ => self.meter.told_again(),
+            _ => self.meter.discard_replayed(),
         }
     }
 
@@ -356,7 +358,7 @@ impl Record {
 
     /// Usage from the answer to the prompt.
     pub fn answered(&mut self, answer: &Value) {
-        self.meter.answer(usage::of_answer(answer));
+        self.meter.add_response(usage::of_response(answer));
         let used = self.used();
         let mut text = usage::words(&used);
         if used.is_estimated() && !self.tariff.has_price(self.agent.model.as_deref()) {
@@ -376,7 +378,7 @@ impl Record {
     pub fn odd(&mut self, what: &str, sample: &str) {
         self.oddities += 1;
         if self.oddities <= MOST_ODDITIES {
-            let sample = self.transcript.kept(sample, SAMPLE_BYTES);
+            let sample = self.transcript.redacted(sample, SAMPLE_BYTES);
             self.transcript.note(format!("the agent sent {what}: {sample}"));
         }
         tracing::debug!(what, "the agent sent something odd");
@@ -386,7 +388,7 @@ impl Record {
     pub fn unread(&mut self, line: &str) {
         self.unread += 1;
         if self.unread == 1 {
-            self.first_unread = self.transcript.kept(line.trim(), SAMPLE_BYTES);
+            self.first_unread = self.transcript.redacted(line.trim(), SAMPLE_BYTES);
         }
         if unavailable::is_complaint(line) {
             self.complained(line);
@@ -451,7 +453,7 @@ impl Record {
     fn tool(&mut self, update: ToolCallUpdate) {
         let id = bounded(&update.tool_call_id.0, TITLE_BYTES);
         let fields = update.fields;
-        if self.tools.told(&id, fields.kind) {
+        if self.tools.update(&id, fields.kind) {
             self.tool_calls = self.tool_calls.saturating_add(1);
             self.after_tool = true;
             self.message_from = self.text.len();
@@ -463,7 +465,7 @@ impl Record {
         }
         let title = fields
             .title
-            .map(|title| self.transcript.kept(&title, TITLE_BYTES));
+            .map(|title| self.transcript.redacted(&title, TITLE_BYTES));
         if let Some(title) = title.as_ref().filter(|title| self.titles.back() != Some(title)) {
             self.titles.push_back(title.clone());
             self.titles.drain(..self.titles.len().saturating_sub(REMEMBERED));
@@ -472,7 +474,7 @@ impl Record {
             .content
             .filter(|content| !content.is_empty())
             .map(|content| {
-                self.transcript.kept(
+                self.transcript.redacted(
                     &content.iter().map(tool_words).collect::<Vec<_>>().join("\n"),
                     TOOL_BYTES,
                 )
@@ -481,7 +483,7 @@ impl Record {
                 fields
                     .raw_output
                     .as_ref()
-                    .map(|output| self.transcript.kept(&json_words(output), TOOL_BYTES))
+                    .map(|output| self.transcript.redacted(&json_words(output), TOOL_BYTES))
             });
         if let Some(output) = &output {
             self.last_output = Some((id.clone(), output.clone()));
@@ -501,7 +503,7 @@ impl Record {
             input: fields
                 .raw_input
                 .as_ref()
-                .map(|input| self.transcript.kept(&input.to_string(), TOOL_BYTES)),
+                .map(|input| self.transcript.redacted(&input.to_string(), TOOL_BYTES)),
             output,
         });
     }
@@ -511,7 +513,7 @@ impl Record {
             .entries
             .iter()
             .map(|entry| {
-                self.transcript.kept(
+                self.transcript.redacted(
                     &format!("{}: {}", name(&entry.status), entry.content),
                     TITLE_BYTES,
                 )

@@ -14,8 +14,8 @@ const LINES: usize = 10;
 /// Longest line that is kept whole; what is shown of it is cut once it is redacted. Bytes.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// Lines of a diff that are looked through; each costs some 100 bytes of memory, however short it is.
-const LOOKED_THROUGH_LINES: usize = 500_000;
+/// Lines of a diff that are scanned; each costs some 100 bytes of memory, however short it is.
+const MAX_SCANNED_LINES: usize = 500_000;
 
 /// What became weaker.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(in crate::workspace) struct WeakenedTests {
 /// Looks through what `git diff-tree -p` prints. A line that only moved, to wherever tests are, is not told of. `gate` are
 /// the commands of the gate.
 pub(in crate::workspace) fn weakened(diff: &[u8], gate: &[String]) -> WeakenedTests {
-    let (files, unread) = files(diff, LOOKED_THROUGH_LINES);
+    let (files, unread) = files(diff, MAX_SCANNED_LINES);
     let mut moved = Moved::of(&files);
     let mut found: Vec<TestChange> = files
         .iter()
@@ -340,8 +340,7 @@ mod tests {
 
     #[test]
     fn millions_of_short_lines_are_no_more_work_than_many() {
-        let lines =
-            "-#[ignore]\n".repeat(LOOKED_THROUGH_LINES) + &"+#[ignore]\n".repeat(LOOKED_THROUGH_LINES);
+        let lines = "-#[ignore]\n".repeat(MAX_SCANNED_LINES) + &"+#[ignore]\n".repeat(MAX_SCANNED_LINES);
         let found = weakened(diff("tests/a.rs", &lines).as_bytes(), &[]);
         assert!(found.unread);
         assert_eq!(found.tests[0].lines.len(), LINES);

@@ -225,8 +225,8 @@ fn sections(sections: &[SectionView]) -> String {
     sections.iter().map(line).collect()
 }
 
-/// What became of all that was learned, in a line or two.
-fn kept(fates: &Fates) -> String {
+/// How many entries have each state, in a line or two.
+fn fates_line(fates: &Fates) -> String {
     let words = [
         ("live", "live"),
         ("quarantine", "in quarantine"),
@@ -337,7 +337,7 @@ pub async fn report(globals: &Globals, all: bool, repo: &RepoArgs) -> anyhow::Re
     };
     let mut text = side("with memory", report.with_memory) + &side("held out", report.held_out);
     text += &worth(&report);
-    text += &kept(&report.fates);
+    text += &fates_line(&report.fates);
     if let Some(model) = &report.embeddings {
         text += &embeddings(model);
     }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ralph_shared::wire::{CONTEXT_DIR, LeftFile, LeftoverFiles};
+use ralph_shared::wire::{CONTEXT_DIR, LeftoverFile, LeftoverFiles};
 
 use crate::disk::each_below;
 use crate::workspace::workspaces::Workspaces;
@@ -21,8 +21,8 @@ const NAMED: usize = 20;
 const LISTED: usize = 10_000;
 
 impl Workspaces {
-    /// Removes what sessions left longer ago than it is kept, or of too many.
-    pub async fn forget_left(&self) {
+    /// Deletes leftovers of sessions that are expired, or beyond the limit of sessions.
+    pub async fn delete_expired(&self) {
         let (kept, days) = (record::leftovers(self.data()), self.settings().keep_files_days);
         let forgotten =
             tokio::task::spawn_blocking(move || forget(&kept, days, MOST_SESSIONS, SystemTime::now()));
@@ -30,7 +30,7 @@ impl Workspaces {
     }
 
     /// Removes what was kept in this folder of sessions as long, and of so many at most.
-    pub async fn forget_old(&self, folder: PathBuf, most: usize) {
+    pub async fn delete_old(&self, folder: PathBuf, most: usize) {
         let days = self.settings().keep_files_days;
         let forgotten = tokio::task::spawn_blocking(move || forget(&folder, days, most, SystemTime::now()));
         let _ = forgotten.await;
@@ -49,7 +49,7 @@ pub(in crate::workspace) fn keep(
     let folder: &Path = if was_kept { &place } else { tree };
     // What its agent closed would be nobody's to read.
     let _ = modes::open_up(folder);
-    let mut left = look(folder)?;
+    let mut left = list_leftovers(folder)?;
     left.days = days;
     let stays = days > 0 && left.bytes <= MOST_BYTES;
     if stays && (was_kept || moved(tree, &place)) {
@@ -59,7 +59,7 @@ pub(in crate::workspace) fn keep(
 }
 
 /// What lies in a folder, but for what the worker itself laid there.
-fn look(folder: &Path) -> Option<LeftoverFiles> {
+fn list_leftovers(folder: &Path) -> Option<LeftoverFiles> {
     let context = folder.join(CONTEXT_DIR);
     let mut left = LeftoverFiles::default();
     each_below(folder, |path, metadata| {
@@ -70,7 +70,7 @@ fn look(folder: &Path) -> Option<LeftoverFiles> {
         left.bytes += metadata.len();
         if left.named.len() < LISTED {
             let name = path.strip_prefix(folder).unwrap_or(path);
-            left.named.push(LeftFile {
+            left.named.push(LeftoverFile {
                 path: name.to_string_lossy().into_owned(),
                 bytes: metadata.len(),
             });

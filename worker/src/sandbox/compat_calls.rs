@@ -28,9 +28,9 @@ const SKIP: u16 = 0x05;
 const IS: u16 = 0x15;
 /// The same, when it is this one or above.
 const IS_FROM: u16 = 0x35;
-const ANSWER: u16 = 0x06;
+const RETURN: u16 = 0x06;
 
-/// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is what a filter says
+/// What is put before a program for a processor's own calls: it answers calls of the other kinds. `narrow` is the filter
 /// of the numbers of 32 bits, compiled for the own way of calling.
 pub fn before(narrow: Option<BpfProgram>) -> BpfProgram {
     let step = |code, k, jt, jf| sock_filter { code, jt, jf, k };
@@ -49,7 +49,7 @@ pub fn before(narrow: Option<BpfProgram>) -> BpfProgram {
         program.extend([
             step(LOAD, word(offset_of!(libc::seccomp_data, nr)), 0, 0),
             step(IS_FROM, X32, 0, 1),
-            step(ANSWER, refused, 0, 0),
+            step(RETURN, refused, 0, 0),
         ]);
     }
     program
@@ -96,7 +96,7 @@ mod tests {
                 IS_FROM => at += jump(loaded >= step.k),
                 IS_ABOVE => at += jump(loaded > step.k),
                 KEEP => loaded &= step.k,
-                ANSWER => return step.k,
+                RETURN => return step.k,
                 other => panic!("{other:#x}"),
             }
         }

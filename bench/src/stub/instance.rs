@@ -1,4 +1,4 @@
-//! A stub's life: its connection, its hello, its heartbeats.
+//! A stub's instance: its connection, its hello, its heartbeats.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ const MAX_UNSETTLED: usize = 16 * 1024;
 
 /// What all slots share.
 #[derive(Debug)]
-pub struct Life {
+pub struct Instance {
     client: async_nats::Client,
     /// JetStream on the same connection.
     pub jetstream: jetstream::Context,
@@ -37,29 +37,29 @@ pub struct Life {
     pub subjects: Subjects,
     /// The worker's name.
     pub name: String,
-    /// This life.
+    /// This instance.
     pub incarnation: Incarnation,
     slots: u32,
     heartbeat: Duration,
-    held: Mutex<Held>,
+    held: Mutex<HeldDispatches>,
     beat_now: Notify,
 }
 
-/// Dispatches that are leased to this life.
+/// The dispatches that this instance leases.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldDispatches {
     running: BTreeSet<DispatchId>,
     spooled: BTreeSet<DispatchId>,
 }
 
-impl Life {
+impl Instance {
     /// Connects and says hello until somebody answers.
     ///
     /// # Errors
     /// When it is refused.
     pub async fn begin(args: &StubArgs, subjects: Subjects) -> anyhow::Result<Self> {
         let client = broker::connect_worker(&args.nats, &args.name).await?;
-        let mut life = Self {
+        let mut instance = Self {
             jetstream: jetstream::new(client.clone()),
             client,
             subjects,
@@ -72,9 +72,9 @@ impl Life {
         };
         let hello = Hello {
             reads: READS.to_vec(),
-            worker: life.name.clone(),
-            incarnation: life.incarnation,
-            data_id: life.name.clone(),
+            worker: instance.name.clone(),
+            incarnation: instance.incarnation,
+            data_id: instance.name.clone(),
             pools: pools(),
             slots: args.slots,
             agents: vec!["default".to_owned()],
@@ -86,10 +86,10 @@ impl Life {
             pid: std::process::id(),
         };
         loop {
-            match life.request(life.subjects.hello(), &hello).await {
+            match instance.request(instance.subjects.hello(), &hello).await {
                 Ok(HelloAnswer::Welcome { heartbeat_ms, .. }) => {
-                    life.heartbeat = Duration::from_millis(heartbeat_ms);
-                    return Ok(life);
+                    instance.heartbeat = Duration::from_millis(heartbeat_ms);
+                    return Ok(instance);
                 }
                 Ok(answer) => bail!("the stub is not welcome: {answer:?}"),
                 // No coordinator yet.
@@ -156,7 +156,7 @@ impl Life {
         self.held().running.insert(dispatch);
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldDispatches> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,11 +166,14 @@ fn pools() -> Vec<String> {
 }
 
 /// Forgets what is settled, as soon as it is told.
-pub async fn orders(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
-    let mut orders = life.client.subscribe(life.subjects.control(&life.name)).await?;
+pub async fn orders(instance: std::sync::Arc<Instance>) -> anyhow::Result<()> {
+    let mut orders = instance
+        .client
+        .subscribe(instance.subjects.control(&instance.name))
+        .await?;
     while let Some(message) = orders.next().await {
         if let Ok(Control::Settled { settled }) = serde_json::from_slice(&message.payload) {
-            let mut held = life.held();
+            let mut held = instance.held();
             for one in settled {
                 held.spooled.remove(&one.dispatch);
             }
@@ -180,18 +183,18 @@ pub async fn orders(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
 }
 
 /// Renews leases and forgets what is settled.
-pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
+pub async fn send_heartbeats(instance: std::sync::Arc<Instance>) -> anyhow::Result<()> {
     loop {
         let beat = {
-            let held = life.held();
+            let held = instance.held();
             let running = u32::try_from(held.running.len()).unwrap_or(u32::MAX);
             Heartbeat {
                 reads: READS.to_vec(),
-                worker: life.name.clone(),
-                incarnation: life.incarnation,
+                worker: instance.name.clone(),
+                incarnation: instance.incarnation,
                 running: held.running.iter().copied().collect(),
                 spooled: held.spooled.iter().copied().collect(),
-                free_slots: life.slots.saturating_sub(running),
+                free_slots: instance.slots.saturating_sub(running),
                 draining: false,
                 doors: Vec::new(),
                 answered: Vec::new(),
@@ -201,9 +204,9 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
                 warm_bytes: None,
             }
         };
-        match life.request(life.subjects.heartbeat(), &beat).await {
+        match instance.request(instance.subjects.heartbeat(), &beat).await {
             Ok(HeartbeatAnswer::Renewed { settled, .. }) => {
-                let mut held = life.held();
+                let mut held = instance.held();
                 for one in settled {
                     held.spooled.remove(&one.dispatch);
                 }
@@ -212,11 +215,11 @@ pub async fn beat(life: std::sync::Arc<Life>) -> anyhow::Result<()> {
             Err(error) => tracing::warn!(%error, "no answer to a heartbeat"),
         }
         // Reports are settled some milliseconds after they were published: asking in a circle would only cost.
-        let least = life.heartbeat / 20;
+        let least = instance.heartbeat / 20;
         tokio::time::sleep(least).await;
         tokio::select! {
-            () = life.beat_now.notified() => {}
-            () = tokio::time::sleep(life.heartbeat.saturating_sub(least)) => {}
+            () = instance.beat_now.notified() => {}
+            () = tokio::time::sleep(instance.heartbeat.saturating_sub(least)) => {}
         }
     }
 }

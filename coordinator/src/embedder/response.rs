@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 /// Numbers that a vector may have.
 pub(super) const MOST_DIMENSIONS: usize = 8_192;
-/// Longest quoted part of an answer. Characters.
-const TOLD_CHARS: usize = 200;
+/// Longest quoted part of a response. Characters.
+const QUOTED_CHARS: usize = 200;
 
 /// Why there are no vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) fn refusal(status: u16, retry_after: Option<&str>, body: &[u8], key: 
     let words: String = words
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
-        .take(TOLD_CHARS)
+        .take(QUOTED_CHARS)
         .collect();
     let why = match status {
         // Some servers also repeat parts of keys.

@@ -3,10 +3,10 @@
 use minijinja::context;
 
 use crate::prompt::templates::Templates;
-use crate::prompt::values::Standing;
+use crate::prompt::values::Provenance;
 
-/// What stands with the entry.
-pub(super) fn standing(templates: &Templates, standing: &Standing) -> String {
+/// The entry's provenance, in words.
+pub(super) fn provenance(templates: &Templates, standing: &Provenance) -> String {
     templates.part(
         "standing",
         context! {

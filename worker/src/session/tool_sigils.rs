@@ -1,13 +1,13 @@
-//! What the tools of a session left: sigils that count as if its agent had written them.
+//! Sigils from the tools of a session. They count as if its agent had written them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most of either. Bytes.
-pub const LEFT_BYTES: usize = 1024 * 1024;
+pub const TOOL_SIGIL_BYTES: usize = 1024 * 1024;
 
 /// Entries for the memory, and a task graph.
 #[derive(Debug, Default)]
-pub struct Left(Mutex<Sigils>);
+pub struct ToolSigils(Mutex<Sigils>);
 
 #[derive(Debug, Default)]
 struct Sigils {
@@ -15,7 +15,7 @@ struct Sigils {
     graph: String,
 }
 
-impl Left {
+impl ToolSigils {
     fn lock(&self) -> MutexGuard<'_, Sigils> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -23,7 +23,7 @@ impl Left {
     /// Adds a sigil, if it fits.
     pub fn add(&self, sigil: &str) -> bool {
         let mut left = self.lock();
-        let fits = left.entries.len() + sigil.len() < LEFT_BYTES;
+        let fits = left.entries.len() + sigil.len() < TOOL_SIGIL_BYTES;
         if fits {
             left.entries.push_str(sigil);
             left.entries.push('\n');

@@ -18,13 +18,14 @@ pub(super) fn fill(args: &mut TaskArgs) -> anyhow::Result<()> {
         return Err(Usage(why.to_owned()).into());
     }
     let title = loop {
-        let title = ask("What is to be done, on one line")?;
+        let title = prompt_line("What is to be done, on one line")?;
         if !title.is_empty() {
             break title;
         }
     };
     if args.description.is_none() {
-        let line = ask("What the agent needs to know (a line; `e` opens an editor; empty for nothing)")?;
+        let line =
+            prompt_line("What the agent needs to know (a line; `e` opens an editor; empty for nothing)")?;
         args.description = match line.as_str() {
             "" => None,
             "e" => Some(editor::edited(
@@ -36,22 +37,25 @@ pub(super) fn fill(args: &mut TaskArgs) -> anyhow::Result<()> {
         };
     }
     if args.feature.is_none() && !args.repo.is_given() {
-        let feature = ask("Feature that it belongs to (empty makes one, in the repository of this folder)")?;
+        let feature =
+            prompt_line("Feature that it belongs to (empty makes one, in the repository of this folder)")?;
         args.feature = Some(feature).filter(|feature| !feature.is_empty());
     }
     if args.feature.is_some() && args.after.is_empty() {
-        let after =
-            ask("Tasks that must be done before (FEATURE/KEY or ids, with commas between; empty for none)")?;
+        let after = prompt_line(
+            "Tasks that must be done before (FEATURE/KEY or ids, with commas between; empty for none)",
+        )?;
         args.after = words(&after);
     }
     if args.feature.is_none() && args.run.gate.is_empty() {
-        let gate =
-            ask("Command that must succeed before it lands, as `make test` (empty for `[verify] commands`)")?;
+        let gate = prompt_line(
+            "Command that must succeed before it lands, as `make test` (empty for `[verify] commands`)",
+        )?;
         args.run.gate = Some(gate).filter(|gate| !gate.is_empty()).into_iter().collect();
     }
     eprint!("{}", summary(args, &title));
     args.title = Some(title);
-    match ask("Submit it? [Y/n]")?.as_str() {
+    match prompt_line("Submit it? [Y/n]")?.as_str() {
         "" | "y" | "Y" | "yes" => Ok(()),
         _ => anyhow::bail!("nothing was submitted"),
     }
@@ -86,8 +90,8 @@ fn words(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// A line that the person types, without blanks around it.
-fn ask(question: &str) -> anyhow::Result<String> {
+/// Prompts for a line, and returns it trimmed.
+fn prompt_line(question: &str) -> anyhow::Result<String> {
     eprint!("{question}: ");
     let mut line = String::new();
     if std::io::stdin().lock().read_line(&mut line)? == 0 {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use ralph_shared::at_length::{at_length, by_length};
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{KeptTranscript, TranscriptBatch};
+use ralph_shared::wire::{RetainedTranscript, TranscriptBatch};
 
 use crate::spool::Publications;
 
@@ -24,11 +24,11 @@ const MOST_BYTES: u64 = 512 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Transcripts {
     dir: PathBuf,
-    kept: Mutex<BTreeMap<DispatchId, KeptFile>>,
+    kept: Mutex<BTreeMap<DispatchId, RetainedFile>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct KeptFile {
+struct RetainedFile {
     entries: u64,
     bytes: u64,
     /// Its session is over.
@@ -56,11 +56,11 @@ impl Transcripts {
         };
         for dispatch in ids {
             let batches = transcripts.batches(dispatch);
-            let kept = KeptFile {
+            let kept = RetainedFile {
                 entries: batches.iter().map(|batch| batch.entries.len() as u64).sum(),
                 bytes: fs::metadata(transcripts.path(dispatch)).map_or(0, |file| file.len()),
                 ended: true,
-                ..KeptFile::default()
+                ..RetainedFile::default()
             };
             transcripts.lock().insert(dispatch, kept);
         }
@@ -71,7 +71,7 @@ impl Transcripts {
         self.dir.join(format!("{}.jsonl", dispatch.0))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DispatchId, KeptFile>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DispatchId, RetainedFile>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,14 +106,14 @@ impl Transcripts {
         self.make_room();
     }
 
-    /// Transcripts to ask about: those of ended sessions, in turn.
-    pub fn held(&self) -> Vec<KeptTranscript> {
+    /// The next transcripts to confirm: those of ended sessions, in turn.
+    pub fn next_to_confirm(&self) -> Vec<RetainedTranscript> {
         let mut kept = self.lock();
         let mut ended: Vec<_> = kept.iter_mut().filter(|(_, one)| one.ended).collect();
         ended.sort_by_key(|(_, one)| one.named);
         let named = ended.into_iter().take(NAMED).map(|(dispatch, one)| {
             one.named += 1;
-            KeptTranscript {
+            RetainedTranscript {
                 dispatch: *dispatch,
                 entries: one.entries,
             }
@@ -206,9 +206,12 @@ mod tests {
         let first = Transcripts::open(dir.clone()).unwrap();
         first.append(&batch(dispatch, 0)).unwrap();
         first.append(&batch(dispatch, 3)).unwrap();
-        assert!(first.held().is_empty() && first.due(Instant::now(), again).is_empty());
+        assert!(first.next_to_confirm().is_empty() && first.due(Instant::now(), again).is_empty());
         first.end(dispatch, false);
-        assert_eq!(first.held(), [KeptTranscript { dispatch, entries: 6 }]);
+        assert_eq!(
+            first.next_to_confirm(),
+            [RetainedTranscript { dispatch, entries: 6 }]
+        );
         assert!(first.due(Instant::now(), again).is_empty());
         assert_eq!(first.due(Instant::now() + again, again), [dispatch]);
         first.end(dispatch, true);
@@ -219,10 +222,13 @@ mod tests {
             .unwrap();
         file.write_all(b"{\"v\":1,\"disp").unwrap();
         let second = Transcripts::open(dir.clone()).unwrap();
-        assert_eq!(second.held(), [KeptTranscript { dispatch, entries: 6 }]);
+        assert_eq!(
+            second.next_to_confirm(),
+            [RetainedTranscript { dispatch, entries: 6 }]
+        );
         assert_eq!(second.due(Instant::now(), again), [dispatch]);
         assert_eq!(second.batches(dispatch), [batch(dispatch, 0), batch(dispatch, 3)]);
         second.forget(&[dispatch]);
-        assert!(Transcripts::open(dir).unwrap().held().is_empty());
+        assert!(Transcripts::open(dir).unwrap().next_to_confirm().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Encrypts stored answers, so that the database holds no token in clear. The key comes from the caller's
+//! Encrypts stored responses, so that the database holds no token in clear. The key comes from the caller's
 //! token, of which the database has only a hash.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -6,8 +6,8 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// Encrypts the answer of `holder`. `None` only when the cipher fails.
-pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
+/// Encrypts the response of `holder`. `None` only when the cipher fails.
+pub fn encrypt(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = body.to_vec();
     key(token, holder)?
         .seal_in_place_append_tag(nonce(), Aad::empty(), &mut sealed)
@@ -16,7 +16,7 @@ pub fn close(token: &str, holder: Uuid, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Decrypts it; `None` when it was encrypted under another token or for another holder.
-pub fn open(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
+pub fn decrypt(token: &str, holder: Uuid, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
     let length = key(token, holder)?
         .open_in_place(nonce(), Aad::empty(), &mut sealed)
         .ok()?
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn only_the_senders_token_opens_an_answer() {
         let holder = Uuid::now_v7();
-        let sealed = close("token", holder, b"answer").unwrap();
+        let sealed = encrypt("token", holder, b"answer").unwrap();
         assert!(!sealed.windows(6).any(|part| part == b"answer"));
-        assert_eq!(open("token", holder, sealed.clone()).unwrap(), b"answer");
-        assert_eq!(open("other", holder, sealed.clone()), None);
-        assert_eq!(open("token", Uuid::now_v7(), sealed), None);
+        assert_eq!(decrypt("token", holder, sealed.clone()).unwrap(), b"answer");
+        assert_eq!(decrypt("other", holder, sealed.clone()), None);
+        assert_eq!(decrypt("token", Uuid::now_v7(), sealed), None);
     }
 }

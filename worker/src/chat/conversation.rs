@@ -14,7 +14,7 @@ use super::reader::{Input, Reader};
 use super::screen::Screen;
 use crate::color::{Paint, Tone};
 use crate::session::{
-    OperatorInput, Person, Question, Redactor, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
+    Operator, OperatorInput, Question, Redactor, TranscriptReceiver, Turn, channel, converse, kill_leftovers,
     login_secrets, own_secrets, words,
 };
 use crate::signals;
@@ -22,8 +22,8 @@ use crate::signals;
 /// How long text waits for more of it, so that it flows. The person sees it at once.
 const LINGER: Duration = Duration::from_millis(30);
 
-/// Things that a person says and nobody has heard yet.
-const SAID: usize = 8;
+/// Longest queue of a person's input.
+const INPUT_QUEUE: usize = 8;
 
 /// Exit code of a person who pressed Ctrl+C until it ended.
 const INTERRUPTED: u8 = 130;
@@ -45,11 +45,11 @@ pub async fn chat(args: ChatArgs) -> anyhow::Result<ExitCode> {
         .chain(spec.sandbox.network.secret());
     let (transcript, receiver) = channel(Redactor::new(secrets));
     let reader = Reader::new()?;
-    let (said, heard) = mpsc::channel(SAID);
+    let (said, heard) = mpsc::channel(INPUT_QUEUE);
     let (turn_ended, turns) = mpsc::unbounded_channel();
     let (asked, questions) = mpsc::unbounded_channel();
-    let person = Person {
-        said: heard,
+    let person = Operator {
+        input: heard,
         turns: turn_ended,
         questions: (reader.is_terminal() && !args.yes).then_some(asked),
     };
@@ -151,7 +151,7 @@ impl Table {
                     None => return Over::Session,
                 },
                 Some(question) = self.questions.recv() => {
-                    if self.answer(question).await.is_none() {
+                    if self.prompt_permission(question).await.is_none() {
                         let _ = self.said.send(OperatorInput::Cancel).await;
                     }
                 }
@@ -214,7 +214,7 @@ impl Table {
     }
 
     /// Asks the person for a permission. `None` when they rather cancel the turn.
-    async fn answer(&mut self, question: Question) -> Option<()> {
+    async fn prompt_permission(&mut self, question: Question) -> Option<()> {
         // Its turn was cancelled meanwhile.
         if question.answer.is_closed() {
             return Some(());
