@@ -19,7 +19,7 @@ use super::calls::Shared;
 use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
-use super::policy::Policy;
+use super::policy::{HOME_LINK, Policy};
 use super::start::{ChildSetup, Inside, path};
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::session::MARK;
@@ -256,7 +256,8 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
     // What is there is bound where it lies; what lies in another folder comes after it.
     let made = |path: &Path| MADE.iter().any(|made| path.starts_with(made));
     let mut bound: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    let mut named: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    let home = policy.home.clone().map(|home| (HOME_LINK.into(), home));
+    let mut named: BTreeMap<PathBuf, PathBuf> = home.into_iter().collect();
     let read = policy.read.iter().map(|path| (path, false));
     let write = policy.write.iter().map(|path| (path, true));
     for (path, writable) in read.chain(write).filter(|(path, _)| !made(path)) {
@@ -315,6 +316,7 @@ mod tests {
             read: vec![at("a/b"), "/dev/null".into(), at("link")],
             write: vec![at("a/b/c"), at("w")],
             session_folder: None,
+            home: Some(at("w")),
         };
         let arguments = arguments(&policy);
         let words: Vec<String> = arguments
@@ -335,8 +337,10 @@ mod tests {
                 ("--bind-try", path("w").as_str()),
             ]
         );
-        let link = ["--symlink".to_owned(), path("w"), path("link")];
-        assert!(words.windows(3).any(|words| words == link), "{words:?}");
+        for link in [path("link"), HOME_LINK.to_owned()] {
+            let link = ["--symlink".to_owned(), path("w"), link];
+            assert!(words.windows(3).any(|words| words == link), "{words:?}");
+        }
         let above = folder.path().canonicalize().unwrap().display().to_string();
         assert!(words.contains(&above) && words.contains(&path("a")), "{words:?}");
         assert_eq!(words.iter().filter(|word| **word == path("a/b")).count(), 2);

@@ -115,6 +115,20 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
     Ok(Wall::Landlock { root, pre_exec })
 }
 
+/// Whether [`HOME_LINK`](super::policy::HOME_LINK) leads to the session's home.
+pub fn links_home(sandbox: &Sandbox) -> bool {
+    match effective(
+        sandbox.mode,
+        &sandbox.network,
+        means(),
+        bubblewrap::program().is_some(),
+    ) {
+        Ok(Effective::Bubblewrap) => true,
+        Ok(Effective::Landlock) => root::is_possible(),
+        Ok(Effective::Open) | Err(_) => false,
+    }
+}
+
 impl Confinement {
     /// Nothing.
     pub fn none() -> Self {
@@ -233,7 +247,7 @@ mod tests {
         let policy = Policy {
             read: system.into_iter().filter(|path| path.exists()).collect(),
             write: vec![work.path().to_owned(), "/dev/null".into()],
-            session_folder: None,
+            ..Policy::default()
         };
         let confinement = Confinement {
             wall: landlocked(&policy, &Network::Open, kind).unwrap(),

@@ -102,7 +102,13 @@ pub struct Policy {
     /// A folder in which a session's tree is moved out of its reach while it may still run. Nothing of it may be reached by this; but
     /// a mount of its own never begins below it. What leaves the root of a mount keeps the rights that Landlock gives that root.
     pub session_folder: Option<PathBuf>,
+    /// The session's home, to which [`HOME_LINK`] leads where the sandbox has a root of its own.
+    pub home: Option<PathBuf>,
 }
+
+/// A link to the session's home that is the same for all sessions. Cargo builds a dependency anew when the path of its source
+/// changes, so output of another session would be of no use below the home's own path.
+pub const HOME_LINK: &str = "/run/ralph/home";
 
 /// Decides.
 pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
@@ -158,6 +164,7 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     Policy {
         read: paths(read),
         write: paths(write),
+        home: Some(wanted.home.to_owned()),
         session_folder: wanted.session_folder.map(Path::to_owned),
     }
 }

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use rustix::process::{getegid, geteuid};
 
-use super::policy::Policy;
+use super::policy::{HOME_LINK, Policy};
 use super::start::ChildSetup;
 
 /// Where the machine's own root is while a session's is made.
@@ -308,7 +308,8 @@ struct RootContents {
 /// The real paths of a policy's entries, and the symbolic links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
 fn contents(policy: &Policy) -> RootContents {
     let mut all: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    let mut links = BTreeMap::new();
+    let home = policy.home.clone().map(|home| (HOME_LINK.into(), home));
+    let mut links: BTreeMap<PathBuf, PathBuf> = home.into_iter().collect();
     let own = |path: &Path| {
         path == Path::new("/dev")
             || path
@@ -462,6 +463,7 @@ mod tests {
             ],
             write: vec![at("session/home"), at("other/../other")],
             session_folder: Some(at("session")),
+            home: Some(at("session/home")),
         });
         let expected = RootContents {
             binds: BTreeMap::from([
@@ -474,6 +476,7 @@ mod tests {
                 (at("broken"), "nowhere".into()),
                 (at("current"), at("tools")),
                 (at("tools/bin/agent"), "../lib/agent.js".into()),
+                (HOME_LINK.into(), at("session/home")),
             ]),
         };
         assert_eq!(held, expected);
@@ -486,7 +489,7 @@ mod tests {
         let policy = Policy {
             read: system.into_iter().filter(|path| path.exists()).collect(),
             write: vec![work.path().to_owned()],
-            session_folder: None,
+            ..Policy::default()
         };
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]).current_dir(work.path());

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::find::Tools;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{HOME_LINK, Sandbox, links_home};
 
 /// Variables of the user's that every process gets, unless they hold a login. The broker's and the database's never do (DESIGN 5).
 const PASSED: &[&str] = &[
@@ -59,9 +59,12 @@ pub async fn environment(around: Surroundings<'_>) -> io::Result<BTreeMap<OsStri
         .own
         .iter()
         .filter(|(name, _)| name.to_string_lossy().starts_with("LC_"));
+    let links_cargo = tools.found.iter().any(|found| found.tool.name == "cargo") && links_home(sandbox);
+    let cargo_home = links_cargo.then(|| Path::new(HOME_LINK).join(".cargo"));
     let named = usual
         .chain(tools.passed())
         .chain(tools.set())
+        .chain(cargo_home.map(|home| ("CARGO_HOME", home.into())))
         .chain(network.into_iter().map(|(name, value)| (name, value.into())))
         .chain([("HOME", home.into()), ("TMPDIR", tmp.into())])
         .map(|(name, value)| (name.into(), value));

@@ -3,6 +3,7 @@
 use std::fs;
 
 use ralph_shared::wire::{GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, WorkspaceOrder};
+use ralph_worker::sandbox::links_home;
 use ralph_worker::workspace::{Decision, Settings, WarmRule, Workspace, Workspaces};
 use tokio::sync::watch;
 
@@ -192,4 +193,28 @@ async fn nothing_is_kept_where_nobody_wants_it() {
     scene.check_base("c-1").await;
     scene.check_base("c-2").await;
     assert_eq!((scene.builds(), built(&scene.session("t-1").await)), (2, None));
+}
+
+/// Cargo builds a dependency anew when the path of its source changes: that must be the same in each checkout, in a home of its own.
+#[tokio::test]
+async fn cargo_finds_its_home_by_the_same_path_in_each_checkout() {
+    let mut scene = Scene::new().await;
+    if !std::env::home_dir().unwrap().join(".cargo").is_dir() || !links_home(&scene.settings.sandbox) {
+        eprintln!("no cargo, or no sandbox with a root of its own: nothing to try");
+        return;
+    }
+    let seen = scene.remote.data("counts").join("seen");
+    let at = seen.display();
+    scene.gate = vec![format!(
+        "mkdir -p \"$HOME/.cargo\" && test \"$CARGO_HOME\" -ef \"$HOME/.cargo\" && echo $CARGO_HOME $HOME >> {at}"
+    )];
+    scene.check_base("c-1").await;
+    scene.check_base("c-2").await;
+    let seen = fs::read_to_string(seen).unwrap();
+    let lines: Vec<(&str, &str)> = seen.lines().filter_map(|line| line.split_once(' ')).collect();
+    let [(first, first_home), (second, second_home)] = lines[..] else {
+        panic!("{seen}");
+    };
+    assert_eq!(first, second);
+    assert_ne!(first_home, second_home);
 }

@@ -191,6 +191,7 @@ mod tests {
                 .to_vec(),
             write: vec![folders.tree(), "/dev/null".into()],
             session_folder: Some(folders.agent.clone()),
+            home: None,
         };
         let sandbox = Sandbox {
             mode: SandboxMode::Landlock,
