@@ -178,7 +178,7 @@ async fn a_session_out_of_contact_ends_at_its_share() {
     world.stop().await;
 }
 
-/// A coordinator's prices, for any model: so much for a million tokens that are read, and that are written.
+/// A coordinator's prices of the scripted agent's model: so much for a million tokens that are read, and that are written.
 fn prices(input: f64, output: f64) -> Prices {
     let price = Price {
         input,
@@ -186,7 +186,7 @@ fn prices(input: f64, output: f64) -> Prices {
         cache_read: None,
         cache_write: None,
     };
-    Prices([("*".to_owned(), price)].into())
+    Prices([("sonnet".to_owned(), price)].into())
 }
 
 /// The worker meters by the same prices as the coordinator, which has them in its configuration.
@@ -210,7 +210,7 @@ async fn the_cost_of_an_agent_that_tells_none_is_limited() {
     world.stop().await;
 }
 
-/// Also where the model is unknown, and nobody configured a price.
+/// Also where nobody configured a price.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cost_of_an_agent_that_tells_nothing_at_all_is_estimated_and_limited() {
     let said = "    @say forty characters that cost ten USD to write\n".repeat(20);
