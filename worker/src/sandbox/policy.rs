@@ -106,9 +106,10 @@ pub struct Policy {
     pub home: Option<PathBuf>,
 }
 
-/// A link to the session's home that is the same for all sessions. Cargo builds a dependency anew when the path of its source
-/// changes, so output of another session would be of no use below the home's own path.
-pub const HOME_LINK: &str = "/run/ralph/home";
+/// The link to the session's home, at the same path in all sessions. Cargo rebuilds a dependency when the path of its source
+/// changes, so build output of another session is useless below the home's own path. It lies directly below the root, since a
+/// folder above it (`/run`) may be listed, and then holds what the machine has there.
+pub const HOME_LINK: &str = "/.ralph-home";
 
 /// Decides.
 pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {

@@ -219,3 +219,28 @@ fn what_nobody_tells_in_dollars_counts_by_the_models_price() {
     tells(&mut record, usage(2_100, dollars(-3.0)));
     assert_eq!(record.used().cost_usd, Some(1.5));
 }
+
+#[test]
+fn a_model_without_a_price_is_named_as_one_and_its_cost_is_an_estimate() {
+    let answer = json!({ "usage": { "inputTokens": 1_000_000, "outputTokens": 0 } });
+    for (model, expected, is_named) in [
+        ("claude-sonnet-4", Basis::Known, false),
+        ("nobodys", Basis::Estimated, true),
+    ] {
+        let (transcript, mut receiver) = channel(Redactor::new([]));
+        let tariff = Tariff {
+            models: vec![model.to_owned()],
+            ..Tariff::default()
+        };
+        let mut record = Record::paid(transcript, "a", tariff, Arc::default());
+        record.session_began("s");
+        record.answered(&answer);
+        assert_eq!(
+            (record.used().cost_usd, record.used().basis),
+            (Some(3.0), Some(expected)),
+            "{model}"
+        );
+        let entries = serde_json::to_string(&receiver.take()).unwrap();
+        assert_eq!(entries.contains("has no price of its own"), is_named, "{entries}");
+    }
+}
