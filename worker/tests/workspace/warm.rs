@@ -3,7 +3,7 @@
 use std::fs;
 
 use ralph_shared::wire::{GitOperation, GitOperationOrder, GitOrder, IntegrationEnd, WorkspaceOrder};
-use ralph_worker::sandbox::links_home;
+use ralph_worker::sandbox::{SandboxMode, links_home};
 use ralph_worker::workspace::{Decision, Settings, WarmRule, Workspace, Workspaces};
 use tokio::sync::watch;
 
@@ -195,31 +195,42 @@ async fn nothing_is_kept_where_nobody_wants_it() {
     assert_eq!((scene.builds(), built(&scene.session("t-1").await)), (2, None));
 }
 
-/// Cargo builds a dependency anew when the path of its source changes: that must be the same in each checkout, in a home of its own.
+/// Cargo rebuilds a dependency when the path of its source changes: that is the same in each checkout, in a home of its own.
 #[tokio::test]
 async fn cargo_finds_its_home_by_the_same_path_in_each_checkout() {
-    let mut scene = Scene::new().await;
-    if !std::env::home_dir().unwrap().join(".cargo").is_dir() || !links_home(&scene.settings.sandbox) {
-        eprintln!("no cargo, or no sandbox with a root of its own: nothing to try");
+    if !std::env::home_dir().unwrap().join(".cargo").is_dir() {
+        eprintln!("no cargo: nothing to try");
         return;
     }
-    // A folder of the machine that is listed hides nothing of the session's own.
-    scene.settings.sandbox.read.push("/run".into());
-    scene.workspaces = Workspaces::open_with(&scene.remote.data("other"), scene.settings.clone())
-        .await
-        .unwrap();
-    let seen = scene.remote.data("counts").join("seen");
-    let at = seen.display();
-    scene.gate = vec![format!(
-        "mkdir -p \"$HOME/.cargo\" && test \"$CARGO_HOME\" -ef \"$HOME/.cargo\" && echo $CARGO_HOME $HOME >> {at}"
-    )];
-    scene.check_base("c-1").await;
-    scene.check_base("c-2").await;
-    let seen = fs::read_to_string(seen).unwrap();
-    let lines: Vec<(&str, &str)> = seen.lines().filter_map(|line| line.split_once(' ')).collect();
-    let [(first, first_home), (second, second_home)] = lines[..] else {
-        panic!("{seen}");
-    };
-    assert_eq!(first, second);
-    assert_ne!(first_home, second_home);
+    let mut tried = 0;
+    for mode in [SandboxMode::Landlock, SandboxMode::Bubblewrap] {
+        let mut scene = Scene::new().await;
+        let settings = &mut scene.settings;
+        settings.sandbox.mode = mode;
+        // A folder of the machine that is listed hides nothing of the session's own.
+        settings.sandbox.read.push("/run".into());
+        if !links_home(&settings.sandbox) {
+            continue;
+        }
+        tried += 1;
+        let settings = settings.clone();
+        scene.workspaces = Workspaces::open_with(&scene.remote.data("other"), settings)
+            .await
+            .unwrap();
+        let seen = scene.remote.data("counts").join("seen");
+        scene.gate = vec![format!(
+            "mkdir -p \"$HOME/.cargo\" && test \"$CARGO_HOME\" -ef \"$HOME/.cargo\" && echo $CARGO_HOME $HOME >> {}",
+            seen.display()
+        )];
+        scene.check_base("c-1").await;
+        scene.check_base("c-2").await;
+        let seen = fs::read_to_string(seen).unwrap();
+        let lines: Vec<(&str, &str)> = seen.lines().filter_map(|line| line.split_once(' ')).collect();
+        let [(first, first_home), (second, second_home)] = lines[..] else {
+            panic!("{seen}");
+        };
+        assert_eq!(first, second);
+        assert_ne!(first_home, second_home);
+    }
+    eprintln!("{tried} sandboxes have a root of their own here");
 }
