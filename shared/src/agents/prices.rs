@@ -12,7 +12,7 @@ pub const AS_OF: &str = "December 2025";
 /// The price of a model that no other key fits.
 const ANY: &str = "*";
 
-/// What a model without a price is taken to cost: as much as a strong one, so that a limit of cost holds for it, too.
+/// The price of a model that has none of its own: that of a strong one, so that a limit of cost ends its sessions, too.
 pub const GUESSED: Price = Price::claude(3.0, 15.0);
 
 /// What a million tokens cost. US dollars; where a cache has no price of its own, its tokens cost as much as others that are read.

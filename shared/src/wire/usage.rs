@@ -32,8 +32,6 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Its model has no price. Only earlier workers send this.
-    Unknown,
     /// Estimated from lengths of texts.
     Estimated,
     /// Told by the agent, or computed from the tokens that it told.
@@ -47,7 +45,6 @@ impl Basis {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Unknown => "unknown",
             Self::Estimated => "estimated",
             Self::Known => "known",
             Self::Subscription => "subscription",
@@ -57,7 +54,7 @@ impl Basis {
     /// What such a word says.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        [Self::Unknown, Self::Estimated, Self::Known, Self::Subscription]
+        [Self::Estimated, Self::Known, Self::Subscription]
             .into_iter()
             .find(|basis| basis.as_str() == word)
     }
@@ -206,7 +203,6 @@ mod tests {
         let told = of(Some(0.5), Basis::Known);
         assert_eq!(estimated.max(told), told);
         assert_eq!(told.max(estimated), told);
-        assert_eq!(of(None, Basis::Unknown).max(estimated), estimated);
         assert_eq!(
             told.max(of(None, Basis::Subscription)),
             of(None, Basis::Subscription)
