@@ -67,6 +67,7 @@ async fn tried(sandbox: &Sandbox) -> Result<Tried, String> {
     let program = std::env::current_exe().map_err(failed)?;
     let tools = Tools::of_user();
     let environment = tools::environment(Surroundings {
+        session_folder: None,
         home: &home,
         tmp: &tmp,
         sandbox,

@@ -19,7 +19,7 @@ use super::calls::Shared;
 use super::filter::{self, Sockets};
 use super::landlock;
 use super::network::Network;
-use super::policy::{HOME_LINK, Policy};
+use super::policy::Policy;
 use super::start::{ChildSetup, Inside, path};
 use crate::sandbox::pre_exec::PreExecLimits;
 use crate::session::MARK;
@@ -256,8 +256,7 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
     // What is there is bound where it lies; what lies in another folder comes after it.
     let made = |path: &Path| MADE.iter().any(|made| path.starts_with(made));
     let mut bound: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    let home = policy.home.clone().map(|home| (HOME_LINK.into(), home));
-    let mut named: BTreeMap<PathBuf, PathBuf> = home.into_iter().collect();
+    let mut named: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let read = policy.read.iter().map(|path| (path, false));
     let write = policy.write.iter().map(|path| (path, true));
     for (path, writable) in read.chain(write).filter(|(path, _)| !made(path)) {
@@ -274,13 +273,20 @@ fn arguments(policy: &Policy) -> Vec<OsString> {
     // Where it is named by another path, a link leads there, so that programs find what lies beside it; unless the link is seen already.
     let listed: BTreeSet<PathBuf> = bound.keys().chain(named.keys()).cloned().collect();
     named.retain(|path, _| !path.ancestors().skip(1).any(|above| listed.contains(above)));
-    for folder in hidden(bound.keys().chain(named.keys())) {
+    let seconds = bound
+        .iter()
+        .filter_map(|(path, writable)| Some((policy.second_path(path)?, (path, *writable))));
+    let places = bound
+        .iter()
+        .map(|(path, writable)| (path.clone(), (path, *writable)));
+    let binds: BTreeMap<PathBuf, (&PathBuf, bool)> = places.chain(seconds).collect();
+    for folder in hidden(binds.keys().chain(named.keys())) {
         arguments.extend(["--perms", "0111", "--dir"].map(OsString::from));
         arguments.push(folder.into());
     }
-    for (path, writable) in &bound {
+    for (at, (from, writable)) in &binds {
         let bind = if *writable { "--bind-try" } else { "--ro-bind-try" };
-        arguments.extend([OsStr::new(bind), path.as_os_str(), path.as_os_str()].map(OsString::from));
+        arguments.extend([OsStr::new(bind), from.as_os_str(), at.as_os_str()].map(OsString::from));
     }
     for (path, real) in &named {
         arguments.extend([OsStr::new("--symlink"), real.as_os_str(), path.as_os_str()].map(OsString::from));
@@ -315,35 +321,34 @@ mod tests {
         let policy = Policy {
             read: vec![at("a/b"), "/dev/null".into(), at("link")],
             write: vec![at("a/b/c"), at("w")],
-            session_folder: None,
-            home: Some(at("w")),
+            session_folder: Some(at("a")),
         };
         let arguments = arguments(&policy);
         let words: Vec<String> = arguments
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let binds: Vec<(&str, &str)> = words
-            .windows(2)
-            .filter(|pair| pair[0].ends_with("-try"))
-            .map(|pair| (pair[0].as_str(), pair[1].as_str()))
+        let binds: Vec<[&str; 3]> = words
+            .windows(3)
+            .filter(|bind| bind[0].ends_with("-try"))
+            .map(|bind| [0, 1, 2].map(|place| bind[place].as_str()))
             .collect();
         let path = |name: &str| at(name).display().to_string();
         assert_eq!(
             binds,
             [
-                ("--ro-bind-try", path("a/b").as_str()),
-                ("--bind-try", path("a/b/c").as_str()),
-                ("--bind-try", path("w").as_str()),
+                ["--ro-bind-try", &path("a/b"), "/.ralph/b"],
+                ["--bind-try", &path("a/b/c"), "/.ralph/b/c"],
+                ["--ro-bind-try", &path("a/b"), &path("a/b")],
+                ["--bind-try", &path("a/b/c"), &path("a/b/c")],
+                ["--bind-try", &path("w"), &path("w")],
             ]
         );
-        for link in [path("link"), HOME_LINK.to_owned()] {
-            let link = ["--symlink".to_owned(), path("w"), link];
-            assert!(words.windows(3).any(|words| words == link), "{words:?}");
-        }
+        let link = ["--symlink".to_owned(), path("w"), path("link")];
+        assert!(words.windows(3).any(|words| words == link), "{words:?}");
         let above = folder.path().canonicalize().unwrap().display().to_string();
         assert!(words.contains(&above) && words.contains(&path("a")), "{words:?}");
-        assert_eq!(words.iter().filter(|word| **word == path("a/b")).count(), 2);
+        assert_eq!(words.iter().filter(|word| **word == path("a/b")).count(), 3);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::process::Child;
@@ -14,7 +14,7 @@ use super::cgroup::Cgroup;
 use super::filter::{self, Sockets};
 use super::landlock::{REQUIRED_ABI, SCOPE_ABI, rules, support};
 use super::network::{Means, Network};
-use super::policy::Policy;
+use super::policy::{Policy, SESSION_MOUNT};
 use super::resources::Resources;
 use super::root::{self, Kind, Root};
 use super::start::{ChildSetup, Inside};
@@ -115,18 +115,21 @@ fn landlocked(policy: &Policy, network: &Network, kind: Option<Kind>) -> io::Res
     Ok(Wall::Landlock { root, pre_exec })
 }
 
-/// Whether [`HOME_LINK`](super::policy::HOME_LINK) leads to the session's home.
-pub fn links_home(sandbox: &Sandbox) -> bool {
-    match effective(
+/// The path by which each session sees this path of its own folder ([`SESSION_MOUNT`]); `None` in a sandbox without a root of its own.
+pub fn shared_path(sandbox: &Sandbox, session_folder: &Path, path: &Path) -> Option<PathBuf> {
+    let effective = effective(
         sandbox.mode,
         &sandbox.network,
         means(),
         bubblewrap::program().is_some(),
-    ) {
+    );
+    let has_own_root = match effective {
         Ok(Effective::Bubblewrap) => true,
         Ok(Effective::Landlock) => root::is_possible(),
         Ok(Effective::Open) | Err(_) => false,
-    }
+    };
+    let below = path.strip_prefix(session_folder).ok()?;
+    has_own_root.then(|| Path::new(SESSION_MOUNT).join(below))
 }
 
 impl Confinement {

@@ -102,14 +102,22 @@ pub struct Policy {
     /// A folder in which a session's tree is moved out of its reach while it may still run. Nothing of it may be reached by this; but
     /// a mount of its own never begins below it. What leaves the root of a mount keeps the rights that Landlock gives that root.
     pub session_folder: Option<PathBuf>,
-    /// The session's home, to which [`HOME_LINK`] leads where the sandbox has a root of its own.
-    pub home: Option<PathBuf>,
 }
 
-/// The link to the session's home, at the same path in all sessions. Cargo rebuilds a dependency when the path of its source
-/// changes, so build output of another session is useless below the home's own path. It lies directly below the root, since a
-/// folder above it (`/run`) may be listed, and then holds what the machine has there.
-pub const HOME_LINK: &str = "/.ralph-home";
+/// Where a sandbox with a root of its own shows the session's folder once more, by the same path in all sessions. Cargo rebuilds a
+/// dependency when the path of its source changes, and rustc a whole crate when it runs in another folder. So what one session built
+/// serves another only below a path that both have. It lies directly below the root, since a folder above it (`/run`) may be listed,
+/// and then holds what the machine has there.
+pub(super) const SESSION_MOUNT: &str = "/.ralph";
+
+impl Policy {
+    /// Where a path without links in it is seen once more, if it lies in the session's folder.
+    pub(super) fn second_path(&self, path: &Path) -> Option<PathBuf> {
+        let folder = self.session_folder.as_ref()?.canonicalize().ok()?;
+        let below = path.strip_prefix(folder).ok()?;
+        Some(Path::new(SESSION_MOUNT).join(below))
+    }
+}
 
 /// Decides.
 pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
@@ -165,7 +173,6 @@ pub fn policy(wanted: &PolicyRequest<'_>) -> Policy {
     Policy {
         read: paths(read),
         write: paths(write),
-        home: Some(wanted.home.to_owned()),
         session_folder: wanted.session_folder.map(Path::to_owned),
     }
 }

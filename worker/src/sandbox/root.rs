@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use rustix::process::{getegid, geteuid};
 
-use super::policy::{HOME_LINK, Policy};
+use super::policy::Policy;
 use super::start::ChildSetup;
 
 /// Where the machine's own root is while a session's is made.
@@ -151,7 +151,13 @@ impl Root {
                     Step::File(at)
                 });
             }
-            steps.push(bind(path, *writable)?);
+            steps.push(bind(path, path, *writable)?);
+            if let Some(second) = policy.second_path(path) {
+                if second.parent() == Some(Path::new("/")) {
+                    steps.push(Step::Folder(name(&second)?));
+                }
+                steps.push(bind(path, &second, *writable)?);
+            }
         }
         for (path, target) in &links {
             above(path, &mut steps)?;
@@ -262,7 +268,7 @@ fn devices() -> io::Result<Vec<Step>> {
         let path = Path::new("/dev").join(device);
         if path.exists() {
             steps.push(Step::File(name(&path)?));
-            steps.push(bind(&path, true)?);
+            steps.push(bind(&path, &path, true)?);
         }
     }
     for (at, target) in LINKS {
@@ -282,12 +288,13 @@ fn devices() -> io::Result<Vec<Step>> {
     Ok(steps)
 }
 
-fn bind(path: &Path, writable: bool) -> io::Result<Step> {
+/// What the machine has at `path`.
+fn bind(path: &Path, at: &Path, writable: bool) -> io::Result<Step> {
     let mut from = HOST.to_owned().into_bytes();
     from.extend_from_slice(path.as_os_str().as_bytes());
     Ok(Step::Bind {
         from: CString::new(from)?,
-        at: name(path)?,
+        at: name(at)?,
         writable,
     })
 }
@@ -308,8 +315,7 @@ struct RootContents {
 /// The real paths of a policy's entries, and the symbolic links on the way. `/etc` is taken whole: Landlock keeps what is secret there.
 fn contents(policy: &Policy) -> RootContents {
     let mut all: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    let home = policy.home.clone().map(|home| (HOME_LINK.into(), home));
-    let mut links: BTreeMap<PathBuf, PathBuf> = home.into_iter().collect();
+    let mut links: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let own = |path: &Path| {
         path == Path::new("/dev")
             || path
@@ -463,7 +469,6 @@ mod tests {
             ],
             write: vec![at("session/home"), at("other/../other")],
             session_folder: Some(at("session")),
-            home: Some(at("session/home")),
         });
         let expected = RootContents {
             binds: BTreeMap::from([
@@ -476,7 +481,6 @@ mod tests {
                 (at("broken"), "nowhere".into()),
                 (at("current"), at("tools")),
                 (at("tools/bin/agent"), "../lib/agent.js".into()),
-                (HOME_LINK.into(), at("session/home")),
             ]),
         };
         assert_eq!(held, expected);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::find::Tools;
-use crate::sandbox::{HOME_LINK, Sandbox, links_home};
+use crate::sandbox::{Sandbox, shared_path};
 
 /// Variables of the user's that every process gets, unless they hold a login. The broker's and the database's never do (DESIGN 5).
 const PASSED: &[&str] = &[
@@ -33,6 +33,8 @@ const PASSED: &[&str] = &[
 /// Where something runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
+    /// The folder that only this session has, if there is one.
+    pub session_folder: Option<&'a Path>,
     /// Its private `HOME`.
     pub home: &'a Path,
     pub tmp: &'a Path,
@@ -48,6 +50,7 @@ pub struct Surroundings<'a> {
 /// When the proxy's name has no address.
 pub async fn environment(around: Surroundings<'_>) -> io::Result<BTreeMap<OsString, OsString>> {
     let Surroundings {
+        session_folder,
         home,
         tmp,
         sandbox,
@@ -59,8 +62,10 @@ pub async fn environment(around: Surroundings<'_>) -> io::Result<BTreeMap<OsStri
         .own
         .iter()
         .filter(|(name, _)| name.to_string_lossy().starts_with("LC_"));
-    let links_cargo = tools.found.iter().any(|found| found.tool.name == "cargo") && links_home(sandbox);
-    let cargo_home = links_cargo.then(|| Path::new(HOME_LINK).join(".cargo"));
+    let has_cargo = tools.found.iter().any(|found| found.tool.name == "cargo");
+    let cargo_home = session_folder
+        .filter(|_| has_cargo)
+        .and_then(|folder| shared_path(sandbox, folder, &home.join(".cargo")));
     let named = usual
         .chain(tools.passed())
         .chain(tools.set())

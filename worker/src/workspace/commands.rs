@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::error::WorkspaceError;
 use super::ports::Ports;
 use super::record::Folders;
-use crate::sandbox::{Confinement, PolicyRequest, policy};
+use crate::sandbox::{Confinement, PolicyRequest, policy, shared_path};
 use crate::session::{MARK, RedactedTail, disk, kill_leftovers};
 use crate::tools::{self, Surroundings, Tools};
 use crate::workspace::git::process::{self, RunError};
@@ -27,6 +27,9 @@ use crate::workspace::settings::Settings;
 
 /// How much of a command's output is kept, its end, redacted.
 const OUTPUT_BYTES: usize = 16 << 10;
+
+/// Runs the second argument in the first: a folder that is there only inside the sandbox.
+const IN_FOLDER: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
 /// A command that didn't succeed.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +48,9 @@ pub(super) struct CommandContext<'a> {
     pub objects: &'a [PathBuf],
     /// The dispatch's folders.
     pub folders: &'a Folders,
+    /// Whether they see its folders by the paths that all sessions share, where the sandbox has those: what they build serves the next
+    /// checkout. Not where an agent works in the checkout afterwards, by its own path.
+    pub by_shared_paths: bool,
     /// Ports that they may listen on.
     pub ports: Option<&'a Ports>,
     /// A variable that tells them what they are run for.
@@ -141,7 +147,11 @@ impl CommandContext<'_> {
         let mut command = confinement
             .command("sh", environment)
             .map_err(|error| WorkspaceError::Sandbox(error.to_string()))?;
-        command.args(["-c", script]).current_dir(self.tree);
+        let tree = self.seen(self.tree.to_owned());
+        command
+            .args(["-c", IN_FOLDER, "sh"])
+            .args([tree.as_os_str(), script.as_ref()]);
+        command.current_dir(self.tree);
         let bound = step
             .timeout_ms
             .map_or(self.settings.command_bound, Duration::from_millis);
@@ -168,8 +178,9 @@ impl CommandContext<'_> {
     /// That of a session, with what these commands are run for.
     async fn environment(&self, tools: &Tools) -> Result<BTreeMap<OsString, OsString>, WorkspaceError> {
         let around = Surroundings {
-            home: &self.folders.home(),
-            tmp: &self.folders.tmp(),
+            session_folder: Some(&self.folders.agent),
+            home: &self.seen(self.folders.home()),
+            tmp: &self.seen(self.folders.tmp()),
             sandbox: &self.settings.sandbox,
             tools,
         };
@@ -180,6 +191,14 @@ impl CommandContext<'_> {
         environment.insert(self.purpose.into(), "1".into());
         environment.insert(MARK.into(), self.mark().into());
         Ok(environment)
+    }
+
+    /// The path by which the commands see this path.
+    fn seen(&self, path: PathBuf) -> PathBuf {
+        let shared = self
+            .by_shared_paths
+            .then(|| shared_path(&self.settings.sandbox, &self.folders.agent, &path));
+        shared.flatten().unwrap_or(path)
     }
 
     /// The dispatch's id, by which what a command leaves behind is found.

@@ -212,6 +212,7 @@ impl Workspace {
             tree: &self.tree,
             objects,
             folders: self.held.folders(),
+            by_shared_paths: false,
             ports: self.ports.as_ref(),
             purpose,
             settings,

@@ -242,6 +242,7 @@ pub fn exit_words(exit: ExitStatus) -> String {
 /// When the proxy's name has no address.
 pub async fn environment(spec: &SessionSpec, tools: &Tools) -> std::io::Result<BTreeMap<OsString, OsString>> {
     let around = Surroundings {
+        session_folder: spec.session_folder.as_deref(),
         home: &spec.home,
         tmp: &spec.tmp,
         sandbox: &spec.sandbox,

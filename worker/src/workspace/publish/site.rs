@@ -120,6 +120,7 @@ impl<'a> Site<'a> {
             tree: &self.folders.tree(),
             objects: &objects,
             folders: self.folders,
+            by_shared_paths: true,
             ports: ports.as_ref(),
             purpose: commands::SETUP,
             settings: self.settings,

@@ -106,7 +106,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::sandbox::{Confinement, Policy, REQUIRED_ABI, Sandbox, SandboxMode, support};
+    use crate::sandbox::{Confinement, Policy, REQUIRED_ABI, Sandbox, SandboxMode, shared_path, support};
 
     /// A workspace with a folder in its tree that can't be written.
     fn workspace() -> (tempfile::TempDir, Folders) {
@@ -184,27 +184,36 @@ mod tests {
             eprintln!("this kernel's Landlock is too old: nothing to try");
             return;
         }
+        let sandbox = Sandbox {
+            mode: SandboxMode::Landlock,
+            ..Sandbox::default()
+        };
         let (_data, folders) = workspace();
+        outlive(&sandbox, &folders, &folders.tree()).await;
+        let (_data, folders) = workspace();
+        if let Some(shared) = shared_path(&sandbox, &folders.agent, &folders.tree()) {
+            outlive(&sandbox, &folders, &shared).await;
+        }
+    }
+
+    /// Has a process that sees the tree by this path try to write before the tree is moved and after it.
+    async fn outlive(sandbox: &Sandbox, folders: &Folders, seen: &Path) {
         let policy = Policy {
             read: ["/usr", "/bin", "/lib", "/lib64", "/etc"]
                 .map(PathBuf::from)
                 .to_vec(),
             write: vec![folders.tree(), "/dev/null".into()],
             session_folder: Some(folders.agent.clone()),
-            home: None,
         };
-        let sandbox = Sandbox {
-            mode: SandboxMode::Landlock,
-            ..Sandbox::default()
-        };
-        let confinement = Confinement::new(&sandbox, &policy, "seal").unwrap();
+        let confinement = Confinement::new(sandbox, &policy, "seal").unwrap();
         let own = std::env::vars_os().collect();
         let mut command = confinement.command("sh", &own).unwrap();
         let script = "try() { ln -s /etc $1 2>/dev/null && echo made || echo held; }
-                      try before; read -r line; try after; cd .. 2>/dev/null; try above";
+                      cd $0/sub; try before; read -r line; try after; cd .. 2>/dev/null; try above";
         command
             .args(["-c", script])
-            .current_dir(folders.tree().join("sub"))
+            .arg(seen)
+            .current_dir(folders.tree())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
@@ -213,7 +222,7 @@ mod tests {
         let mut first = [0; 5];
         printed.read_exact(&mut first).await.unwrap();
         assert_eq!(&first, b"made\n");
-        quarantine_tree(&folders).unwrap();
+        quarantine_tree(folders).unwrap();
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"go on\n").await.unwrap();
         let mut rest = String::new();
