@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use base64::Engine as _;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
 
@@ -26,6 +27,9 @@ const LOCK_FILE_BYTES: u64 = 8 * 1024 * 1024;
 /// Most links of one folder: more take longer to make than most downloads.
 const MOST_LINKS: usize = 50_000;
 
+/// Where npm keeps the contents of packages, below its home.
+const NPM_CACHE: &str = ".npm/_cacache/content-v2";
+
 /// Ends of names of files by which tools lock each other out: each home has its own.
 const LOCKS: [&str; 3] = [".lock", ".lck", ".part"];
 
@@ -42,7 +46,9 @@ impl Tools {
             let links = tool.links.iter();
             links.map(|links| (links.to, link(&folder.join(links.from), &home, links, tree)))
         });
-        for (place, done) in copied.chain(linked) {
+        let npm = self.found.iter().filter(|found| found.tool.name == "npm");
+        let npm = npm.map(|found| (NPM_CACHE, link_npm(&found.folder, &home, tree)));
+        for (place, done) in copied.chain(linked).chain(npm) {
             if let Err(error) = done {
                 tracing::warn!(place, %error, "something of the user's tools can't be put into a session's home");
             }
@@ -108,6 +114,29 @@ fn link(from: &Path, home: &Dir, links: &Links, tree: &Path) -> io::Result<()> {
     fill(from, &to, links.levels, &mut left)
 }
 
+/// Links the packages that a lock file of npm names: npm finds one in its cache by the hash of its content.
+fn link_npm(cache: &Path, home: &Dir, tree: &Path) -> io::Result<()> {
+    let Some(text) = lock_file(&tree.join("package-lock.json")) else {
+        return Ok(());
+    };
+    let hashes = text.lines().filter_map(|line| {
+        let hash = line.trim().strip_prefix("\"integrity\": \"sha512-")?;
+        let hash = hash.trim_end_matches(',').strip_suffix('"')?;
+        base64::engine::general_purpose::STANDARD.decode(hash).ok()
+    });
+    for hash in hashes.filter(|hash| hash.len() > 2).take(MOST_LINKS) {
+        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = Path::new("sha512").join(&hex[..2]).join(&hex[2..4]);
+        let package = cache.join("_cacache/content-v2").join(&folder).join(&hex[4..]);
+        let own = Path::new(NPM_CACHE).join(folder);
+        if package.is_file() && home.symlink_metadata(own.join(&hex[4..])).is_err() {
+            home.create_dir_all(&own)?;
+            home.symlink_contents(package, own.join(&hex[4..]))?;
+        }
+    }
+    Ok(())
+}
+
 /// What may still be made.
 struct Quota {
     entries: usize,
@@ -132,8 +161,8 @@ impl Quota {
     }
 }
 
-/// The packages that a lock file names, in small letters as an index has them; `None` where there is none.
-fn packages(lock: &Path) -> Option<HashSet<String>> {
+/// The beginning of a lock file; `None` where there is none.
+fn lock_file(lock: &Path) -> Option<String> {
     // An agent may have written it: a link would lead elsewhere.
     fs::symlink_metadata(lock).ok().filter(fs::Metadata::is_file)?;
     let mut text = String::new();
@@ -142,6 +171,12 @@ fn packages(lock: &Path) -> Option<HashSet<String>> {
         .take(LOCK_FILE_BYTES)
         .read_to_string(&mut text)
         .ok()?;
+    Some(text)
+}
+
+/// The packages that a lock file of cargo names, in small letters as an index has them; `None` where there is none.
+fn packages(lock: &Path) -> Option<HashSet<String>> {
+    let text = lock_file(lock)?;
     let names = text
         .lines()
         .filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
@@ -198,6 +233,31 @@ mod tests {
         check("[target.x86_64-unknown-linux-gnu]", true);
         check("linker = \"clang\"", true);
         check("nodejs 22.1.0", true);
+    }
+
+    #[test]
+    fn npm_finds_the_packages_of_a_lock_file_by_their_hashes() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let place = |name: &str| format!("_cacache/content-v2/sha512/61/62/{name}");
+        for name in ["home", "tree", "user/.npm/_cacache/content-v2/sha512/61/62"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        let packages = ["63", "64"].map(|name| at("user/.npm").join(place(name)));
+        for package in &packages {
+            fs::write(package, "").unwrap();
+        }
+        // YWJj is abc, YWJl abe, which the cache doesn't have; Li4vLi4v would lead out of it.
+        let lock =
+            ["YWJj", "YWJl", "Li4vLi4v", "!"].map(|hash| format!("\"integrity\": \"sha512-{hash}\",\n"));
+        fs::write(at("tree/package-lock.json"), lock.concat()).unwrap();
+        let tools = Tools::find(&at("user"), std::collections::BTreeMap::new());
+        for _ in 0..2 {
+            tools.furnish(&at("home"), &at("tree")).unwrap();
+            let link = |name| fs::read_link(at("home/.npm").join(place(name)));
+            assert_eq!(link("63").unwrap(), packages[0]);
+            assert!(link("64").is_err() && link("65").is_err());
+        }
     }
 
     #[test]

@@ -240,6 +240,9 @@ pub const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "npm",
+        variables: &[("npm_config_cache", "")],
+        folders: &[".npm"],
+        open: &["_cacache/content-v2"],
         settings: &[".npmrc"],
         ..NONE
     },
