@@ -36,6 +36,7 @@ pub mod branch;
 pub mod broker;
 #[cfg(feature = "command-line")]
 pub mod command_line;
+pub mod config;
 pub mod document;
 pub mod environment;
 pub mod faults;

@@ -5,6 +5,34 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use ralph_domain::budget::levels::{Level, Limit};
+use ralph_shared::config::{Key, Reader, words};
+
+/// The keys of all levels.
+pub(super) fn keys() -> Vec<Key> {
+    let of_level = |level: Level| {
+        let spender = match level {
+            Level::Session => "a session",
+            Level::Task => "all sessions of a task",
+            Level::Feature => "all runs of a feature",
+            Level::Run => "a run",
+            Level::Account => "each account of a provider",
+            Level::Day => "all sessions of a day, by UTC,",
+            Level::Installation => "all sessions ever",
+        };
+        [
+            ("cost", format!("What {spender} may cost at most, in USD")),
+            (
+                "tokens",
+                format!("What {spender} may use at most, in tokens in and out"),
+            ),
+        ]
+        .map(|(unit, about)| {
+            let name = format!("budgets.{}_{unit}", level.as_str());
+            words("no limit").key(name.leak(), Reader::Coordinator, about.leak())
+        })
+    };
+    Level::ALL.into_iter().flat_map(of_level).collect()
+}
 
 /// `[budgets]`: `LEVEL_cost` in USD, `LEVEL_tokens` in and out.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::key::{Key, Unset};
+use ralph_shared::config::{Key, Unset};
+
 use super::keys::KEYS;
 
 /// What stands for a value that nobody is to see.
@@ -73,7 +74,7 @@ pub fn effective(
     given: impl Fn(&Key) -> Option<Override>,
 ) -> Vec<Setting> {
     let mut settings = Vec::new();
-    for key in KEYS.iter().copied() {
+    for key in KEYS.iter() {
         for name in names(key, file.map(|(_, table)| table)) {
             settings.push(setting(key, name, file, given(key)));
         }
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_a_flag_sets_a_variable_sets_as_well() {
-        for key in KEYS.iter().copied() {
+        for key in KEYS.iter() {
             let (Some(flag), Some(variable)) = (key.flag, key.variable) else {
                 assert_eq!(key.flag, None, "{} has a flag and no variable", key.name);
                 continue;
@@ -319,7 +320,7 @@ mod tests {
     #[test]
     fn defaults_are_values_and_names_stand_once() {
         let mut names = BTreeSet::new();
-        for key in KEYS.iter().copied() {
+        for key in KEYS.iter() {
             assert!(names.insert(key.name), "{} stands twice", key.name);
             if let Unset::Toml(text) = key.default {
                 assert!(

@@ -7,10 +7,10 @@ use ralph_domain::routing::strategy::Tier;
 use ralph_domain::run::Ceilings;
 use ralph_domain::train::Landing;
 use ralph_shared::agents::prices::Prices;
-use ralph_shared::attempts::AttemptPlace;
+use ralph_shared::config::{Reader, Workspace, toml, words};
+use ralph_shared::config_table;
 use ralph_shared::nearest::nearest;
 use ralph_shared::trust::{self, Consents};
-use ralph_shared::wire::MergeHow;
 use serde::Deserialize;
 
 use super::budgets::Budgets;
@@ -63,53 +63,42 @@ pub struct Config {
     pub repositories: RepositoriesTable,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Execution {
-    /// Retries of a task; 3 when it isn't given.
-    pub max_retries: Option<i32>,
-    /// Whether attempts are verified; they are when it isn't given.
-    pub verify: Option<bool>,
-    /// Whether a task that only a person can move on waits for one, or fails for good; it waits when it isn't given.
-    pub review: Option<bool>,
-    /// Whether tasks that change the same paths run one after the other; they don't when it isn't given.
-    pub avoid_conflicts: Option<bool>,
-    /// Failures in a row after which an agent is told that its task is stuck; 3 when it isn't given. Read by the
-    /// coordinator (SPEC 6.7).
-    pub stuck_threshold: Option<i16>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["execution", Run]
+    pub struct Execution {
+        /// Retries of a task, then a person is asked (execution.review)
+        max_retries: Option<i32> = toml("3").var("RALPH_MAX_RETRIES").flag("max-retries"),
+        /// Whether another session judges each attempt
+        verify: Option<bool> = toml("true").var("RALPH_NO_VERIFY").flag("no-verify"),
+        /// Whether a task that only a person can move on waits for one, or fails for good
+        review: Option<bool> = toml("true").var("RALPH_NO_REVIEW").flag("no-review"),
+        /// Whether tasks that change the same paths run one after the other
+        avoid_conflicts: Option<bool> = toml("false").var("RALPH_AVOID_CONFLICTS").flag("avoid-conflicts"),
+        /// Failures in a row after which an agent is told that the task is stuck
+        stuck_threshold: Option<i16> = toml("3").read_by(Reader::Coordinator),
+    }
 }
 
-/// `[workspace]`; the rest of it is the workers'.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Workspace {
-    /// The identity of the repository, to which memory and names are scoped; its origin's address, normalised, when it
-    /// isn't given (SPEC 6.5).
-    pub repo_id: Option<String>,
-    /// How many days branches of attempts of features that ended stay at the remote; 30 when it isn't given, 0 is for ever.
-    /// Read by the coordinator.
-    pub keep_attempts_days: Option<u32>,
-    /// Whether attempts stand in refs of their own at the remote or in branches; `refs` when it isn't given. Read by the coordinator.
-    pub attempts: AttemptPlace,
-    /// How finished features come into the branch that they began from; they are left on their own when it isn't given.
-    pub merge: Option<MergeHow>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Verify {
-    /// Commands that must succeed on exactly the commit that lands: `commands = ["cargo test"]`.
-    pub commands: Vec<String>,
-    /// Further commands of the gate, with names and times of their own.
-    pub steps: Vec<VerifyStep>,
-    /// Patterns of paths whose change a person approves before it lands: `protect = ["migrations/**"]`.
-    pub protect: Option<Vec<String>>,
-    /// How attempts land that passed; `each` when it isn't given.
-    pub landing: Option<Landing>,
-    /// Most checks of the gate ahead of their turn at once; 8 when it isn't given.
-    pub max_speculation: Option<i32>,
-    /// How often a gate that failed is tried again on the same commit; never when it isn't given.
-    pub retries: Option<i32>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["verify", Run]
+    pub struct Verify {
+        /// Commands that must succeed on exactly the commit that lands
+        commands: Vec<String> = toml("[]").var("RALPH_GATE_COMMAND").flag("gate"),
+        /// Further commands of the gate: name, command, timeout, parallel
+        steps: Vec<VerifyStep> = toml("[]"),
+        /// Paths whose change a person approves before it lands; [] is none
+        protect: Option<Vec<String>> = words("CI workflows and git hooks").var("RALPH_PROTECT").flag("protect"),
+        /// How attempts land that passed: each, batch, serial
+        landing: Option<Landing> = toml("'each'").var("RALPH_LANDING").flag("landing"),
+        /// Checks of the gate ahead of their turn at once; 0 is none
+        max_speculation: Option<i32> = toml("8"),
+        /// Further tries of a gate that failed, on the same commit
+        retries: Option<i32> = toml("0"),
+    }
 }
 
 /// `[[verify.steps]]`: a command of the gate.
@@ -126,28 +115,35 @@ pub struct VerifyStep {
     pub parallel: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Api {
-    /// How often each token may ask a second in the long run; 500 when it isn't given, 0 is no limit.
-    pub requests_per_second: Option<u32>,
-    /// Connections at once, of which streams may have three quarters; 800 when it isn't given, 0 is no limit.
-    pub max_connections: Option<u32>,
-    /// Names under which the page is asked for: `hosts = ["ralph.example.com"]`.
-    pub hosts: Vec<String>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["api", Coordinator]
+    pub struct Api {
+        /// How often each token may ask; 0 is no limit
+        requests_per_second: Option<u32> = toml("500"),
+        /// Connections to the API at once, further ones wait; 0 is no limit
+        max_connections: Option<u32> = toml("800"),
+        /// Names under which browsers ask for the page, behind a proxy say
+        hosts: Vec<String> = words("localhost and addresses"),
+    }
 }
 
-/// `[ceilings]`: what a run may have at most, whoever starts it.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct CeilingsTable {
-    pub iterations: Option<i32>,
-    /// Wall time. Hours.
-    pub max_time_hours: Option<u32>,
-    /// Cost. USD.
-    pub max_cost: Option<f64>,
-    /// Tokens, in and out.
-    pub max_tokens: Option<i64>,
+config_table! {
+    /// `[ceilings]`: what a run may have at most, whoever starts it.
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["ceilings", Coordinator]
+    pub struct CeilingsTable {
+        /// Iterations that a run may have at most
+        iterations: Option<i32> = words("no bound"),
+        /// Wall time that a run may have at most, in hours
+        max_time_hours: Option<u32> = words("no bound"),
+        /// Cost that a run may have at most, in USD
+        max_cost: Option<f64> = words("no bound"),
+        /// Tokens that a run may have at most, in and out
+        max_tokens: Option<i64> = words("no bound"),
+    }
 }
 
 impl CeilingsTable {
@@ -182,17 +178,20 @@ impl CeilingsTable {
     }
 }
 
-#[derive(Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct NotifyTable {
-    /// Where a run's end and a person's being needed are posted.
-    pub url: Option<String>,
-    /// Key of the signature, or `file:PATH`; `RALPH_NOTIFY_SECRET` wins.
-    pub secret: Option<String>,
-    /// What is run with the message on its standard input, split as a shell would.
-    pub command: Option<String>,
-    /// `run_ended`, `person_needed`, `pool_paused`, `deadline_passed`, `budget_used`, `worker_drained`; all when it isn't given.
-    pub events: Vec<String>,
+config_table! {
+    #[derive(Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["notify", Coordinator]
+    pub struct NotifyTable {
+        /// Where a run's end and a person's being needed are posted
+        url: Option<String> = words("nobody is told").secret(),
+        /// Key of the signature, or file:PATH
+        secret: Option<String> = words("not signed").var("RALPH_NOTIFY_SECRET").secret(),
+        /// What is run with the message on its standard input
+        command: Option<String> = words("none"),
+        /// What is told
+        events: Vec<String> = toml("['run_ended', 'person_needed', 'pool_paused', 'deadline_passed', 'budget_used', 'worker_drained']"),
+    }
 }
 
 impl std::fmt::Debug for NotifyTable {
@@ -203,34 +202,41 @@ impl std::fmt::Debug for NotifyTable {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Models {
-    /// Weakest first: `tiers = [{ name = "haiku", names = ["claude-haiku"] }, …]`; one may name its `agent`.
-    pub tiers: Vec<Tier>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["models", Coordinator]
+    pub struct Models {
+        /// Tiers of models, weakest first, with the names that agents know each by
+        tiers: Vec<Tier> = toml("[{ name = 'haiku' }, { name = 'sonnet' }, { name = 'opus' }]"),
+    }
 }
 
-/// `[limits]`; 0 is no limit.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Limits {
-    /// Iterations of a run.
-    pub iterations: Option<i64>,
-    /// Wall time of a run: `24h`.
-    pub max_time: Option<String>,
-    /// Cost of a run. USD.
-    pub max_cost: Option<f64>,
-    /// Tokens of a run.
-    pub max_tokens: Option<i64>,
-    /// Wall time of a session: `60m`.
-    pub session_time: Option<String>,
-    /// Silence of a session: `10m`.
-    pub idle_time: Option<String>,
-    pub session_output_mb: Option<i64>,
-    /// Pause after a task's first failure, doubled by each up to 10 minutes: `10s`.
-    pub backoff: Option<String>,
-    /// Sessions of a feature that may run at once.
-    pub max_parallel: Option<i32>,
+config_table! {
+    /// `[limits]`; 0 is no limit.
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["limits", Run]
+    pub struct Limits {
+        /// Iterations of a run
+        iterations: Option<i64> = words("20, and 5 for each task").var("RALPH_LIMIT").flag("limit"),
+        /// Wall time of a run
+        max_time: Option<String> = toml("'24h'").var("RALPH_MAX_TIME").flag("max-time"),
+        /// Cost of a run in USD
+        max_cost: Option<f64> = toml("20.0").var("RALPH_MAX_COST").flag("max-cost"),
+        /// Tokens of a run, in and out
+        max_tokens: Option<i64> = words("no limit").var("RALPH_MAX_TOKENS").flag("max-tokens"),
+        /// Wall time of a session
+        session_time: Option<String> = toml("'60m'").var("RALPH_SESSION_TIME").flag("session-time"),
+        /// Longest silence of an agent
+        idle_time: Option<String> = toml("'10m'").var("RALPH_IDLE_TIME").flag("idle-time"),
+        /// Output of a session in MB
+        session_output_mb: Option<i64> = toml("50"),
+        /// Pause after a task's first failure, doubled by each up to 10 minutes
+        backoff: Option<String> = toml("'10s'").var("RALPH_BACKOFF").flag("backoff"),
+        /// Sessions of a feature at once
+        max_parallel: Option<i32> = toml("4").var("RALPH_MAX_PARALLEL").flag("max-parallel"),
+    }
 }
 
 impl Config {

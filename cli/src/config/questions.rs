@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ralph_shared::config::toml;
+use ralph_shared::config_table;
 use serde::Deserialize;
 
 use crate::terminal::duration::Span;
@@ -9,11 +11,14 @@ use crate::terminal::duration::Span;
 /// Longest wait of a session for a person.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Questions {
-    /// How long a session waits for a person's answer; `10m` when it isn't given, `0` is not at all.
-    pub wait: Option<String>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["questions", Coordinator]
+    pub struct Questions {
+        /// How long a session waits for a person's answer; 0 is not at all
+        wait: Option<String> = toml("'10m'"),
+    }
 }
 
 impl Questions {

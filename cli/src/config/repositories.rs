@@ -1,16 +1,20 @@
 //! `[repositories]` of `.ralph.toml`: which repositories may be named by who submits work.
 
+use ralph_shared::config::{toml, words};
+use ralph_shared::config_table;
 use ralph_shared::repositories::Repositories;
 use serde::Deserialize;
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct RepositoriesTable {
-    /// Schemes that addresses may have, and helpers of git's with `::` at their end; https, http, ssh and git when it isn't given.
-    pub schemes: Option<Vec<String>>,
-    /// Whether paths and addresses of the workers' own machines may be named; where it isn't given, as long as the API listens on
-    /// loopback alone.
-    pub local: Option<bool>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["repositories", Coordinator]
+    pub struct RepositoriesTable {
+        /// Schemes that repositories' addresses may have, and helpers of git's with :: at their end
+        schemes: Option<Vec<String>> = toml("['https', 'http', 'ssh', 'git']"),
+        /// Whether paths and addresses of the workers' own machines may be named as repositories
+        local: Option<bool> = words("whether the API listens on loopback alone"),
+    }
 }
 
 impl RepositoriesTable {

@@ -1,5 +1,7 @@
 //! `[retention]` of `.ralph.toml`: how long it is kept what sessions leave beside their work (SPEC 6.8).
 
+use ralph_shared::config::toml;
+use ralph_shared::config_table;
 use serde::Deserialize;
 
 use ralph_domain::retention::RetentionDays;
@@ -7,19 +9,21 @@ use ralph_domain::retention::RetentionDays;
 /// A hundred years.
 const MOST_DAYS: u32 = 36_500;
 
-/// `[retention]`; 0 is for ever.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Retention {
-    /// Days that transcripts are kept; 90 when it isn't given.
-    pub transcripts_days: Option<u32>,
-    /// Days that prompts are kept; 90 when it isn't given.
-    pub prompts_days: Option<u32>,
-    /// Days that it is kept which entries of the memory an attempt was shown; 365 when it isn't given. They are kept at least as long
-    /// as prompts.
-    pub uses_days: Option<u32>,
-    /// Days that reports are kept which nobody could read; 30 when it isn't given.
-    pub bad_reports_days: Option<u32>,
+config_table! {
+    /// `[retention]`; 0 is for ever.
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["retention", Coordinator]
+    pub struct Retention {
+        /// How long it is kept what sessions showed; 0 is for ever
+        transcripts_days: Option<u32> = toml("90"),
+        /// How long it is kept what sessions were told; 0 is for ever
+        prompts_days: Option<u32> = toml("90"),
+        /// How long it is kept which entries of the memory attempts were shown, at least as long as prompts; 0 is for ever
+        uses_days: Option<u32> = toml("365"),
+        /// How long reports are kept that nobody could read; 0 is for ever
+        bad_reports_days: Option<u32> = toml("30"),
+    }
 }
 
 impl Retention {

@@ -1,25 +1,30 @@
 //! `[memory.sections]` of `.ralph.toml`: what each section of a prompt that holds memory may take (SPEC 6.2).
 
+use ralph_shared::config::toml;
+use ralph_shared::config_table;
 use serde::Deserialize;
 
 use ralph_domain::prompt::Budgets;
 
-/// Unicode characters of each section, its heading included; 0 leaves it out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct SectionsTable {
-    /// What earlier attempts and failed neighbours left; 3000 when it isn't given.
-    pub previous_attempts: Option<usize>,
-    /// What the feature's sessions noted; 3000 when it isn't given.
-    pub session_memory: Option<usize>,
-    /// What helps to do such tasks; 1500 when it isn't given.
-    pub learnings: Option<usize>,
-    /// Facts about the project; 8000 when it isn't given.
-    pub knowledge: Option<usize>,
-    /// What happened lately and in similar work; 12000 when it isn't given.
-    pub journal: Option<usize>,
-    /// How the run goes; 500 when it isn't given.
-    pub loop_status: Option<usize>,
+config_table! {
+    /// Unicode characters of each section, its heading included; 0 leaves it out.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+    #[serde(default)]
+    ["memory.sections", Coordinator]
+    pub struct SectionsTable {
+        /// Characters of what earlier attempts and failed neighbours left
+        previous_attempts: Option<usize> = toml("3000"),
+        /// Characters of what the feature's sessions noted
+        session_memory: Option<usize> = toml("3000"),
+        /// Characters of what helps to do such tasks
+        learnings: Option<usize> = toml("1500"),
+        /// Characters of facts about the project
+        knowledge: Option<usize> = toml("8000"),
+        /// Characters of what happened lately and in similar work
+        journal: Option<usize> = toml("12000"),
+        /// Characters of how the run goes
+        loop_status: Option<usize> = toml("500"),
+    }
 }
 
 impl SectionsTable {

@@ -1,16 +1,21 @@
 //! `[shares]` of `.ralph.toml`: what a session may use of its run's limits at first, where nothing is known of its like.
 
+use ralph_shared::config::toml;
+use ralph_shared::config_table;
 use serde::Deserialize;
 
 use ralph_domain::budget::FirstShare;
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Shares {
-    /// Cost. USD; 1 when it isn't given.
-    pub first_cost: Option<f64>,
-    /// Tokens, in and out; 1,000,000 when it isn't given.
-    pub first_tokens: Option<i64>,
+config_table! {
+    #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["shares", Coordinator]
+    pub struct Shares {
+        /// What a session may cost at first where nothing is known of its like, in USD
+        first_cost: Option<f64> = toml("1.0"),
+        /// Tokens that a session may use at first where nothing is known of its like
+        first_tokens: Option<i64> = toml("1000000"),
+    }
 }
 
 impl Shares {

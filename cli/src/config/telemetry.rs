@@ -1,13 +1,17 @@
 //! `[telemetry]` of `.ralph.toml` (SPEC 8, DESIGN 8).
 
+use ralph_shared::config::words;
+use ralph_shared::config_table;
 use serde::Deserialize;
 
-#[derive(Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Telemetry {
-    /// A collector that takes traces: the address of its OTLP receiver over HTTP, such as `http://127.0.0.1:4318`; none are sent when
-    /// it isn't given. The variables of OpenTelemetry win.
-    pub endpoint: Option<String>,
+config_table! {
+    #[derive(Clone, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    ["telemetry", Coordinator]
+    pub struct Telemetry {
+        /// Collector that takes traces: address of its OTLP receiver, over HTTP
+        endpoint: Option<String> = words("no traces are sent").var("OTEL_EXPORTER_OTLP_ENDPOINT").secret(),
+    }
 }
 
 impl std::fmt::Debug for Telemetry {

@@ -215,7 +215,7 @@ mod tests {
 
         fs::write(at(".ralph.toml"), "[memory]\nenabled = false\n").unwrap();
         assert_eq!(set_up(folder.path()).unwrap(), Vec::<String>::new());
-        assert!(!Config::read(&at(".ralph.toml")).unwrap().memory.enabled);
+        assert!(!Config::read(&at(".ralph.toml")).unwrap().memory.enabled.unwrap());
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn endpoint(table: &EmbeddingsTable) -> anyhow::Result<Endpoint> {
 /// # Errors
 /// When a template of the prompts can't be used, or a number makes no sense.
 pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()> {
-    settings.memory = memory.enabled;
+    settings.memory = memory.enabled.unwrap_or(true);
     memory.sections.set(&mut settings.budgets);
     if let Some(total) = memory.budget {
         settings.budgets.total = total;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{Key, Reader, words};
 use crate::wire::Usage;
 
 /// When the built-in prices were the providers' list prices, without discounts, for prompts of usual length.
@@ -28,6 +29,32 @@ pub struct Price {
     /// Written into a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<f64>,
+}
+
+impl Price {
+    /// The keys of `[prices.NAME]`.
+    pub const KEYS: &[Key] = &[
+        words("a built-in price, if there is one").key(
+            "prices.NAME.input",
+            Reader::Coordinator,
+            "USD for a million tokens that model NAME reads, or any whose name begins so; * is for all others",
+        ),
+        words("a built-in price, if there is one").key(
+            "prices.NAME.output",
+            Reader::Coordinator,
+            "The same for tokens that it writes",
+        ),
+        words("as much as other tokens that are read").key(
+            "prices.NAME.cache_read",
+            Reader::Coordinator,
+            "The same for tokens that it reads from a cache",
+        ),
+        words("as much as other tokens that are read").key(
+            "prices.NAME.cache_write",
+            Reader::Coordinator,
+            "The same for tokens that are written into a cache",
+        ),
+    ];
 }
 
 /// No price is NaN: the configuration refuses it, and JSON has none.

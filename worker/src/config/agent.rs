@@ -7,10 +7,10 @@ use agent_client_protocol::v1::schema::ToolKind;
 use anyhow::{Context as _, bail};
 use ralph_shared::agents::presets::{self, Preset};
 
-use super::file::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 use super::mcp::mcp_server;
 use crate::config::values::{absolute, split, values};
 use crate::session::{AgentCommand, ClientMethods, LoginFile, Pattern, Rule, RuleAnswer};
+use ralph_shared::config::{AgentTable, CostWord, PermissionAnswer, PermissionTable};
 
 /// Longest name of an account.
 const ACCOUNT_BYTES: usize = 100;

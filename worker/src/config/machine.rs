@@ -9,12 +9,13 @@ use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
 use super::agent::agent;
 use super::args::MachineArgs;
-use super::file::{File, WorkspaceTable, places};
+use super::file::{File, places};
 use super::{rules, stock};
 use crate::config::values::absolute;
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::AgentCommand;
 use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, WarmRule, is_author};
+use ralph_shared::config::{Workspace, WorkspaceTable};
 
 /// What this machine has for sessions.
 #[derive(Debug, Clone)]
@@ -102,12 +103,11 @@ impl Machine {
             network: args.sandbox_network.or(network).unwrap_or_default(),
             resources,
         };
-        for key in file
-            .workspace
-            .unknown
-            .keys()
-            .filter(|key| !OTHERS_KEYS.contains(&key.as_str()))
-        {
+        let of_others = |key: &str| {
+            let name = format!("workspace.{key}");
+            Workspace::KEYS.iter().any(|other| other.name == name)
+        };
+        for key in file.workspace.unknown.keys().filter(|key| !of_others(key)) {
             tracing::warn!(key, "a key of [workspace] is not known and ignored");
         }
         let filters = stock::filters(file.git)?;
@@ -178,9 +178,6 @@ fn resources(table: &WorkspaceTable) -> anyhow::Result<Resources> {
             .map_or(default.disk_reserve_bytes, |mib| mib.saturating_mul(MIB)),
     })
 }
-
-/// Keys of `[workspace]` that the coordinator or the command line reads.
-const OTHERS_KEYS: [&str; 4] = ["repo_id", "merge", "keep_attempts_days", "attempts"];
 
 #[cfg(test)]
 mod tests {

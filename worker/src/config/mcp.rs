@@ -7,9 +7,9 @@ use agent_client_protocol::v1::schema::{
 };
 use anyhow::bail;
 
-use super::file::McpTable;
 use crate::config::values::{split, values};
 use crate::session::secret_values;
+use ralph_shared::config::McpTable;
 
 /// What a table configures; its secrets are added to `secrets`.
 pub(super) fn mcp_server(

@@ -5,7 +5,8 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::subjects::is_label;
 use ralph_shared::wire::{AgentRule, DEFAULT_AGENT};
 
-use super::file::{File, RuleTable};
+use super::file::File;
+use ralph_shared::config::RuleTable;
 
 /// The rules of all agents that have some.
 ///

@@ -5,10 +5,10 @@ use std::path::{Component, PathBuf};
 use anyhow::bail;
 use ralph_shared::subjects::is_label;
 
-use super::file::{CacheTable, FilterTable, GitTable, WorkspaceTable};
 use super::machine::Machine;
 use crate::session::Redactor;
 use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, Settings, WarmRule};
+use ralph_shared::config::{CacheTable, FilterTable, GitTable, WorkspaceTable};
 
 /// How much of a repository is fetched.
 ///

@@ -392,42 +392,6 @@ fn what_is_configured_is_told_with_where_it_comes_from() {
     );
 }
 
-/// The fields of a table in the source of what workers read.
-fn fields(table: &str) -> Vec<&'static str> {
-    let source = include_str!("../../../../worker/src/config/file.rs");
-    let (_, body) = source.split_once(&format!("pub struct {table} {{")).unwrap();
-    let (body, _) = body.split_once("\n}").unwrap();
-    let fields = body.lines().filter_map(|line| line.trim().strip_prefix("pub "));
-    fields
-        .filter_map(|field| Some(field.split_once(':')?.0))
-        .collect()
-}
-
-#[test]
-fn every_key_that_workers_read_is_listed() {
-    let listed: Vec<&str> = ralph_coordinator::config::KEYS
-        .iter()
-        .map(|key| key.name)
-        .collect();
-    for (table, prefixes) in [
-        ("WorkspaceTable", &["workspace."][..]),
-        ("AgentTable", &["agent.", "agents.NAME."]),
-        ("RuleTable", &["agents.NAME."]),
-    ] {
-        let fields = fields(table);
-        assert!(fields.len() > 2, "{fields:?}");
-        for field in fields
-            .iter()
-            .filter(|field| !matches!(**field, "unknown" | "rules"))
-        {
-            for prefix in prefixes {
-                let name = format!("{prefix}{field}");
-                assert!(listed.contains(&name.as_str()), "{name}");
-            }
-        }
-    }
-}
-
 #[test]
 fn the_manual_has_a_page_for_each_command_and_shells_complete_them() {
     let root = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ fn of<'a>(page: &'a Value, key: &str) -> &'a Value {
 fn each_key_is_set_by_its_variable_and_by_its_flag() {
     let folder = tempfile::tempdir().unwrap();
     let mut walked = 0;
-    for key in KEYS.iter().copied() {
+    for key in KEYS.iter() {
         let (Some(flag), Some(variable)) = (key.flag, key.variable) else {
             continue;
         };

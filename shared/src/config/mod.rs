@@ -1,0 +1,11 @@
+//! `.ralph.toml` (SPEC 8): what a key is, and the tables that workers read. The commands list their keys too.
+
+mod agent;
+mod key;
+mod workspace;
+
+pub use agent::{
+    AgentTable, CostWord, FilterTable, GitTable, McpTable, PermissionAnswer, PermissionTable, RuleTable,
+};
+pub use key::{Facts, Key, Reader, Unset, toml, words};
+pub use workspace::{CacheTable, Workspace, WorkspaceTable};
