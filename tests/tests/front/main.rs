@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod api;
+mod availability;
 mod axe;
 mod caller;
 mod ceilings;
 mod cli;
 mod costs;
-mod doors;
 mod fenced;
 mod forgotten;
 mod git;

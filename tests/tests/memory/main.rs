@@ -24,9 +24,9 @@ mod revoking {
     mod copies;
     pub mod revoked;
 }
+mod repo_scan;
 mod scene;
 mod sources;
-mod survey;
 mod told;
 mod trust;
 mod unrelated;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod aged;
+mod availability;
 mod caps;
-mod doors;
 mod failures;
 mod git;
 mod invariants;

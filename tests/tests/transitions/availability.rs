@@ -1,4 +1,4 @@
-//! Accounts at closed doors (SPEC 7.3): who waits, and what opens them.
+//! Accounts that nobody can use now (SPEC 7.3): who waits, and what frees them.
 
 use std::collections::BTreeSet;
 
