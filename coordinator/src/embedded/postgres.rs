@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use sqlx::migrate::MigrateDatabase as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 use tokio::sync::watch;
@@ -152,20 +153,13 @@ impl Postgres {
             }
         };
         let log = data.log("postgres");
-        let mut connection = wait_until_ready("Postgres", &self.supervised, log, ask, |_exit| {}).await?;
-        let exists = sqlx::query("select from pg_database where datname = $1")
-            .bind(DATABASE)
-            .fetch_optional(&mut connection)
-            .await
-            .map_err(created)?
-            .is_some();
-        if !exists {
-            sqlx::query("create database ralph")
-                .execute(&mut connection)
-                .await
-                .map_err(created)?;
+        let connection = wait_until_ready("Postgres", &self.supervised, log, ask, |_exit| {}).await?;
+        connection.close().await.map_err(created)?;
+        let url = self.url_for_database(DATABASE);
+        if !sqlx::Postgres::database_exists(&url).await.map_err(created)? {
+            sqlx::Postgres::create_database(&url).await.map_err(created)?;
         }
-        connection.close().await.map_err(created)
+        Ok(())
     }
 }
 
