@@ -261,10 +261,7 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
                 .map(|status| format!("status={}", escape(&status)))
                 .unwrap_or_default();
             let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
-            output::show(globals, &page, |wide| page::list(&page.items, wide)).await?;
-            if page.next.is_some() && format != Format::Json {
-                eprintln!("there are more; ask for them with --limit");
-            }
+            output::list(globals, &page, |wide| page::list(&page.items, wide)).await?;
         }
         FeatureCommand::Show(named) => {
             let progress: Progress = client
@@ -298,10 +295,7 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             let (feature, resume) = (args.feature.clone(), args.resume);
             agents::warn_if_unknown(&client, args.agent()).await;
             let done = edit::run(&client, *args).await?;
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("edited {feature}\n"))?,
-            }
+            output::answer(format, &done, &format!("edited {feature}\n"))?;
             resume.tell(&client, &feature, &done).await;
         }
         FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
@@ -352,10 +346,7 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
             let done: Done = client
                 .delete(&format!("/features/{}", escape(&named.feature)))
                 .await?;
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.feature))?,
-            }
+            output::answer(format, &done, &format!("{} is deleted\n", named.feature))?;
         }
         FeatureCommand::Diff { named, stat } => {
             diff::of_feature(globals, &client, &named.feature, stat).await?
@@ -406,13 +397,9 @@ pub async fn operation(
         Some(run) => format!(" ({run})"),
         None => String::new(),
     };
-    match format {
-        Format::Json => output::json(&operating)?,
-        Format::Table | Format::Wide => {
-            let tasks = operating.tasks.join(", ");
-            output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
-        }
-    }
+    let tasks = operating.tasks.join(", ");
+    let told = format!("{}: {tasks} will do it{run}\n", operating.feature);
+    output::answer(format, &operating, &told)?;
     if operating.run.is_none() {
         wait::hint(client, &operating.feature).await;
     }
@@ -506,9 +493,7 @@ pub(super) fn print_started(
     feature: &str,
     now: &str,
 ) -> anyhow::Result<()> {
-    match (format, &started.run) {
-        (Format::Json, _) => output::json(started),
-        (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),
-        (_, None) => output::text(&format!("{feature} {now}\n")),
-    }
+    let run = started.run.as_ref().map(|run| format!(" ({run})"));
+    let told = format!("{feature} {now}{}\n", run.unwrap_or_default());
+    output::answer(format, started, &told)
 }

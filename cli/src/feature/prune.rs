@@ -39,10 +39,7 @@ pub async fn run(
 }
 
 fn show(format: Format, feature: &str, pruning: &Pruning, only_told: bool) -> anyhow::Result<()> {
-    match format {
-        Format::Json => output::json(pruning),
-        Format::Table | Format::Wide => output::text(&page(feature, pruning, only_told)),
-    }
+    output::answer(format, pruning, &page(feature, pruning, only_told))
 }
 
 fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {

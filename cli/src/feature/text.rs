@@ -131,13 +131,9 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
             });
         }
     };
-    match format {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide => {
-            let is = if which == "tasks" { "are" } else { "is" };
-            output::text(&format!("the {which} of {} {is} stored\n", args.feature))?;
-        }
-    }
+    let is = if which == "tasks" { "are" } else { "is" };
+    let told = format!("the {which} of {} {is} stored\n", args.feature);
+    output::answer(format, &done, &told)?;
     args.resume.tell(client, &args.feature, &done).await;
     Ok(())
 }

@@ -83,9 +83,6 @@ async fn accepted(
         eprintln!("{told}");
         return wait::begun(client, &feature.id, format, interrupts).await;
     }
-    match format {
-        Format::Json => output::json(accepted)?,
-        Format::Table | Format::Wide => output::text(&format!("{told}\n"))?,
-    }
+    output::answer(format, accepted, &format!("{told}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

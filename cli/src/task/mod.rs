@@ -26,11 +26,7 @@ use crate::terminal::local_time::ago;
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::counted;
 use crate::terminal::table::Table;
-use crate::{
-    git::diff,
-    submit::agents,
-    terminal::{editor, pager},
-};
+use crate::{git::diff, submit::agents, terminal::editor};
 
 /// Show and control tasks
 #[derive(Debug, Subcommand)]
@@ -293,18 +289,12 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
                 .map(|status| format!("status={}", escape(&status)))
                 .unwrap_or_default();
             let page: Page<TaskView> = client.list(&path, &query, limit).await?;
-            output::show(globals, &page, |wide| page::table(&page.items, wide)).await?;
-            if page.next.is_some() && format != Format::Json {
-                eprintln!("there are more; ask for them with --limit");
-            }
+            output::list(globals, &page, |wide| page::table(&page.items, wide)).await?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Show(named) => {
             let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(&named.task))).await?;
-            match format {
-                Format::Json => output::json(&detail)?,
-                Format::Table | Format::Wide => pager::show(globals, &page::page(&detail)).await?,
-            }
+            output::show(globals, &detail, |_| page::page(&detail)).await?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Tree { root, limit } => {
@@ -315,10 +305,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
                 format!("/features/{}/tasks", escape(&root))
             };
             let page: Page<TaskView> = client.list(&path, "", limit).await?;
-            match format {
-                Format::Json => output::json(&page)?,
-                Format::Table | Format::Wide => pager::show(globals, &tree::draw(&page.items, limit)).await?,
-            }
+            output::show(globals, &page, |_| tree::draw(&page.items, limit)).await?;
             if page.next.is_some() {
                 eprintln!(
                     "the first {limit} tasks are shown, and there are more: `--limit N` shows N of them"
@@ -353,10 +340,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
             let Some(done) = edit::run(&client, args).await? else {
                 return Ok(ExitCode::SUCCESS);
             };
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("edited {task}\n"))?,
-            }
+            output::answer(format, &done, &format!("edited {task}\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Revert {
@@ -383,10 +367,7 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         TaskCommand::Delete { named, yes } => {
             confirm(&format!("Delete the task {} with its outcomes?", named.task), yes)?;
             let done: Done = client.delete(&format!("/tasks/{}", escape(&named.task))).await?;
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.task))?,
-            }
+            output::answer(format, &done, &format!("{} is deleted\n", named.task))?;
             return Ok(ExitCode::SUCCESS);
         }
         TaskCommand::Approve(d) => ("approve", d.steered.named, d.steered.reason, Some(d.resume)),
@@ -430,15 +411,11 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         resume: resume.and_then(ResumeFlag::to_request),
     };
     let done: Done = client.post(&path, &body).await?;
-    match format {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide if done.count == 1 => {
-            output::text(&format!("{verb}: {}\n", named.task))?
-        }
-        Format::Table | Format::Wide => {
-            output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
-        }
-    }
+    let whom = match done.count {
+        1 => named.task.clone(),
+        count => format!("{count} tasks below {}", named.task),
+    };
+    output::answer(format, &done, &format!("{verb}: {whom}\n"))?;
     if let Some(resume) = resume
         && let Some(feature) = wait::feature_of(&client, &named.task).await
     {
@@ -472,10 +449,7 @@ async fn answer(
     };
     let path = format!("/tasks/{}/answer", escape(task));
     let done: Done = client.post(&path, &body).await?;
-    match format {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide => output::text(&format!("answered: {task}\n"))?,
-    }
+    output::answer(format, &done, &format!("answered: {task}\n"))?;
     if let Some(feature) = wait::feature_of(client, task).await {
         resume.tell(client, &feature, &done).await;
     }
@@ -503,13 +477,8 @@ async fn retry_all(
         all.count += done.count;
         all.run = all.run.or(done.run);
     }
-    match format {
-        Format::Json => output::json(&all)?,
-        Format::Table | Format::Wide => output::text(&format!(
-            "retry: {} of {feature}\n",
-            counted(all.count, "task", "tasks")
-        ))?,
-    }
+    let tasks = counted(all.count, "task", "tasks");
+    output::answer(format, &all, &format!("retry: {tasks} of {feature}\n"))?;
     if all.count > 0 {
         resume.tell(client, feature, &all).await;
     }
