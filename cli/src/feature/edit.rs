@@ -13,7 +13,6 @@ use crate::submit::priority::PrecedenceFlags;
 use crate::submit::protect;
 use crate::task::replace::{ReplaceFlags, Replacing};
 use crate::terminal::duration::Span;
-use crate::terminal::editor;
 
 /// Change a feature; flags that are left out change nothing
 ///
@@ -183,8 +182,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         command: &command,
     };
     if text != before {
-        replacing.check(&args.replace, &before, &text)?;
-        replacing.keep_replaced(&args.replace, &before)?;
+        replacing.replace(&args.replace, &before, &text)?;
     }
     edit.before = Some(before.clone());
     let error = match client.patch(&path, &edit).await {
@@ -192,13 +190,6 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         Err(error) => error,
     };
     let now: Option<TextsView> = client.get(&texts).await.ok();
-    Err(
-        match now.map(|now| now.description).filter(|now| *now != before) {
-            Some(theirs) => replacing.collided(&theirs, &text)?,
-            None => {
-                editor::keep("feature", &text)?;
-                error
-            }
-        },
-    )
+    let now = now.map(|now| now.description);
+    Err(replacing.refused(error, (&before, now), &text)?)
 }

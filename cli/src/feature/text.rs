@@ -69,8 +69,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
                 eprintln!("nothing was changed");
                 return Ok(());
             }
-            replacing.check(&args.replace, &before, &text)?;
-            replacing.keep_replaced(&args.replace, &before)?;
+            replacing.replace(&args.replace, &before, &text)?;
             (text, before)
         }
         None if args.edit => {
@@ -120,15 +119,8 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
         Ok(done) => done,
         Err(error) => {
             let now: Option<TextsView> = client.get(&path).await.ok();
-            let theirs = now.map(|texts| of(which, texts).unwrap_or_default());
-            return Err(match theirs.filter(|theirs| *theirs != before) {
-                Some(theirs) => replacing.collided(&theirs, &written.text)?,
-                None if given.is_some() => error,
-                None => {
-                    editor::keep(which, &written.text)?;
-                    error
-                }
-            });
+            let now = now.map(|texts| of(which, texts).unwrap_or_default());
+            return Err(replacing.refused(error, (&before, now), &written.text)?);
         }
     };
     let is = if which == "tasks" { "are" } else { "is" };

@@ -137,8 +137,7 @@ async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>> {
             return Ok(None);
         }
     } else if !in_editor {
-        replacing.check(&replace, &before, &text)?;
-        replacing.keep_replaced(&replace, &before)?;
+        replacing.replace(&replace, &before, &text)?;
     }
     edit.before = Some(before.clone());
     let error = match client.patch(&path, &edit).await {
@@ -146,13 +145,6 @@ async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>> {
         Err(error) => error,
     };
     let now: Option<TaskDetail> = client.get(&path).await.ok();
-    Err(
-        match now.map(|now| now.description).filter(|now| *now != before) {
-            Some(theirs) => replacing.collided(&theirs, &text)?,
-            None => {
-                editor::keep("task", &text)?;
-                error
-            }
-        },
-    )
+    let now = now.map(|now| now.description);
+    Err(replacing.refused(error, (&before, now), &text)?)
 }
