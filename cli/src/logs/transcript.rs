@@ -108,13 +108,11 @@ impl Show {
             }
             TranscriptUpdate::Said { by, text } => self.line(Tone::Bright, &format!("{by} says: {text}")),
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
-            TranscriptUpdate::Dropped { count } => self.line(
-                Tone::Warn,
-                &format!(
-                    "{} not kept: the transcript reached its limit",
-                    counted(*count, "entry was", "entries were")
-                ),
-            ),
+            TranscriptUpdate::Dropped { count } => {
+                let entries = counted(*count, "entry was", "entries were");
+                let line = format!("{entries} not kept: the transcript reached its limit");
+                self.line(Tone::Warn, &line)
+            }
             TranscriptUpdate::Ended { how } => self.line(Tone::Dim, &format!("ended: {how}")),
             TranscriptUpdate::Unknown => String::new(),
         }
