@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use crate::figures::{Figures, Target, percentile};
+use crate::figures::{Figures, percentile};
 use crate::load;
 use crate::servers::Servers;
 use crate::stub::{Mark, now, read_log};
@@ -78,10 +78,8 @@ pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
             bail!("{} of {n} tasks started after their {name}", values.len());
         }
         let names = [50, 99].map(|percent| format!("W2 {name} to assignment, p{percent}"));
-        figures.add(&names[0], "ms", percentile(&values, 50));
-        figures.target(&names[0], Target::AtMost(BEST.0));
-        figures.add(&names[1], "ms", percentile(&values, 99));
-        figures.target(&names[1], Target::AtMost(BEST.1));
+        figures.at_most(&names[0], "ms", percentile(&values, 50), BEST.0);
+        figures.at_most(&names[1], "ms", percentile(&values, 99), BEST.1);
     }
     Ok(())
 }

@@ -154,11 +154,9 @@ async fn first_views(browser: &Browser, home: &str, figures: &mut Figures) -> an
         heaviest = heaviest.max(number(&times, "bytes") / 1_000.0);
     }
     let name = "page, first view after the answer begins, slowest of five";
-    figures.add(name, "ms", slowest);
-    figures.target(name, Target::AtMost(300.0));
+    figures.at_most(name, "ms", slowest, 300.0);
     let name = "page, transferred with script and styles, heaviest of five";
-    figures.add(name, "kB", heaviest);
-    figures.target(name, Target::AtMost(150.0));
+    figures.at_most(name, "kB", heaviest, 150.0);
     Ok(())
 }
 
@@ -187,8 +185,7 @@ async fn changes(browser: &Browser, home: &str, api: &Api, figures: &mut Figures
         slowest = slowest.max(seen - began);
     }
     let name = "page, a change of a state is seen after its request, slowest of ten";
-    figures.add(name, "ms", slowest);
-    figures.target(name, Target::AtMost(500.0));
+    figures.at_most(name, "ms", slowest, 500.0);
     Ok(())
 }
 
@@ -351,11 +348,9 @@ async fn open_pages(api: &Api, coordinator: u32, before: u64, figures: &mut Figu
     let more = resident_bytes(coordinator)?.saturating_sub(before) as f64 / MIB;
     drop(streams);
     let name = "page, 100 open, coordinator's memory";
-    figures.add(name, "MiB", more);
-    figures.target(name, Target::AtMost(100.0));
+    figures.at_most(name, "MiB", more, 100.0);
     let name = "page, 100 open and idle, coordinator's processor";
-    figures.add(name, "%", share);
-    figures.target(name, Target::AtMost(10.0));
+    figures.at_most(name, "%", share, 10.0);
     Ok(())
 }
 
