@@ -40,6 +40,21 @@ const TIMES: &str = "const [nav] = performance.getEntriesByType('navigation');
       painted: paint.startTime - nav.responseStart, loaded: nav.loadEventEnd,
       bytes: files.reduce((sum, file) => sum + file.transferSize, 0) }";
 
+/// Follows a transcript to its end, frame by frame.
+const FOLLOWS: &str = "return new Promise((done) => {
+      const took = [];
+      let last = 0;
+      const step = (now) => {
+        if (last) took.push(now - last);
+        last = now;
+        scrollTo(0, document.body.scrollHeight);
+        if (document.getElementById('end') || took.length > 1400)
+          return done({ took, entries: document.querySelectorAll('.transcript > li').length });
+        requestAnimationFrame(step);
+      };
+      requestAnimationFrame(step);
+    })";
+
 /// Scrolls a long transcript up to its beginning, or for a while; tells how long frames took and how many entries were there at the end.
 const SCROLLS: &str = "return new Promise((done) => {
       const took = [];
@@ -255,23 +270,7 @@ async fn transcript(
         })
         .await?;
     browser.go(&format!("{home}/tasks/long%2Fk0")).await;
-    let followed = browser
-        .run(
-            "return new Promise((done) => {
-               const took = [];
-               let last = 0;
-               const step = (now) => {
-                 if (last) took.push(now - last);
-                 last = now;
-                 scrollTo(0, document.body.scrollHeight);
-                 if (document.getElementById('end') || took.length > 1400)
-                   return done({ took, entries: document.querySelectorAll('.transcript > li').length });
-                 requestAnimationFrame(step);
-               };
-               requestAnimationFrame(step);
-             })",
-        )
-        .await;
+    let followed = browser.run(FOLLOWS).await;
     eprintln!("  {} entries are kept in the page", followed["entries"]);
     frames(
         "page, a session of 50,000 entries followed",
