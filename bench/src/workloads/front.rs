@@ -62,13 +62,21 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     }
     let pool = system.pool(1).await?;
     sqlx::query("vacuum analyze").execute(&pool).await?;
+    statuses(&api, &pool, figures).await?;
+    pool.close().await;
+    system.stop_coordinator().await;
+    Ok(())
+}
+
+/// Reads the status of the large feature and of the system again and again.
+async fn statuses(api: &Api, pool: &PgPool, figures: &mut Figures) -> anyhow::Result<()> {
     for (what, path) in [
         ("a feature", "/features/large/progress"),
         ("the system", "/status"),
     ] {
-        let idle = rows_read(&pool, async || Ok(())).await?;
+        let idle = rows_read(pool, async || Ok(())).await?;
         let mut times = Vec::with_capacity(STATUSES);
-        let read = rows_read(&pool, async || {
+        let read = rows_read(pool, async || {
             for _ in 0..STATUSES {
                 let began = now();
                 api.request("GET", path, "").await?;
@@ -88,8 +96,6 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
             figures.target(&name, Target::AtMost(50.0));
         }
     }
-    pool.close().await;
-    system.stop_coordinator().await;
     Ok(())
 }
 
