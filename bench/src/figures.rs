@@ -77,6 +77,12 @@ impl Figures {
         }
     }
 
+    /// Takes one run's value of a figure whose median is to be no more than `most`.
+    pub fn at_most(&mut self, name: &str, unit: &'static str, value: f64, most: f64) {
+        self.add(name, unit, value);
+        self.target(name, Target::AtMost(most));
+    }
+
     /// Says what a figure's median has to be.
     pub fn target(&mut self, name: &str, target: Target) {
         self.expect(name, None, target);

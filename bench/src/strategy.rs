@@ -182,6 +182,20 @@ impl Memory {
     }
 }
 
+/// A strategy on the tasks of a population.
+struct Play<'a> {
+    population: &'a Population,
+    tiers: &'a Tiers,
+    names: Vec<String>,
+    strategy: Strategy,
+    model: Option<&'a str>,
+    seed: u64,
+    memory: Memory,
+    /// Whether the newest attempts of the run were done, and easy.
+    recent: VecDeque<(bool, bool)>,
+    came: Came,
+}
+
 fn play(
     population: &Population,
     tiers: &Tiers,
@@ -189,94 +203,57 @@ fn play(
     tasks: usize,
     seed: u64,
 ) -> Came {
-    let names = tiers.names();
     let name = model.map_or(strategy.as_str().to_owned(), |model| format!("fixed {model}"));
-    let mut came = Came {
-        name,
-        tasks,
-        ..Came::default()
+    let mut play = Play {
+        population,
+        tiers,
+        names: tiers.names(),
+        strategy,
+        model,
+        seed,
+        memory: Memory::default(),
+        recent: VecDeque::new(),
+        came: Came {
+            name,
+            tasks,
+            ..Came::default()
+        },
     };
-    let dearest = population
-        .models
-        .iter()
-        .map(|model| model.usd)
-        .fold(0.0, f64::max);
-    let mut memory = Memory::default();
-    let mut recent: VecDeque<(bool, bool)> = VecDeque::new();
     for task in 0..tasks {
         if task % RUN == 0 {
-            recent.clear();
+            play.recent.clear();
         }
-        let id = TaskId(Uuid::from_u128(u128::from(seed) << 64 | task as u128));
-        // What happens in an attempt depends on nothing but the task, the attempt and the model.
-        let mut luck = StdRng::seed_from_u64(seed ^ (task as u64) << 20);
-        let mut at = luck.random::<f64>();
-        let kind = DIFFICULTIES.iter().position(|(_, share, _)| {
-            at -= share;
-            at < 0.0
-        });
-        let kind = kind.unwrap_or(DIFFICULTIES.len() - 1);
-        let (difficulty, _, dearer) = DIFFICULTIES[kind];
+        let worth = play.task(task);
+        if task >= LEARNED {
+            play.came.worth_usd += worth;
+        }
+    }
+    play.came
+}
+
+impl Play<'_> {
+    /// Tries a task until it is done, or a person takes it over. Gives what that is worth in US dollars.
+    fn task(&mut self, task: usize) -> f64 {
+        let id = TaskId(Uuid::from_u128(u128::from(self.seed) << 64 | task as u128));
+        let kind = self.kind(task);
+        let difficulty = DIFFICULTIES[kind].0;
         let mut trouble = Trouble::default();
         let mut rated = None;
         let mut worth = 0.0;
         for attempt in 1.. {
-            let failures = usize::try_from(trouble.too_hard).unwrap_or(0).min(MOST_FAILURES);
-            let rows: Vec<Outcomes> = match strategy {
-                Strategy::Adaptive => memory.sums.values().cloned().collect(),
-                _ => Vec::new(),
+            let facts = adaptive::Facts {
+                task: id,
+                attempt,
+                difficulty: rated,
+                failures: usize::try_from(trouble.too_hard).unwrap_or(0).min(MOST_FAILURES),
+                tries: usize::try_from(RETRIES + 1 - i32::from(trouble.failures)).unwrap_or(1),
             };
-            let done = recent.iter().filter(|(done, _)| *done).count();
-            let facts = Facts {
-                run_model: model,
-                failures: trouble.too_hard,
-                recent: (recent.len() as u32, done as u32),
-                easy_streak: recent
-                    .iter()
-                    .rev()
-                    .take_while(|(done, easy)| *done && *easy)
-                    .count() as u32,
-                outcomes: Some((
-                    adaptive::Facts {
-                        task: id,
-                        attempt,
-                        difficulty: rated,
-                        failures,
-                        tries: usize::try_from(RETRIES + 1 - i32::from(trouble.failures)).unwrap_or(1),
-                    },
-                    &rows,
-                )),
-                ..Facts::default()
-            };
-            let choice = choose(strategy, tiers, &facts);
-            let chosen = choice.and_then(|choice| names.iter().position(|name| *name == choice.model));
-            let chosen = chosen.unwrap_or(0);
-            let with = &population.models[chosen];
-            let seed = seed ^ (task as u64) << 20 ^ (attempt as u64) << 8 ^ (chosen as u64 + 1);
-            let mut luck = StdRng::seed_from_u64(seed);
-            let is_done = luck.random_bool(with.rates[kind]);
-            let (usd, seconds) = (with.usd * dearer, with.seconds * dearer);
-            came.attempts += 1;
-            came.usd += usd;
-            came.hours += seconds / 3_600.0;
-            worth += usd + seconds / 3_600.0 * HOUR_USD;
-            let is_easy = matches!(difficulty, Difficulty::Trivial | Difficulty::Easy);
-            recent.push_back((is_done, is_easy));
-            if recent.len() > 10 {
-                recent.pop_front();
-            }
+            let made = self.attempt(task, kind, facts, trouble.too_hard);
             rated = Some(difficulty);
-            let made = Attempt {
-                model: chosen,
-                failures,
-                difficulty,
-                is_done,
-                usd,
-                seconds,
-            };
-            memory.add(&names, made);
+            worth += made.usd + made.seconds / 3_600.0 * HOUR_USD;
+            let is_done = made.is_done;
+            self.take(made);
             if is_done {
-                came.done += 1;
                 break;
             }
             let facts = retry::Facts {
@@ -288,15 +265,75 @@ fn play(
             let next;
             (next, trouble) = retry::decide(Failure::Reported, facts, trouble);
             if next == NextStep::NeedsReview {
-                worth += TAKEOVER_PRICE * dearest;
+                let prices = self.population.models.iter().map(|model| model.usd);
+                worth += TAKEOVER_PRICE * prices.fold(0.0, f64::max);
                 break;
             }
         }
-        if task >= LEARNED {
-            came.worth_usd += worth;
+        worth
+    }
+
+    /// Which of the [`DIFFICULTIES`] a task has.
+    fn kind(&self, task: usize) -> usize {
+        // What happens in an attempt depends on nothing but the task, the attempt and the model.
+        let mut luck = StdRng::seed_from_u64(self.seed ^ (task as u64) << 20);
+        let mut at = luck.random::<f64>();
+        let kind = DIFFICULTIES.iter().position(|(_, share, _)| {
+            at -= share;
+            at < 0.0
+        });
+        kind.unwrap_or(DIFFICULTIES.len() - 1)
+    }
+
+    fn attempt(&self, task: usize, kind: usize, facts: adaptive::Facts, too_hard: i16) -> Attempt {
+        let model = self.choose(facts, too_hard);
+        let with = &self.population.models[model];
+        let (difficulty, _, dearer) = DIFFICULTIES[kind];
+        let seed = self.seed ^ (task as u64) << 20 ^ (facts.attempt as u64) << 8 ^ (model as u64 + 1);
+        let mut luck = StdRng::seed_from_u64(seed);
+        Attempt {
+            model,
+            failures: facts.failures,
+            difficulty,
+            is_done: luck.random_bool(with.rates[kind]),
+            usd: with.usd * dearer,
+            seconds: with.seconds * dearer,
         }
     }
-    came
+
+    fn choose(&self, of_task: adaptive::Facts, too_hard: i16) -> usize {
+        let rows: Vec<Outcomes> = match self.strategy {
+            Strategy::Adaptive => self.memory.sums.values().cloned().collect(),
+            _ => Vec::new(),
+        };
+        let recent = &self.recent;
+        let done = recent.iter().filter(|(done, _)| *done).count();
+        let streak = recent.iter().rev().take_while(|(done, easy)| *done && *easy);
+        let facts = Facts {
+            run_model: self.model,
+            failures: too_hard,
+            recent: (recent.len() as u32, done as u32),
+            easy_streak: streak.count() as u32,
+            outcomes: Some((of_task, &rows)),
+            ..Facts::default()
+        };
+        let choice = choose(self.strategy, self.tiers, &facts);
+        let chosen = choice.and_then(|choice| self.names.iter().position(|name| *name == choice.model));
+        chosen.unwrap_or(0)
+    }
+
+    fn take(&mut self, made: Attempt) {
+        self.came.attempts += 1;
+        self.came.usd += made.usd;
+        self.came.hours += made.seconds / 3_600.0;
+        self.came.done += usize::from(made.is_done);
+        let is_easy = matches!(made.difficulty, Difficulty::Trivial | Difficulty::Easy);
+        self.recent.push_back((made.is_done, is_easy));
+        if self.recent.len() > 10 {
+            self.recent.pop_front();
+        }
+        self.memory.add(&self.names, made);
+    }
 }
 
 /// The figures as a table, and whether the bars hold.

@@ -15,7 +15,6 @@ use crate::args::globals::Globals;
 use crate::terminal::color::{self, tame};
 use crate::terminal::duration::show_ms;
 use crate::terminal::output::{self, Format};
-use crate::terminal::pager;
 use crate::terminal::table::{Table, folded};
 use crate::{feature::page, terminal::condition};
 
@@ -39,10 +38,7 @@ pub async fn run(globals: &Globals, args: StatusArgs) -> anyhow::Result<ExitCode
     let client = Client::find(globals)?;
     if !args.watch {
         let status: SystemView = client.get("/status").await?;
-        match globals.output {
-            Format::Json => output::json(&status)?,
-            format => pager::show(globals, &folded(&page(&status, format == Format::Wide))).await?,
-        }
+        output::show(globals, &status, |wide| folded(&page(&status, wide))).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let is_screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !color::is_dumb();

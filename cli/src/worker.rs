@@ -13,7 +13,7 @@ use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::terminal::color::tame;
 use crate::terminal::local_time::ago;
-use crate::terminal::output::{self, Format};
+use crate::terminal::output;
 use crate::terminal::table::Table;
 
 /// 192 bits.
@@ -90,19 +90,13 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
         WorkerCommand::User { .. } => {}
         WorkerCommand::Forget { worker } => {
             let done: Done = client.delete(&format!("/workers/{}", escape(&worker))).await?;
-            match globals.output {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("{worker} is forgotten\n"))?,
-            }
+            output::answer(globals.output, &done, &format!("{worker} is forgotten\n"))?;
         }
         WorkerCommand::Drain { worker } => {
             let done: Done = client
                 .post(&format!("/workers/{}/drain", escape(&worker)), &Steer::default())
                 .await?;
-            match globals.output {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("{worker} drains\n"))?,
-            }
+            output::answer(globals.output, &done, &format!("{worker} drains\n"))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
-use crate::figures::{Figures, Target};
+use crate::figures::Figures;
 use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
@@ -65,8 +65,7 @@ async fn measured(figures: &mut Figures, what: &str, health: SocketAddr) -> anyh
     times.sort_by(f64::total_cmp);
     for (which, at) in [("median", REQUESTS / 2), ("most of 100", REQUESTS - 1)] {
         let name = format!("{what}, {which}");
-        figures.add(&name, "ms", times[at]);
-        figures.target(&name, Target::AtMost(100.0));
+        figures.at_most(&name, "ms", times[at], 100.0);
     }
     Ok(())
 }

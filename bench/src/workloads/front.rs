@@ -35,8 +35,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
 
     let took = submit(&api, "ten", 10_000).await?;
     let name = "submit 10,000 tasks over the API";
-    figures.add(name, "s", took);
-    figures.target(name, Target::AtMost(2.0));
+    figures.at_most(name, "s", took, 2.0);
 
     let before = resident_bytes(coordinator)?;
     // One token may not hold as many streams as there are.
@@ -49,8 +48,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     try_join_all(watchers.iter_mut().map(|watcher| watcher.next())).await?;
     let more = resident_bytes(coordinator)?.saturating_sub(before);
     let name = "500 event-stream clients, coordinator's memory";
-    figures.add(name, "MiB", more as f64 / MIB);
-    figures.target(name, Target::AtMost(100.0));
+    figures.at_most(name, "MiB", more as f64 / MIB, 100.0);
     drop(watchers);
 
     submit(&api, "large", 100_000).await?;
@@ -64,13 +62,21 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     }
     let pool = system.pool(1).await?;
     sqlx::query("vacuum analyze").execute(&pool).await?;
+    statuses(&api, &pool, figures).await?;
+    pool.close().await;
+    system.stop_coordinator().await;
+    Ok(())
+}
+
+/// Reads the status of the large feature and of the system again and again.
+async fn statuses(api: &Api, pool: &PgPool, figures: &mut Figures) -> anyhow::Result<()> {
     for (what, path) in [
         ("a feature", "/features/large/progress"),
         ("the system", "/status"),
     ] {
-        let idle = rows_read(&pool, async || Ok(())).await?;
+        let idle = rows_read(pool, async || Ok(())).await?;
         let mut times = Vec::with_capacity(STATUSES);
-        let read = rows_read(&pool, async || {
+        let read = rows_read(pool, async || {
             for _ in 0..STATUSES {
                 let began = now();
                 api.request("GET", path, "").await?;
@@ -82,8 +88,7 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
         times.sort_by(f64::total_cmp);
         for (which, at) in [("median", STATUSES / 2), ("99 of 100", STATUSES * 99 / 100)] {
             let name = format!("status of {what} at 100,000 tasks, {which}");
-            figures.add(&name, "ms", times[at]);
-            figures.target(&name, Target::AtMost(50.0));
+            figures.at_most(&name, "ms", times[at], 50.0);
         }
         let name = format!("status of {what} at 100,000 tasks, rows of tasks read");
         figures.add(&name, "rows", (read - idle).max(0.0) / STATUSES as f64);
@@ -91,8 +96,6 @@ pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
             figures.target(&name, Target::AtMost(50.0));
         }
     }
-    pool.close().await;
-    system.stop_coordinator().await;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::database;
-use crate::figures::{Figures, Target};
+use crate::figures::Figures;
 use crate::process::{cpu_seconds, resident_bytes};
 use crate::servers::Servers;
 use crate::system::System;
@@ -35,17 +35,14 @@ pub async fn idle(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()
     tokio::time::sleep(WATCHED).await;
     for ((name, pid, most_mib), before) in pids.into_iter().zip(before) {
         let memory = format!("idle {name}, resident");
-        figures.add(&memory, "MiB", resident_bytes(pid)? as f64 / MIB);
-        figures.target(&memory, Target::AtMost(most_mib));
+        figures.at_most(&memory, "MiB", resident_bytes(pid)? as f64 / MIB, most_mib);
         let cpu = format!("idle {name}, processor");
         let share = (cpu_seconds(pid)? - before) / WATCHED.as_secs_f64() * 100.0;
-        figures.add(&cpu, "%", share);
-        figures.target(&cpu, Target::AtMost(1.0));
+        figures.at_most(&cpu, "%", share, 1.0);
     }
     if let Some(statements) = logged.end(servers).await? {
         let name = "idle, statements to Postgres";
-        figures.add(name, "1/s", statements as f64 / WATCHED.as_secs_f64());
-        figures.target(name, Target::AtMost(20.0));
+        figures.at_most(name, "1/s", statements as f64 / WATCHED.as_secs_f64(), 20.0);
     }
     worker.stop().await;
     system.stop_coordinator().await;

@@ -97,16 +97,8 @@ async fn measure(servers: &Servers, number: usize, case: &Case, gate_s: u32) -> 
         ..RunSettings::default()
     };
     let address = origin.path.display().to_string();
-    load::submit_as(
-        &db,
-        &bus,
-        "landing",
-        &graph,
-        Some((&address, &origin.base)),
-        run,
-        0,
-    )
-    .await?;
+    let repo = Some((address.as_str(), origin.base.as_str()));
+    load::submit_as(&db, &bus, "landing", &graph, repo, run, 0).await?;
     let good = i64::try_from(TASKS - usize::from(case.has_bad))?;
     let over = async || {
         let (landed, open): (i64, i64) = sqlx::query_as(

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use crate::figures::{Figures, Target, percentile};
+use crate::figures::{Figures, percentile};
 use crate::load;
 use crate::servers::Servers;
-use crate::stub::{Mark, now, read_log};
+use crate::stub::{Event, Mark, now, read_log};
 use crate::system::{Stub, System, kill};
 
 /// Pause between submissions, so that each finds an idle system.
@@ -62,26 +62,23 @@ pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     kill(stub).await;
     db.close().await;
     system.stop_coordinator().await;
-    let events = read_log(&log);
-    let freed: Vec<f64> = events
-        .iter()
-        .filter(|event| event.mark == Mark::Started)
-        .filter_map(|started| {
-            let before = events
-                .iter()
-                .find(|event| event.mark == Mark::Ended && event.task + 1 == started.task)?;
-            Some((started.at - before.at) * 1e3)
-        })
-        .collect();
-    for (name, values) in [("submit", submitted), ("report", freed)] {
+    for (name, values) in [("submit", submitted), ("report", freed(&read_log(&log)))] {
         if values.len() != n {
             bail!("{} of {n} tasks started after their {name}", values.len());
         }
         let names = [50, 99].map(|percent| format!("W2 {name} to assignment, p{percent}"));
-        figures.add(&names[0], "ms", percentile(&values, 50));
-        figures.target(&names[0], Target::AtMost(BEST.0));
-        figures.add(&names[1], "ms", percentile(&values, 99));
-        figures.target(&names[1], Target::AtMost(BEST.1));
+        figures.at_most(&names[0], "ms", percentile(&values, 50), BEST.0);
+        figures.at_most(&names[1], "ms", percentile(&values, 99), BEST.1);
     }
     Ok(())
+}
+
+/// From the end of each task of a chain to the start of the next one. Milliseconds.
+fn freed(events: &[Event]) -> Vec<f64> {
+    let started = events.iter().filter(|event| event.mark == Mark::Started);
+    let since = started.filter_map(|started| {
+        let ended = |event: &&Event| event.mark == Mark::Ended && event.task + 1 == started.task;
+        Some((started.at - events.iter().find(ended)?.at) * 1e3)
+    });
+    since.collect()
 }

@@ -70,8 +70,7 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
     figures.target(&format!("{}, p99", of(entries)), Target::AtMost(50.0));
     // The same value again: a figure has one target.
     let name = format!("{}, the middle", of(entries));
-    figures.add(&name, "ms", percentile(&alone[1], 50));
-    figures.target(&name, Target::AtMost(15.0));
+    figures.at_most(&name, "ms", percentile(&alone[1], 50), 15.0);
     let name = format!("the same for {TASKS} claims that come together, each");
     figures.add(&name, "ms", percentile(&together[1], 50));
     figures.ratio(&name, &large, Target::AtMost(1.0));

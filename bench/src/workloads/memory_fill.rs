@@ -4,7 +4,7 @@ use ralph_coordinator::domain::recall::{Kind as EntryKind, Scope, analyse};
 use ralph_coordinator::flow::memory::library;
 use ralph_coordinator::store::memory::index::{self, NewDoc};
 use ralph_shared::ids::{RunId, TaskId};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use time::{Duration, OffsetDateTime};
 use uuid::{ContextV7, Timestamp, Uuid};
 
@@ -123,7 +123,7 @@ async fn feature(
     running: bool,
     tasks: &[(String, String)],
 ) -> anyhow::Result<(Uuid, Uuid, Vec<Uuid>)> {
-    let (feature, run_id) = (Uuid::now_v7(), Uuid::now_v7());
+    let feature = Uuid::now_v7();
     let ids: Vec<Uuid> = tasks.iter().map(|_| Uuid::now_v7()).collect();
     let mut tx = db.begin().await?;
     sqlx::query(
@@ -141,22 +141,7 @@ async fn feature(
         .bind(feature)
         .execute(&mut *tx)
         .await?;
-    sqlx::query(
-        "insert into runs (id, feature_id, session_ms, idle_ms, output_bytes, backoff_ms, model_strategy, outcome, ended_at,
-                           journal_indexed_at)
-         values ($1, $2, 1, 1, 1, 1, 'cost-optimized', case when $3 then null else 'complete'::run_outcome end,
-                 case when $3 then null else now() end, case when $3 then null else now() end)",
-    )
-    .bind(run_id)
-    .bind(feature)
-    .bind(running)
-    .execute(&mut *tx)
-    .await?;
-    sqlx::query("update features set current_run = $2 where id = $1")
-        .bind(feature)
-        .bind(run_id)
-        .execute(&mut *tx)
-        .await?;
+    let run_id = current_run(&mut tx, feature, running).await?;
     sqlx::query(
         "insert into tasks (id, feature_id, state, verify, max_retries, attempt, failures)
          select id, $2, case when $3 then 'pending' else 'done' end::task_state, false, 100, $4, 3
@@ -185,6 +170,28 @@ async fn feature(
     .await?;
     tx.commit().await?;
     Ok((feature, run_id, ids))
+}
+
+/// Inserts the current run of a feature.
+async fn current_run(db: &mut PgConnection, feature: Uuid, running: bool) -> anyhow::Result<Uuid> {
+    let run_id = Uuid::now_v7();
+    sqlx::query(
+        "insert into runs (id, feature_id, session_ms, idle_ms, output_bytes, backoff_ms, model_strategy, outcome, ended_at,
+                           journal_indexed_at)
+         values ($1, $2, 1, 1, 1, 1, 'cost-optimized', case when $3 then null else 'complete'::run_outcome end,
+                 case when $3 then null else now() end, case when $3 then null else now() end)",
+    )
+    .bind(run_id)
+    .bind(feature)
+    .bind(running)
+    .execute(&mut *db)
+    .await?;
+    sqlx::query("update features set current_run = $2 where id = $1")
+        .bind(feature)
+        .bind(run_id)
+        .execute(&mut *db)
+        .await?;
+    Ok(run_id)
 }
 
 /// A settled dispatch.

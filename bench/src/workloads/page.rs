@@ -40,6 +40,21 @@ const TIMES: &str = "const [nav] = performance.getEntriesByType('navigation');
       painted: paint.startTime - nav.responseStart, loaded: nav.loadEventEnd,
       bytes: files.reduce((sum, file) => sum + file.transferSize, 0) }";
 
+/// Follows a transcript to its end, frame by frame.
+const FOLLOWS: &str = "return new Promise((done) => {
+      const took = [];
+      let last = 0;
+      const step = (now) => {
+        if (last) took.push(now - last);
+        last = now;
+        scrollTo(0, document.body.scrollHeight);
+        if (document.getElementById('end') || took.length > 1400)
+          return done({ took, entries: document.querySelectorAll('.transcript > li').length });
+        requestAnimationFrame(step);
+      };
+      requestAnimationFrame(step);
+    })";
+
 /// Scrolls a long transcript up to its beginning, or for a while; tells how long frames took and how many entries were there at the end.
 const SCROLLS: &str = "return new Promise((done) => {
       const took = [];
@@ -154,11 +169,9 @@ async fn first_views(browser: &Browser, home: &str, figures: &mut Figures) -> an
         heaviest = heaviest.max(number(&times, "bytes") / 1_000.0);
     }
     let name = "page, first view after the answer begins, slowest of five";
-    figures.add(name, "ms", slowest);
-    figures.target(name, Target::AtMost(300.0));
+    figures.at_most(name, "ms", slowest, 300.0);
     let name = "page, transferred with script and styles, heaviest of five";
-    figures.add(name, "kB", heaviest);
-    figures.target(name, Target::AtMost(150.0));
+    figures.at_most(name, "kB", heaviest, 150.0);
     Ok(())
 }
 
@@ -187,8 +200,7 @@ async fn changes(browser: &Browser, home: &str, api: &Api, figures: &mut Figures
         slowest = slowest.max(seen - began);
     }
     let name = "page, a change of a state is seen after its request, slowest of ten";
-    figures.add(name, "ms", slowest);
-    figures.target(name, Target::AtMost(500.0));
+    figures.at_most(name, "ms", slowest, 500.0);
     Ok(())
 }
 
@@ -258,23 +270,7 @@ async fn transcript(
         })
         .await?;
     browser.go(&format!("{home}/tasks/long%2Fk0")).await;
-    let followed = browser
-        .run(
-            "return new Promise((done) => {
-               const took = [];
-               let last = 0;
-               const step = (now) => {
-                 if (last) took.push(now - last);
-                 last = now;
-                 scrollTo(0, document.body.scrollHeight);
-                 if (document.getElementById('end') || took.length > 1400)
-                   return done({ took, entries: document.querySelectorAll('.transcript > li').length });
-                 requestAnimationFrame(step);
-               };
-               requestAnimationFrame(step);
-             })",
-        )
-        .await;
+    let followed = browser.run(FOLLOWS).await;
     eprintln!("  {} entries are kept in the page", followed["entries"]);
     frames(
         "page, a session of 50,000 entries followed",
@@ -351,11 +347,9 @@ async fn open_pages(api: &Api, coordinator: u32, before: u64, figures: &mut Figu
     let more = resident_bytes(coordinator)?.saturating_sub(before) as f64 / MIB;
     drop(streams);
     let name = "page, 100 open, coordinator's memory";
-    figures.add(name, "MiB", more);
-    figures.target(name, Target::AtMost(100.0));
+    figures.at_most(name, "MiB", more, 100.0);
     let name = "page, 100 open and idle, coordinator's processor";
-    figures.add(name, "%", share);
-    figures.target(name, Target::AtMost(10.0));
+    figures.at_most(name, "%", share, 10.0);
     Ok(())
 }
 

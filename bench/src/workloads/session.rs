@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::bare;
-use crate::figures::{Figures, Target, median};
+use crate::figures::{Figures, median};
 use crate::load;
 use crate::servers::Servers;
 use crate::system::System;
@@ -70,8 +70,8 @@ pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyh
     }
     let added = "session, what Ralph adds";
     let sum = |one: &[f64], other: &[f64]| median(one) + median(other);
-    figures.add(added, "ms", sum(&before, &after) - sum(&bare_before, &bare_after));
-    figures.target(added, Target::AtMost(50.0));
+    let more = sum(&before, &after) - sum(&bare_before, &bare_after);
+    figures.at_most(added, "ms", more, 50.0);
     Ok(())
 }
 

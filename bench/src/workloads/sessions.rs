@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ralph_shared::ids::DispatchId;
 
-use crate::figures::{Figures, Target};
+use crate::figures::Figures;
 use crate::load;
 use crate::process::{children, descriptors, resident_bytes, threads, with_environment};
 use crate::servers::Servers;
@@ -59,39 +59,30 @@ pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> any
     worker.stop().await;
     db.close().await;
     system.stop_coordinator().await;
-    let [some, all] = &held[..] else { return Ok(()) };
-    let grown = |name: &str, unit, from: f64, to: f64, most| {
-        figures.add(name, unit, to - from);
-        figures.target(name, Target::AtMost(most));
-    };
-    let mut grown = grown;
-    grown(
-        "sessions, growth in descriptors",
-        "",
-        some.descriptors,
-        all.descriptors,
-        0.0,
-    );
-    grown("sessions, growth in threads", "", some.threads, all.threads, 4.0);
-    grown(
-        "sessions, growth in files and folders",
-        "",
-        some.entries,
-        all.entries,
-        0.0,
-    );
-    grown("sessions, processes that stay", "", 0.0, all.processes, 0.0);
-    grown("sessions, control groups that stay", "", 0.0, all.groups, 0.0);
-    let sessions = (n - n / FIRST_OF) as f64;
-    let per_session = |bytes: f64| bytes / 1024.0 / sessions;
-    grown(
-        "sessions, growth in memory a session",
-        "KiB",
-        per_session(some.resident),
-        per_session(all.resident),
-        FLAT_KIB,
-    );
+    if let [some, all] = &held[..] {
+        growth(some, all, (n - n / FIRST_OF) as f64, figures);
+    }
     Ok(())
+}
+
+fn growth(some: &WorkerResources, all: &WorkerResources, sessions: f64, figures: &mut Figures) {
+    let kib = |bytes: f64| bytes / 1024.0 / sessions;
+    let memory_kib = kib(all.resident) - kib(some.resident);
+    for (what, unit, grown, most) in [
+        (
+            "growth in descriptors",
+            "",
+            all.descriptors - some.descriptors,
+            0.0,
+        ),
+        ("growth in threads", "", all.threads - some.threads, 4.0),
+        ("growth in files and folders", "", all.entries - some.entries, 0.0),
+        ("processes that stay", "", all.processes, 0.0),
+        ("control groups that stay", "", all.groups, 0.0),
+        ("growth in memory a session", "KiB", memory_kib, FLAT_KIB),
+    ] {
+        figures.at_most(&format!("sessions, {what}"), unit, grown, most);
+    }
 }
 
 /// The resources that a worker uses.

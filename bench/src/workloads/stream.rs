@@ -56,8 +56,7 @@ pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> a
 
     figures.add("stream, updates", "1/s", count as f64 / seconds);
     let lost = "stream, updates lost from the transcript";
-    figures.add(lost, "", (count - kept.numbers.len()) as f64);
-    figures.target(lost, Target::AtMost(0.0));
+    figures.at_most(lost, "", (count - kept.numbers.len()) as f64, 0.0);
     let most = |part: &[f64]| part.iter().copied().fold(0.0, f64::max);
     let fifth = held.len() / 5;
     figures.add("stream, most that the worker held", "MiB", most(&held));

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::ensure;
 
-use crate::figures::{Figures, Target};
+use crate::figures::Figures;
 use crate::load;
 use crate::process::peak_bytes;
 use crate::servers::Servers;
@@ -46,10 +46,8 @@ pub async fn submit(servers: &Servers, n: usize, figures: &mut Figures) -> anyho
         format!("submit a file of {n} tasks"),
         format!("coordinator's memory at most, while it takes {n} tasks"),
     );
-    figures.add(&time, "s", took);
-    figures.target(&time, Target::AtMost(15.0));
-    figures.add(&memory, "MiB", peak_bytes(coordinator)? as f64 / MIB);
-    figures.target(&memory, Target::AtMost(400.0));
+    figures.at_most(&time, "s", took, 15.0);
+    figures.at_most(&memory, "MiB", peak_bytes(coordinator)? as f64 / MIB, 400.0);
     system.stop_coordinator().await;
     Ok(())
 }

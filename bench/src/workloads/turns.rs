@@ -1,8 +1,6 @@
 //! Attempts that finish together on several workers: what it costs that one turn is handed from worker to worker, besides the
 //! integrations themselves.
 
-use std::fmt::Write as _;
-
 use anyhow::ensure;
 
 use super::workspace::Origin;
@@ -37,13 +35,9 @@ pub async fn turns(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     for name in &names {
         let _ = std::fs::remove_file(system.effects_of(name));
     }
-    let scripts: Vec<String> = (0..TOGETHER)
-        .map(|number| {
-            let mut script = format!("@write {number}.txt {number}\n@effect began\n");
-            let _ = write!(script, "@wait-for {}\n@done", gate.display());
-            script
-        })
-        .collect();
+    let wait = format!("@effect began\n@wait-for {}\n@done", gate.display());
+    let scripts = (0..TOGETHER).map(|number| format!("@write {number}.txt {number}\n{wait}"));
+    let scripts: Vec<String> = scripts.collect();
     let graph = load::scripted(scripts.iter().map(String::as_str));
     let address = origin.path.display().to_string();
     load::submit_on(&db, &bus, "turns", &graph, Some((&address, &origin.base))).await?;

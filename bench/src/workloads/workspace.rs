@@ -65,8 +65,7 @@ async fn large(dir: &Path, figures: &mut Figures) -> anyhow::Result<()> {
         + size_bytes(&dir.join("data/records/measured/git/objects"));
     let of_clone = size_bytes(&repository.path.join("objects"));
     let name = "workspace of 50,000 files, objects of a clone's";
-    figures.add(name, "%", objects as f64 / of_clone as f64 * 100.0);
-    figures.target(name, Target::AtMost(10.0));
+    figures.at_most(name, "%", objects as f64 / of_clone as f64 * 100.0, 10.0);
     workspace.remove().await?;
     Ok(())
 }
@@ -84,8 +83,7 @@ async fn small(dir: &Path, figures: &mut Figures) -> anyhow::Result<()> {
         alone.push(ms(began));
     }
     let name = "integration of a small task";
-    figures.add(name, "ms", median(&alone));
-    figures.target(name, Target::AtMost(300.0));
+    figures.at_most(name, "ms", median(&alone), 300.0);
 
     // Each on a repository of its own: a landing costs more on a branch that has more of them.
     let (after, together) = (

@@ -9,11 +9,12 @@ use ralph_shared::file;
 
 use crate::client::{Client, escape};
 use crate::feature::resume::ResumeFlag;
+use crate::submit::agents;
 use crate::submit::priority::PrecedenceFlags;
 use crate::submit::protect;
 use crate::task::replace::{ReplaceFlags, Replacing};
 use crate::terminal::duration::Span;
-use crate::terminal::editor;
+use crate::terminal::output::{self, Format};
 
 /// Change a feature; flags that are left out change nothing
 ///
@@ -32,7 +33,7 @@ use crate::terminal::editor;
 pub struct EditArgs {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
-    pub feature: String,
+    feature: String,
     /// What it is about, as agents are told; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     description: Option<String>,
@@ -55,7 +56,7 @@ pub struct EditArgs {
     #[command(flatten)]
     replace: ReplaceFlags,
     #[command(flatten)]
-    pub resume: ResumeFlag,
+    resume: ResumeFlag,
 }
 
 /// Limits and choices of a run
@@ -112,13 +113,6 @@ struct RunChange {
     no_review: Option<bool>,
 }
 
-impl EditArgs {
-    /// The agent that it names.
-    pub fn agent(&self) -> Option<&str> {
-        self.run.agent.as_deref()
-    }
-}
-
 impl RunChange {
     fn request(self) -> RunWish {
         RunWish {
@@ -147,11 +141,21 @@ impl RunChange {
     }
 }
 
-/// Changes the feature. A description is changed only where the one stands that the person knows of.
+/// Changes the feature, and says so.
 ///
 /// # Errors
 /// When the coordinator refuses, or somebody else changed the description meanwhile.
-pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
+pub async fn run(client: &Client, format: Format, args: EditArgs) -> anyhow::Result<()> {
+    let (feature, resume) = (args.feature.clone(), args.resume);
+    agents::warn_if_unknown(client, args.run.agent.as_deref()).await;
+    let done = edit(client, args).await?;
+    output::answer(format, &done, &format!("edited {feature}\n"))?;
+    resume.tell(client, &feature, &done).await;
+    Ok(())
+}
+
+/// Changes the feature. A description is changed only where the one stands that the person knows of.
+async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
     let path = format!("/features/{}", escape(&args.feature));
     let description = match args.description.as_deref() {
         Some("-") => Some(file::read_stdin(file::LARGE_BYTES)?),
@@ -183,8 +187,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         command: &command,
     };
     if text != before {
-        replacing.check(&args.replace, &before, &text)?;
-        replacing.keep_replaced(&args.replace, &before)?;
+        replacing.replace(&args.replace, &before, &text)?;
     }
     edit.before = Some(before.clone());
     let error = match client.patch(&path, &edit).await {
@@ -192,13 +195,6 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         Err(error) => error,
     };
     let now: Option<TextsView> = client.get(&texts).await.ok();
-    Err(
-        match now.map(|now| now.description).filter(|now| *now != before) {
-            Some(theirs) => replacing.collided(&theirs, &text)?,
-            None => {
-                editor::keep("feature", &text)?;
-                error
-            }
-        },
-    )
+    let now = now.map(|now| now.description);
+    Err(replacing.refused(error, (&before, now), &text)?)
 }

@@ -28,7 +28,6 @@ use crate::args::usage::Usage;
 use crate::feature::text::TextArgs;
 use crate::submit::priority::PrecedenceFlags;
 use crate::terminal::confirm::confirm;
-use crate::terminal::duration::Span;
 use crate::terminal::output::{self, Format};
 use crate::{
     git::{branch, diff},
@@ -149,21 +148,7 @@ pub enum FeatureCommand {
   ralph feature merge todo --wait
   ralph feature merge todo --how squash --into release/2.1
   ralph feature merge todo --partial")]
-    Merge {
-        #[command(flatten)]
-        named: FeatureArg,
-        /// By moving that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command (command)
-        #[arg(long, default_value = "merge", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
-        how: MergeHow,
-        /// Into another branch
-        #[arg(long, value_name = "BRANCH")]
-        into: Option<String>,
-        /// Merge what has landed though tasks are not done, without being asked
-        #[arg(long, visible_alias = "yes")]
-        partial: bool,
-        #[command(flatten)]
-        wait: WaitFlags,
-    },
+    Merge(MergeArgs),
     /// Remove refs of old attempts from the remote; a worker does it
     #[command(
         after_help = "Refs of tasks that are not over stay, and those that alone hold the work of a task.
@@ -172,19 +157,7 @@ Examples:
   ralph feature prune todo --dry-run
   ralph feature prune todo --older-than 7d --yes"
     )]
-    Prune {
-        #[command(flatten)]
-        named: FeatureArg,
-        /// Only of attempts that ended longer ago; 0 is any [default: `keep_attempts_days` of the coordinator]
-        #[arg(long, value_name = "TIME")]
-        older_than: Option<Span>,
-        /// Only say which
-        #[arg(long)]
-        dry_run: bool,
-        /// Don't ask
-        #[arg(long)]
-        yes: bool,
-    },
+    Prune(prune::PruneArgs),
     /// Delete a feature that isn't running, with its tasks; its branches stay
     #[command(after_help = "Example:
   ralph feature delete todo --yes")]
@@ -244,6 +217,24 @@ pub struct RunArgs {
     wait: WaitFlags,
 }
 
+/// Which feature's branch, and where it goes.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    #[command(flatten)]
+    named: FeatureArg,
+    /// By moving that branch (ff), a merge commit (merge), one commit (squash), or the worker's own command (command)
+    #[arg(long, default_value = "merge", value_name = "HOW", value_parser = PossibleValuesParser::new(["ff", "merge", "squash", "command"]).try_map(|how| how.parse::<MergeHow>()))]
+    how: MergeHow,
+    /// Into another branch
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// Merge what has landed though tasks are not done, without being asked
+    #[arg(long, visible_alias = "yes")]
+    partial: bool,
+    #[command(flatten)]
+    wait: WaitFlags,
+}
+
 /// Which feature.
 #[derive(Debug, Args)]
 pub struct FeatureArg {
@@ -253,141 +244,115 @@ pub struct FeatureArg {
 }
 
 pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<ExitCode> {
-    let client = Client::find(globals)?;
+    let client = &Client::find(globals)?;
     let format = globals.output;
     match command {
-        FeatureCommand::List { status, limit } => {
-            let query = status
-                .map(|status| format!("status={}", escape(&status)))
-                .unwrap_or_default();
-            let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
-            output::show(globals, &page, |wide| page::list(&page.items, wide)).await?;
-            if page.next.is_some() && format != Format::Json {
-                eprintln!("there are more; ask for them with --limit");
-            }
-        }
-        FeatureCommand::Show(named) => {
-            let progress: Progress = client
-                .get(&format!("/features/{}/progress", escape(&named.feature)))
-                .await?;
-            match format {
-                Format::Json => output::json(&progress)?,
-                Format::Table | Format::Wide => {
-                    let path = format!("/features/{}/landings", escape(&named.feature));
-                    let most = if format == Format::Wide {
-                        usize::MAX
-                    } else {
-                        branch::SHOWN_LANDINGS
-                    };
-                    let landed: Page<Landing> = client.list(&path, "", most).await?;
-                    let base = (
-                        progress.feature.base_ref.as_deref(),
-                        progress.feature.base_commit.as_deref(),
-                    );
-                    let graph = branch::graph(base, &landed);
-                    let page = page::page(&progress);
-                    pager::show(globals, &format!("{page}{graph}")).await?;
-                }
-            }
-        }
-        FeatureCommand::Spec(args) => text::run(globals, &client, "spec", args).await?,
-        FeatureCommand::Plan(args) => text::run(globals, &client, "plan", args).await?,
-        FeatureCommand::Tasks(args) => text::run(globals, &client, "tasks", args).await?,
+        FeatureCommand::List { status, limit } => list(globals, client, status, limit).await?,
+        FeatureCommand::Show(named) => show(globals, client, &named.feature).await?,
         FeatureCommand::Create(args) => return submit::draft(globals, *args).await,
-        FeatureCommand::Edit(args) => {
-            let (feature, resume) = (args.feature.clone(), args.resume);
-            agents::warn_if_unknown(&client, args.agent()).await;
-            let done = edit::run(&client, *args).await?;
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("edited {feature}\n"))?,
-            }
-            resume.tell(&client, &feature, &done).await;
-        }
-        FeatureCommand::Run(args) => return start(&client, format, args, "run", "runs").await,
-        FeatureCommand::Build(args) => return start(&client, format, args, "build", "is built").await,
+        FeatureCommand::Spec(args) => text::run(globals, client, "spec", args).await?,
+        FeatureCommand::Plan(args) => text::run(globals, client, "plan", args).await?,
+        FeatureCommand::Tasks(args) => text::run(globals, client, "tasks", args).await?,
+        FeatureCommand::Edit(args) => edit::run(client, format, *args).await?,
+        FeatureCommand::Run(args) => return start(client, format, args, "run", "runs").await,
+        FeatureCommand::Build(args) => return start(client, format, args, "build", "is built").await,
         FeatureCommand::Review { run, show: true } => {
-            review::show(globals, &client, &run.named.feature).await?;
+            review::show(globals, client, &run.named.feature).await?;
         }
         FeatureCommand::Review { run, .. } => {
-            return start(&client, format, run, "review", "is reviewed").await;
+            return start(client, format, run, "review", "is reviewed").await;
         }
-        FeatureCommand::Pause(named) => post_command(&client, format, &named, "pause", "is paused").await?,
-        FeatureCommand::Resume(named) => post_command(&client, format, &named, "resume", "goes on").await?,
-        FeatureCommand::Stop(named) => post_command(&client, format, &named, "stop", "is stopped").await?,
+        FeatureCommand::Pause(named) => post_command(client, format, &named, "pause", "is paused").await?,
+        FeatureCommand::Resume(named) => post_command(client, format, &named, "resume", "goes on").await?,
+        FeatureCommand::Stop(named) => post_command(client, format, &named, "stop", "is stopped").await?,
         FeatureCommand::Cancel { named, yes } => {
             confirm(&format!("Cancel the feature `{}`?", named.feature), yes)?;
-            post_command(&client, format, &named, "cancel", "is cancelled").await?;
+            post_command(client, format, &named, "cancel", "is cancelled").await?;
         }
         FeatureCommand::Update { named, wait } => {
             let path = format!("/features/{}/update", escape(&named.feature));
-            let body = Steer::default();
-            return operation(&client, format, client.post(&path, &body), wait).await;
+            return operation(client, format, client.post(&path, &Steer::default()), wait).await;
         }
-        FeatureCommand::Merge {
-            named,
-            how,
-            into,
-            partial,
-            wait,
-        } => {
-            let path = format!("/features/{}/merge", escape(&named.feature));
-            let body = Merging { how, into, partial };
-            return operation(&client, format, merge(&client, &path, body), wait).await;
+        FeatureCommand::Merge(args) => {
+            let wait = args.wait;
+            return operation(client, format, merge(client, args), wait).await;
         }
-        FeatureCommand::Prune {
-            named,
-            older_than,
-            dry_run,
-            yes,
-        } => prune::run(&client, format, &named.feature, older_than, dry_run, yes).await?,
-        FeatureCommand::Delete { named, yes } => {
-            confirm(
-                &format!(
-                    "Delete the feature `{}` with its tasks and outcomes?",
-                    named.feature
-                ),
-                yes,
-            )?;
-            let done: Done = client
-                .delete(&format!("/features/{}", escape(&named.feature)))
-                .await?;
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.feature))?,
-            }
-        }
+        FeatureCommand::Prune(args) => prune::run(client, format, args).await?,
+        FeatureCommand::Delete { named, yes } => delete(client, format, &named.feature, yes).await?,
         FeatureCommand::Diff { named, stat } => {
-            diff::of_feature(globals, &client, &named.feature, stat).await?
+            diff::of_feature(globals, client, &named.feature, stat).await?;
         }
-        FeatureCommand::Checkout(named) => branch::checkout(&client, &named.feature).await?,
-        FeatureCommand::Log(named) => {
-            let path = format!("/features/{}/log", escape(&named.feature));
-            let page: Page<LogEntry> = client.get(&path).await?;
-            let nobody = "nobody has changed it yet";
-            output::show(globals, &page, |_| task::log_table(&page.items, nobody)).await?;
-        }
+        FeatureCommand::Checkout(named) => branch::checkout(client, &named.feature).await?,
+        FeatureCommand::Log(named) => log(globals, client, &named.feature).await?,
         FeatureCommand::Wait {
             named,
             through_approvals,
         } => {
             let interrupts = Interrupts::new(through_approvals)?;
-            return wait::wait(&client, &named.feature, format, interrupts).await;
+            return wait::wait(client, &named.feature, format, interrupts).await;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+async fn list(
+    globals: &Globals,
+    client: &Client,
+    status: Option<String>,
+    limit: usize,
+) -> anyhow::Result<()> {
+    let query = status
+        .map(|status| format!("status={}", escape(&status)))
+        .unwrap_or_default();
+    let page: Page<FeatureView> = client.list("/features", &query, limit).await?;
+    output::list(globals, &page, |wide| page::list(&page.items, wide)).await
+}
+
+async fn show(globals: &Globals, client: &Client, feature: &str) -> anyhow::Result<()> {
+    let path = format!("/features/{}", escape(feature));
+    let progress: Progress = client.get(&format!("{path}/progress")).await?;
+    let most = match globals.output {
+        Format::Json => return output::json(&progress),
+        Format::Wide => usize::MAX,
+        Format::Table => branch::SHOWN_LANDINGS,
+    };
+    let landed: Page<Landing> = client.list(&format!("{path}/landings"), "", most).await?;
+    let shown = &progress.feature;
+    let base = (shown.base_ref.as_deref(), shown.base_commit.as_deref());
+    let graph = branch::graph(base, &landed);
+    pager::show(globals, &format!("{}{graph}", page::page(&progress))).await
+}
+
+async fn delete(client: &Client, format: Format, feature: &str, yes: bool) -> anyhow::Result<()> {
+    let question = format!("Delete the feature `{feature}` with its tasks and outcomes?");
+    confirm(&question, yes)?;
+    let done: Done = client.delete(&format!("/features/{}", escape(feature))).await?;
+    output::answer(format, &done, &format!("{feature} is deleted\n"))
+}
+
+async fn log(globals: &Globals, client: &Client, feature: &str) -> anyhow::Result<()> {
+    let path = format!("/features/{}/log", escape(feature));
+    let page: Page<LogEntry> = client.get(&path).await?;
+    let nobody = "nobody has changed it yet";
+    output::show(globals, &page, |_| task::log_table(&page.items, nobody)).await
+}
+
 /// Asks for a merge, and the person, where tasks of the feature are not done.
-async fn merge(client: &Client, path: &str, mut body: Merging) -> anyhow::Result<Operating> {
-    let answer = client.post(path, &body).await;
+async fn merge(client: &Client, args: MergeArgs) -> anyhow::Result<Operating> {
+    let path = format!("/features/{}/merge", escape(&args.named.feature));
+    let mut body = Merging {
+        how: args.how,
+        into: args.into,
+        partial: args.partial,
+    };
+    let answer = client.post(&path, &body).await;
     let Err(error) = &answer else { return answer };
     if !ApiError::is_unfinished(error) || !std::io::stdin().is_terminal() {
         return answer;
     }
     confirm(&format!("{error}. Merge that?"), false)?;
     body.partial = true;
-    client.post(path, &body).await
+    client.post(&path, &body).await
 }
 
 /// Asks for tasks that change branches, tells of them, and waits for them if that is wanted.
@@ -406,13 +371,9 @@ pub async fn operation(
         Some(run) => format!(" ({run})"),
         None => String::new(),
     };
-    match format {
-        Format::Json => output::json(&operating)?,
-        Format::Table | Format::Wide => {
-            let tasks = operating.tasks.join(", ");
-            output::text(&format!("{}: {tasks} will do it{run}\n", operating.feature))?;
-        }
-    }
+    let tasks = operating.tasks.join(", ");
+    let told = format!("{}: {tasks} will do it{run}\n", operating.feature);
+    output::answer(format, &operating, &told)?;
     if operating.run.is_none() {
         wait::hint(client, &operating.feature).await;
     }
@@ -506,9 +467,7 @@ pub(super) fn print_started(
     feature: &str,
     now: &str,
 ) -> anyhow::Result<()> {
-    match (format, &started.run) {
-        (Format::Json, _) => output::json(started),
-        (_, Some(run)) => output::text(&format!("{feature} {now} ({run})\n")),
-        (_, None) => output::text(&format!("{feature} {now}\n")),
-    }
+    let run = started.run.as_ref().map(|run| format!(" ({run})"));
+    let told = format!("{feature} {now}{}\n", run.unwrap_or_default());
+    output::answer(format, started, &told)
 }

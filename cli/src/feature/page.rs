@@ -1,6 +1,8 @@
 //! Features for people: a table of them, and a page of one.
 
-use ralph_api::view::{FeatureView, NeedsPerson, Progress, SystemView, TrainView, cost_of};
+use ralph_api::view::{
+    FeatureView, NeedsPerson, Progress, RunView, SystemView, TaskCounts, TrainView, cost_of,
+};
 use ralph_domain::states::FeatureState;
 use ralph_shared::agents::prices::usd_text;
 
@@ -183,82 +185,18 @@ fn is_late(feature: &FeatureView) -> bool {
 pub fn page(progress: &Progress) -> String {
     let feature = &progress.feature;
     let paint = Paint::stdout();
-    let counts = &feature.tasks;
     let status = paint.apply(
         condition::tone(&feature.condition),
         &condition::words(&feature.condition),
     );
     let mut lines = vec![format!("{} ({}): {status}", feature.name, feature.id)];
-    if let Some(dir) = &feature.dir {
-        lines.push(format!("  folder      {}, itself", tame(dir)));
-    }
-    if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
-        let (repo, base) = (repository_link(&feature.repo_id, &tame(repo)), tame(base));
-        lines.push(format!("  repository  {repo}"));
-        let commit: String = feature
-            .base_commit
-            .iter()
-            .flat_map(|c| c.chars().take(12))
-            .collect();
-        lines.push(format!("  branch      {branch}, from {base} ({commit})"));
-    }
+    lines.extend(place(feature));
     if let Some(order) = order(feature) {
         lines.push(format!("  order       {order}"));
     }
-    let in_need = match counts.needs_review {
-        1 => "needs a person",
-        _ => "need a person",
-    };
-    let states = [
-        ("done", counts.done),
-        ("running", counts.in_progress),
-        ("pending", counts.pending),
-        ("blocked", counts.blocked),
-        ("failed", counts.failed),
-        (in_need, counts.needs_review),
-        ("skipped", counts.skipped),
-        ("cancelled", counts.cancelled),
-    ];
-    let parts: Vec<String> = states
-        .iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(what, n)| format!("{n} {what}"))
-        .collect();
-    lines.push(format!(
-        "  tasks       {} in all: {}",
-        counts.total,
-        parts.join(", ")
-    ));
+    lines.push(tasks_line(&feature.tasks));
     if let Some(run) = &feature.run {
-        let limit = run
-            .limits
-            .iterations
-            .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
-        lines.push(format!(
-            "  {:11} {} of {limit}, {}, {}, {}",
-            run.id.split('-').next().unwrap_or("run"),
-            counted(run.iterations, "iteration", "iterations"),
-            format::of_run(run),
-            format::tokens_of_run(run),
-            show_ms(run.elapsed_ms)
-        ));
-        if let Some(reason) = &feature.held_by_limit {
-            lines.push(format!("  waits       {}", tame(reason)));
-        }
-        // Runs before it cost something.
-        if feature.cost_usd > run.cost_usd {
-            lines.push(format!(
-                "  cost        {} with the runs before it",
-                format::spent_usd(feature.cost_usd, 0.0, feature.estimated)
-            ));
-        }
-        if let Some(outcome) = run.outcome {
-            let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
-            lines.push(format!(
-                "  outcome     {word}: {}",
-                tame(run.reason.as_deref().unwrap_or("no reason given"))
-            ));
-        }
+        lines.extend(run_lines(feature, run, paint));
     }
     if let Some(gate) = &feature.gate {
         let tone = if gate.fails() { Tone::Warn } else { Tone::Dim };
@@ -300,9 +238,82 @@ pub fn page(progress: &Progress) -> String {
                 .map(|command| format!("                {command}")),
         );
     }
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
+    lines.join("\n") + "\n"
+}
+
+/// Where it works.
+fn place(feature: &FeatureView) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(dir) = &feature.dir {
+        lines.push(format!("  folder      {}, itself", tame(dir)));
+    }
+    if let (Some(repo), Some(base), Some(branch)) = (&feature.repo, &feature.base_ref, &feature.branch) {
+        let (repo, base) = (repository_link(&feature.repo_id, &tame(repo)), tame(base));
+        lines.push(format!("  repository  {repo}"));
+        let commit: String = feature
+            .base_commit
+            .iter()
+            .flat_map(|c| c.chars().take(12))
+            .collect();
+        lines.push(format!("  branch      {branch}, from {base} ({commit})"));
+    }
+    lines
+}
+
+fn tasks_line(counts: &TaskCounts) -> String {
+    let in_need = match counts.needs_review {
+        1 => "needs a person",
+        _ => "need a person",
+    };
+    let states = [
+        ("done", counts.done),
+        ("running", counts.in_progress),
+        ("pending", counts.pending),
+        ("blocked", counts.blocked),
+        ("failed", counts.failed),
+        (in_need, counts.needs_review),
+        ("skipped", counts.skipped),
+        ("cancelled", counts.cancelled),
+    ];
+    let parts: Vec<String> = states
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(what, n)| format!("{n} {what}"))
+        .collect();
+    format!("  tasks       {} in all: {}", counts.total, parts.join(", "))
+}
+
+fn run_lines(feature: &FeatureView, run: &RunView, paint: Paint) -> Vec<String> {
+    let limit = run
+        .limits
+        .iterations
+        .map_or_else(|| "no limit".to_owned(), |n| n.to_string());
+    let mut lines = vec![format!(
+        "  {:11} {} of {limit}, {}, {}, {}",
+        run.id.split('-').next().unwrap_or("run"),
+        counted(run.iterations, "iteration", "iterations"),
+        format::of_run(run),
+        format::tokens_of_run(run),
+        show_ms(run.elapsed_ms)
+    )];
+    if let Some(reason) = &feature.held_by_limit {
+        lines.push(format!("  waits       {}", tame(reason)));
+    }
+    // Runs before it cost something.
+    if feature.cost_usd > run.cost_usd {
+        lines.push(format!(
+            "  cost        {} with the runs before it",
+            format::spent_usd(feature.cost_usd, 0.0, feature.estimated)
+        ));
+    }
+    if let Some(outcome) = run.outcome {
+        let word = paint.apply(tone_of(outcome.as_str()), outcome.as_str());
+        lines.push(format!(
+            "  outcome     {word}: {}",
+            tame(run.reason.as_deref().unwrap_or("no reason given"))
+        ));
+    }
+    lines
 }
 
 /// What waits to land, a line each.

@@ -1,48 +1,57 @@
 //! `feature prune`: refs of attempts go from the remote.
 
+use clap::Args;
 use ralph_api::body::{PruneAttempts, Pruning};
 
+use super::FeatureArg;
 use crate::client::{Client, escape};
 use crate::terminal::confirm::confirm;
 use crate::terminal::duration::{Span, show_ms};
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::counted;
 
+/// Which feature's, and which of them.
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    #[command(flatten)]
+    named: FeatureArg,
+    /// Only of attempts that ended longer ago; 0 is any [default: `keep_attempts_days` of the coordinator]
+    #[arg(long, value_name = "TIME")]
+    older_than: Option<Span>,
+    /// Only say which
+    #[arg(long)]
+    dry_run: bool,
+    /// Don't ask
+    #[arg(long)]
+    yes: bool,
+}
+
 /// Asks what would go, then for it.
 ///
 /// # Errors
 /// When nobody says yes, or the coordinator refuses.
-pub async fn run(
-    client: &Client,
-    format: Format,
-    feature: &str,
-    older_than: Option<Span>,
-    dry_run: bool,
-    yes: bool,
-) -> anyhow::Result<()> {
+pub async fn run(client: &Client, format: Format, args: PruneArgs) -> anyhow::Result<()> {
+    let feature = &args.named.feature;
     let path = format!("/features/{}/prune", escape(feature));
     let wish = |dry_run| PruneAttempts {
-        older_than_ms: older_than.and_then(|age| u64::try_from(age.ms()).ok()),
+        older_than_ms: args.older_than.and_then(|age| u64::try_from(age.ms()).ok()),
         dry_run,
     };
     let planned: Pruning = client.post(&path, &wish(true)).await?;
-    if dry_run || planned.going.is_empty() {
+    if args.dry_run || planned.going.is_empty() {
         return show(format, feature, &planned, true);
     }
     let question = format!(
         "Remove {} of attempts of `{feature}` from its repository?",
         counted(planned.going.len(), "ref", "refs")
     );
-    confirm(&question, yes)?;
+    confirm(&question, args.yes)?;
     let pruning: Pruning = client.post(&path, &wish(false)).await?;
     show(format, feature, &pruning, false)
 }
 
 fn show(format: Format, feature: &str, pruning: &Pruning, only_told: bool) -> anyhow::Result<()> {
-    match format {
-        Format::Json => output::json(pruning),
-        Format::Table | Format::Wide => output::text(&page(feature, pruning, only_told)),
-    }
+    output::answer(format, pruning, &page(feature, pruning, only_told))
 }
 
 fn page(feature: &str, pruning: &Pruning, only_told: bool) -> String {

@@ -27,4 +27,11 @@ impl ResumeFlag {
             None => wait::hint(client, feature).await,
         }
     }
+
+    /// Says it of a task's feature.
+    pub async fn tell_of_task(self, client: &Client, task: &str, done: &Done) {
+        if let Some(feature) = wait::feature_of(client, task).await {
+            self.tell(client, &feature, done).await;
+        }
+    }
 }

@@ -47,99 +47,77 @@ pub struct TextArgs {
 
 /// Prints the text, or stores another one.
 pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs) -> anyhow::Result<()> {
-    let format = globals.output;
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
-    let talks = which != "tasks" && !args.show && format == Format::Table && is_terminal();
-    let (description, spec) = (texts.description.clone(), texts.spec.clone());
-    let stored = of(which, texts);
-    let given = args.file.as_deref().filter(|file| *file != Path::new("-"));
-    let what = format!("the {which} of {}", args.feature);
+    let stored = of(which, &texts);
     let command = format!("ralph feature {which} {} --file", args.feature);
+    let given = args.file.is_some() || args.edit;
+    let talks = !given && which != "tasks" && !args.show && globals.output == Format::Table && is_terminal();
+    if !given && !talks {
+        if let (Some(text), true, Format::Table) = (stored, args.show, globals.output) {
+            eprintln!(
+                "version {0}: `{command} FILE --replaces {0}` stores another in its place",
+                version(text)
+            );
+        }
+        if let (Some(text), "tasks", Format::Table) = (stored, which, globals.output) {
+            eprintln!("{}", estimated(client, &args.feature, text).await);
+        }
+        return print(globals, &args.feature, which, stored).await;
+    }
+    let before = stored.unwrap_or_default();
+    let text = match &args.file {
+        Some(file) => read(file)?,
+        None if args.edit => {
+            let instead = "--edit needs a terminal; give the text with --file FILE";
+            editor::edited(which, before, instead)?
+        }
+        None => talk(globals, &args.feature, which, &texts).await?,
+    };
+    if given && text == before {
+        eprintln!("nothing was changed");
+        return Ok(());
+    }
     let replacing = Replacing {
         which,
-        what: &what,
-        file: given,
+        what: &format!("the {which} of {}", args.feature),
+        file: args.file.as_deref().filter(|file| *file != Path::new("-")),
         command: &command,
     };
-    let (text, before) = match &args.file {
-        Some(file) => {
-            let (text, before) = (read(file)?, stored.unwrap_or_default());
-            if text == before {
-                eprintln!("nothing was changed");
-                return Ok(());
-            }
-            replacing.check(&args.replace, &before, &text)?;
-            replacing.keep_replaced(&args.replace, &before)?;
-            (text, before)
-        }
-        None if args.edit => {
-            let before = stored.unwrap_or_default();
-            let text = editor::edited(
-                which,
-                &before,
-                "--edit needs a terminal; give the text with --file FILE",
-            )?;
-            if text == before {
-                eprintln!("nothing was changed");
-                return Ok(());
-            }
-            (text, before)
-        }
-        None if talks => {
-            let feature = ChatFeature {
-                name: &args.feature,
-                description: &description,
-                spec: spec.as_deref().filter(|_| which == "plan"),
-                stored: stored.as_deref(),
-            };
-            let up = endpoint::published(globals.data.as_deref())?;
-            let agent = up.and_then(|up| up.agent);
-            let text = chat::write(which, feature, agent.as_deref()).await?;
-            (text, stored.unwrap_or_default())
-        }
-        None => {
-            if let (Some(text), true, Format::Table) = (&stored, args.show, format) {
-                eprintln!(
-                    "version {0}: `{command} FILE --replaces {0}` stores another in its place",
-                    version(text)
-                );
-            }
-            if let (Some(text), "tasks", Format::Table) = (&stored, which, format) {
-                eprintln!("{}", estimated(client, &args.feature, text).await);
-            }
-            return print(globals, &args.feature, which, stored).await;
-        }
-    };
+    if args.file.is_some() {
+        replacing.replace(&args.replace, before, &text)?;
+    }
     let written = WriteText {
         text,
-        before: Some(before.clone()),
+        before: Some(before.to_owned()),
         resume: args.resume.to_request(),
     };
     let done = match client.put::<Done>(&format!("{path}/{which}"), &written).await {
         Ok(done) => done,
         Err(error) => {
             let now: Option<TextsView> = client.get(&path).await.ok();
-            let theirs = now.map(|texts| of(which, texts).unwrap_or_default());
-            return Err(match theirs.filter(|theirs| *theirs != before) {
-                Some(theirs) => replacing.collided(&theirs, &written.text)?,
-                None if given.is_some() => error,
-                None => {
-                    editor::keep(which, &written.text)?;
-                    error
-                }
-            });
+            let now = now.map(|texts| of(which, &texts).unwrap_or_default().to_owned());
+            return Err(replacing.refused(error, (before, now), &written.text)?);
         }
     };
-    match format {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide => {
-            let is = if which == "tasks" { "are" } else { "is" };
-            output::text(&format!("the {which} of {} {is} stored\n", args.feature))?;
-        }
-    }
+    let is = if which == "tasks" { "are" } else { "is" };
+    let told = format!("the {which} of {} {is} stored\n", args.feature);
+    output::answer(globals.output, &done, &told)?;
     args.resume.tell(client, &args.feature, &done).await;
     Ok(())
+}
+
+/// Has an agent write the text with the person.
+async fn talk(globals: &Globals, name: &str, which: &str, texts: &TextsView) -> anyhow::Result<String> {
+    let feature = ChatFeature {
+        name,
+        description: &texts.description,
+        spec: texts.spec.as_deref().filter(|_| which == "plan"),
+        stored: of(which, texts),
+    };
+    let up = endpoint::published(globals.data.as_deref())?;
+    let agent = up.and_then(|up| up.agent);
+    chat::write(which, feature, agent.as_deref()).await
 }
 
 /// What a graph that waits for approval is going to cost, in a line.
@@ -157,11 +135,11 @@ async fn estimated(client: &Client, feature: &str, graph: &str) -> String {
     )
 }
 
-fn of(which: &str, texts: TextsView) -> Option<String> {
+fn of<'a>(which: &str, texts: &'a TextsView) -> Option<&'a str> {
     match which {
-        "plan" => texts.plan,
-        "tasks" => texts.tasks,
-        _ => texts.spec,
+        "plan" => texts.plan.as_deref(),
+        "tasks" => texts.tasks.as_deref(),
+        _ => texts.spec.as_deref(),
     }
 }
 
@@ -192,9 +170,9 @@ impl TextOfFeature {
     }
 }
 
-async fn print(globals: &Globals, feature: &str, which: &str, text: Option<String>) -> anyhow::Result<()> {
+async fn print(globals: &Globals, feature: &str, which: &str, text: Option<&str>) -> anyhow::Result<()> {
     match (globals.output, text) {
-        (Format::Json, text) => output::json(&TextOfFeature::new(which, text)),
+        (Format::Json, text) => output::json(&TextOfFeature::new(which, text.map(str::to_owned))),
         (_, Some(text)) => {
             let text = format!("{}\n", text.trim_end());
             // An agent wrote it. Whoever has it written to a file gets it as it is, since it may be stored again.

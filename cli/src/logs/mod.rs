@@ -103,25 +103,7 @@ pub async fn run(globals: &Globals, args: LogsArgs) -> anyhow::Result<ExitCode> 
         output::json(&transcript)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut show = Show::new();
-    let mut text = show.head(&transcript.of);
-    for entry in &transcript.items {
-        text.push_str(&show.entry(entry));
-    }
-    text.push_str(&show.close());
-    if let Some(verdict) = since.verdict {
-        text.push_str(&show.head(&verdict.of));
-        let entries = verdict.items.iter().map(|entry| show.entry(entry));
-        text.push_str(&entries.collect::<String>());
-        text.push_str(&show.close());
-    }
-    if let Some(gate) = since.gate {
-        text.push_str(&show.note(&format!("── gate: {gate} ──")));
-    }
-    if let Some(commit) = since.landed {
-        text.push_str(&show.note(&format!("── landed as {commit} ──")));
-    }
-    pager::show(globals, &text).await?;
+    pager::show(globals, &page(&transcript, &since)).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -163,6 +145,26 @@ async fn done_since(client: &Client, task: &str, last: &mut Transcript) -> anyho
     Ok(since)
 }
 
+/// A transcript for people, and what followed it.
+fn page(transcript: &Transcript, since: &Since) -> String {
+    let mut show = Show::new();
+    let mut text = String::new();
+    for transcript in [Some(transcript), since.verdict.as_ref()].into_iter().flatten() {
+        text.push_str(&show.head(&transcript.of));
+        for entry in &transcript.items {
+            text.push_str(&show.entry(entry));
+        }
+        text.push_str(&show.close());
+    }
+    if let Some(gate) = &since.gate {
+        text.push_str(&show.note(&format!("── gate: {gate} ──")));
+    }
+    if let Some(commit) = &since.landed {
+        text.push_str(&show.note(&format!("── landed as {commit} ──")));
+    }
+    text
+}
+
 async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCode> {
     let mut show = Show::new();
     let mut last_id: Option<String> = None;
@@ -178,33 +180,9 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
                         if event.id.is_some() {
                             last_id = event.id;
                         }
-                        let ended = match serde_json::from_str(&event.data)? {
-                            Following::End { .. } => true,
-                            Following::Dispatch(of)
-                                if how != How::People || announced.as_ref() == Some(&of.dispatch) =>
-                            {
-                                false
-                            }
-                            Following::Dispatch(of) => {
-                                output::text(&show.head(&of))?;
-                                announced = Some(of.dispatch);
-                                false
-                            }
-                            Following::Entry(entry) if how == How::Raw => {
-                                output::record(&entry)?;
-                                false
-                            }
-                            Following::Entry(entry) if how == How::Json => {
-                                output::json_line(&entry)?;
-                                false
-                            }
-                            Following::Entry(entry) => {
-                                output::text(&show.entry(&entry))?;
-                                false
-                            }
-                        };
-                        if ended {
-                            output::text(&show.close())?;
+                        let following = serde_json::from_str(&event.data)?;
+                        print(&following, how, &mut show, &mut announced)?;
+                        if matches!(following, Following::End { .. }) {
                             return Ok(ExitCode::SUCCESS);
                         }
                     }
@@ -227,5 +205,26 @@ async fn follow(client: &Client, path: &str, how: How) -> anyhow::Result<ExitCod
             _ => {}
         }
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+fn print(
+    following: &Following,
+    how: How,
+    show: &mut Show,
+    announced: &mut Option<String>,
+) -> anyhow::Result<()> {
+    match following {
+        Following::Dispatch(of) if how == How::People && announced.as_ref() != Some(&of.dispatch) => {
+            *announced = Some(of.dispatch.clone());
+            output::text(&show.head(of))
+        }
+        Following::Dispatch(_) => Ok(()),
+        Following::Entry(entry) => match how {
+            How::People => output::text(&show.entry(entry)),
+            How::Json => output::json_line(entry),
+            How::Raw => output::record(entry),
+        },
+        Following::End { .. } => output::text(&show.close()),
     }
 }

@@ -68,10 +68,8 @@ impl Show {
                 self.piece(Tone::Bright, &rest) + &self.piece(Tone::Dim, text)
             }
             TranscriptUpdate::Started { agent, model } => {
-                let model = model
-                    .as_ref()
-                    .map(|model| format!(", model {model}"))
-                    .unwrap_or_default();
+                let model = model.as_ref().map(|model| format!(", model {model}"));
+                let model = model.unwrap_or_default();
                 self.line(Tone::Dim, &format!("agent {agent}{model}"))
             }
             TranscriptUpdate::Tool {
@@ -82,16 +80,10 @@ impl Show {
                 output,
             } => {
                 let failed = status.as_deref() == Some("failed");
-                let tone = if failed { Tone::Bad } else { Tone::Active };
                 let mut said = String::new();
                 if title.is_some() || input.is_some() || failed {
                     let name = title.as_deref().unwrap_or(id);
-                    let input = input
-                        .as_ref()
-                        .map(|input| format!(" {}", one_line(input)))
-                        .unwrap_or_default();
-                    let failed = if failed { " failed" } else { "" };
-                    said.push_str(&self.line(tone, &format!("▸ {}{failed}{input}", one_line(name))));
+                    said.push_str(&self.call(name, input.as_deref(), failed));
                 }
                 if let Some(output) = output {
                     said.push_str(&self.output(output, failed));
@@ -99,11 +91,8 @@ impl Show {
                 said
             }
             TranscriptUpdate::Plan { entries } => {
-                let lines: Vec<String> = entries
-                    .iter()
-                    .map(|entry| self.line(Tone::Dim, &format!("plan: {entry}")))
-                    .collect();
-                lines.concat()
+                let lines = entries.iter().map(|entry| format!("plan: {entry}"));
+                lines.map(|line| self.line(Tone::Dim, &line)).collect()
             }
             TranscriptUpdate::Request {
                 method,
@@ -119,13 +108,11 @@ impl Show {
             }
             TranscriptUpdate::Said { by, text } => self.line(Tone::Bright, &format!("{by} says: {text}")),
             TranscriptUpdate::Note { text } => self.line(Tone::Warn, text),
-            TranscriptUpdate::Dropped { count } => self.line(
-                Tone::Warn,
-                &format!(
-                    "{} not kept: the transcript reached its limit",
-                    counted(*count, "entry was", "entries were")
-                ),
-            ),
+            TranscriptUpdate::Dropped { count } => {
+                let entries = counted(*count, "entry was", "entries were");
+                let line = format!("{entries} not kept: the transcript reached its limit");
+                self.line(Tone::Warn, &line)
+            }
             TranscriptUpdate::Ended { how } => self.line(Tone::Dim, &format!("ended: {how}")),
             TranscriptUpdate::Unknown => String::new(),
         }
@@ -157,6 +144,14 @@ impl Show {
 
     fn line(&mut self, tone: Tone, text: &str) -> String {
         format!("{}{}\n", self.close(), self.paint.apply(tone, &tame(text)))
+    }
+
+    fn call(&mut self, name: &str, input: Option<&str>, failed: bool) -> String {
+        let tone = if failed { Tone::Bad } else { Tone::Active };
+        let failed = if failed { " failed" } else { "" };
+        let input = input.map(|input| format!(" {}", one_line(input)));
+        let input = input.unwrap_or_default();
+        self.line(tone, &format!("▸ {}{failed}{input}", one_line(name)))
     }
 
     fn output(&mut self, output: &str, failed: bool) -> String {

@@ -83,25 +83,7 @@ fn set_up(folder: &Path) -> anyhow::Result<Vec<String>> {
 /// Every key of the file with its default, commented out: below the words of its table, those that have none of their own as they are
 /// listed by `config`.
 fn configuration() -> String {
-    let mut tables: Vec<(&str, String)> = vec![("", String::new())];
-    for line in CONFIG.lines() {
-        if let Some(table) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            tables.push((table, String::new()));
-        }
-        if let Some((_, text)) = tables.last_mut() {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    // What stands in front of a table are its words.
-    for at in 1..tables.len() {
-        let before = tables[at - 1].1.trim_end().to_owned();
-        let words = before.rsplit_once("\n\n").map_or(0, |(kept, _)| kept.len() + 2);
-        let (kept, words) = before.split_at(words);
-        let words = format!("{}\n{}", words.trim_end(), tables[at].1);
-        tables[at - 1].1 = kept.trim_end().to_owned() + "\n";
-        tables[at].1 = words;
-    }
+    let mut tables = tables();
     for key in KEYS.iter() {
         // What has no table is no key of the file.
         let Some((table, name)) = key.name.split_once('.') else {
@@ -143,6 +125,30 @@ fn configuration() -> String {
     }
     let texts: Vec<&str> = tables.iter().map(|(_, text)| text.trim_end()).collect();
     texts.join("\n\n") + "\n"
+}
+
+/// The tables of the file and their texts; first what stands in none.
+fn tables() -> Vec<(&'static str, String)> {
+    let mut tables = vec![("", String::new())];
+    for line in CONFIG.lines() {
+        if let Some(table) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            tables.push((table, String::new()));
+        }
+        if let Some((_, text)) = tables.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    // What stands in front of a table are its words.
+    for at in 1..tables.len() {
+        let before = tables[at - 1].1.trim_end().to_owned();
+        let words = before.rsplit_once("\n\n").map_or(0, |(kept, _)| kept.len() + 2);
+        let (kept, words) = before.split_at(words);
+        let words = format!("{}\n{}", words.trim_end(), tables[at].1);
+        tables[at - 1].1 = kept.trim_end().to_owned() + "\n";
+        tables[at].1 = words;
+    }
+    tables
 }
 
 fn skills(folder: &Path) -> anyhow::Result<Option<String>> {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::args::globals::Globals;
 use crate::client::Client;
-use crate::terminal::output::{self, Format};
+use crate::terminal::output;
 
 /// Print a link that opens the page in a browser, logged in
 ///
@@ -39,9 +39,6 @@ pub async fn run(globals: &Globals, _: OpenArgs) -> anyhow::Result<ExitCode> {
         url: format!("{}{}", client.url(), login.path),
         expires_at: login.expires_at,
     };
-    match globals.output {
-        Format::Json => output::json(&link)?,
-        Format::Table | Format::Wide => output::text(&format!("{}\n", link.url))?,
-    }
+    output::answer(globals.output, &link, &format!("{}\n", link.url))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -21,7 +21,7 @@ use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::client::{Client, escape, is_passing};
 use crate::git::paths::first_symlink;
-use crate::terminal::output::{self, Format};
+use crate::terminal::output;
 use crate::terminal::plural::counted;
 
 /// Entries that are sent at once, and what they may take: a request has room for four times as much. Bytes.
@@ -100,14 +100,9 @@ pub async fn export(globals: &Globals, args: ExportArgs) -> anyhow::Result<()> {
         replace(&path, &text).with_context(|| format!("failed to write {}", path.display()))?;
     }
     page.items.extend(learnings.items);
-    match globals.output {
-        Format::Json => output::json(&page),
-        Format::Table | Format::Wide => output::text(&format!(
-            "{} written to {}\n",
-            counted(page.items.len(), "entry", "entries"),
-            folder.display()
-        )),
-    }
+    let written = counted(page.items.len(), "entry", "entries");
+    let told = format!("{written} written to {}\n", folder.display());
+    output::answer(globals.output, &page, &told)
 }
 
 /// Learnings as lines, each under the name by which an import knows it again, in an order that doesn't depend on the memory that they are in.
@@ -185,14 +180,12 @@ pub async fn import(globals: &Globals, args: ImportArgs) -> anyhow::Result<()> {
             eprintln!("{sent} of {} sent", counted(lines.len(), "entry", "entries"));
         }
     }
-    match globals.output {
-        Format::Json => output::json(&imported),
-        Format::Table | Format::Wide => output::text(&format!(
-            "{} imported, {} left alone (imported before, or changed by a person since)\n",
-            counted(imported.imported, "entry", "entries"),
-            imported.known
-        )),
-    }
+    let told = format!(
+        "{} imported, {} left alone (imported before, or changed by a person since)\n",
+        counted(imported.imported, "entry", "entries"),
+        imported.known
+    );
+    output::answer(globals.output, &imported, &told)
 }
 
 /// Sends a part again while the coordinator is away or busy: a part that arrived is known, and makes nothing new.

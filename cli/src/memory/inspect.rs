@@ -130,20 +130,15 @@ pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Resul
     line("tags", Some(entry.tags.join(", ")));
     line("files", Some(entry.paths.join(", ")));
     line("feature", entry.feature.clone());
-    let attempt = entry
-        .attempt
-        .map(|n| format!(", attempt {n}"))
-        .unwrap_or_default();
-    let origin = match &entry.task {
-        Some(task) => format!("{task}{attempt}"),
-        None => entry.origin.clone(),
+    let origin = match (&entry.task, entry.attempt) {
+        (Some(task), Some(n)) => format!("{task}, attempt {n}"),
+        (Some(task), None) => task.clone(),
+        (None, _) => entry.origin.clone(),
     };
     line("from", Some(origin));
     let by = [entry.agent.clone(), entry.model.clone()];
-    line(
-        "by",
-        Some(by.into_iter().flatten().collect::<Vec<_>>().join(", ")),
-    );
+    let by: Vec<String> = by.into_iter().flatten().collect();
+    line("by", Some(by.join(", ")));
     line("created", Some(when(entry.created_at)));
     line("weight", Some(format!("{:.2}", entry.weight)));
     let shown = format!(
@@ -166,13 +161,8 @@ pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Resul
         line("confirmed", Some(format!("by {further}")));
     }
     for one in &entry.family {
-        line(
-            "",
-            Some(format!(
-                "{} {} [{}] {}",
-                one.relation, one.id, one.status, one.title
-            )),
-        );
+        let told = format!("{} {} [{}] {}", one.relation, one.id, one.status, one.title);
+        line("", Some(told));
     }
     let text = tame(&format!("{}\n\n{}\n", lines.join("\n"), entry.body));
     pager::show(globals, &text).await

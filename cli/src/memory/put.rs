@@ -14,7 +14,7 @@ use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::client::{Client, escape};
 use crate::terminal::confirm::confirm;
-use crate::terminal::output::{self, Format};
+use crate::terminal::output;
 use crate::terminal::plural::counted;
 
 /// What is added.
@@ -134,12 +134,8 @@ pub async fn resume(globals: &Globals, repo: &RepoArgs) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let repo = repo.identity().await?;
     let done: Done = client.post("/memory/resume", &ResumeMemory { repo }).await?;
-    match globals.output {
-        Format::Json => output::json(&done),
-        Format::Table | Format::Wide => {
-            output::text("the memory is shown to sessions again, and its attempts are compared anew\n")
-        }
-    }
+    let told = "the memory is shown to sessions again, and its attempts are compared anew\n";
+    output::answer(globals.output, &done, told)
 }
 
 pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Result<()> {
@@ -149,14 +145,12 @@ pub async fn purge(globals: &Globals, ids: Vec<String>, yes: bool) -> anyhow::Re
         yes,
     )?;
     let purged: Purged = client.post("/memory/purge", &PurgeMemory { ids }).await?;
-    match globals.output {
-        Format::Json => output::json(&purged),
-        Format::Table | Format::Wide => output::text(&format!(
-            "{} deleted, with {} that had shown them\n",
-            counted(purged.entries, "entry", "entries"),
-            counted(purged.prompts, "prompt", "prompts")
-        )),
-    }
+    let told = format!(
+        "{} deleted, with {} that had shown them\n",
+        counted(purged.entries, "entry", "entries"),
+        counted(purged.prompts, "prompt", "prompts")
+    );
+    output::answer(globals.output, &purged, &told)
 }
 
 pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyhow::Result<()> {
@@ -164,10 +158,7 @@ pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyh
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
     let taken: RevokedMemory = client.post(&path, &Steer::default()).await?;
-    match globals.output {
-        Format::Json => output::json(&taken),
-        Format::Table | Format::Wide => output::text(&spread(&taken)),
-    }
+    output::answer(globals.output, &taken, &spread(&taken))
 }
 
 /// What was taken back, and where else it was found.
@@ -198,13 +189,8 @@ fn spread(taken: &RevokedMemory) -> String {
 }
 
 fn print_result(globals: &Globals, taken: RetractResult, word: &str) -> anyhow::Result<()> {
-    match globals.output {
-        Format::Json => output::json(&taken),
-        Format::Table | Format::Wide => {
-            let entries = counted(taken.entries, "entry", "entries");
-            output::text(&format!("{entries} {word}\n"))
-        }
-    }
+    let entries = counted(taken.entries, "entry", "entries");
+    output::answer(globals.output, &taken, &format!("{entries} {word}\n"))
 }
 
 fn given(text: String) -> anyhow::Result<String> {

@@ -113,14 +113,10 @@ pub async fn set(
 ) -> anyhow::Result<ExitCode> {
     let path = format!("/features/{}/schedule", escape(feature));
     let set: ScheduleView = client.put(&path, wish).await?;
-    match format {
-        Format::Json => output::json(&set)?,
-        Format::Table | Format::Wide => {
-            let at = set.next_at.map(when).unwrap_or_default();
-            let what = if set.cron.is_some() { "a copy of " } else { "" };
-            output::text(&format!("{what}{} begins at {at}\n", set.feature))?;
-        }
-    }
+    let at = set.next_at.map(when).unwrap_or_default();
+    let what = if set.cron.is_some() { "a copy of " } else { "" };
+    let told = format!("{what}{} begins at {at}\n", set.feature);
+    output::answer(format, &set, &told)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -146,10 +142,7 @@ pub async fn run(globals: &Globals, command: ScheduleCommand) -> anyhow::Result<
             (of, done, "begins by itself again")
         }
     };
-    match globals.output {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide => output::text(&format!("{} {now}\n", of.feature))?,
-    }
+    output::answer(globals.output, &done, &format!("{} {now}\n", of.feature))?;
     Ok(ExitCode::SUCCESS)
 }
 

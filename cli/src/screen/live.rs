@@ -121,42 +121,39 @@ async fn run(client: &Client, terminal: &mut DefaultTerminal) -> anyhow::Result<
         match action {
             Action::Draw => {}
             Action::Quit => return Ok(()),
-            Action::Task { id, verb, reason } => {
-                let (client, sender) = (client.clone(), sender.clone());
-                aside.spawn(async move {
-                    let path = format!("/tasks/{id}/{}", verb.as_str());
-                    let asked = client.post::<Done>(&path, &Steer { reason, resume: None }).await;
-                    let did = asked.map(|done| match done.run {
-                        Some(run) => format!("{}: {id}; {run} goes on", verb.as_str()),
-                        None => format!("{}: {id}", verb.as_str()),
-                    });
-                    let _ = sender.send(news::did(did)).await;
-                });
-            }
-            Action::Feature { id, verb } => {
-                let (client, sender) = (client.clone(), sender.clone());
-                aside.spawn(async move {
-                    let path = format!("/features/{id}/{verb}");
-                    let asked = match verb {
-                        "run" => client.post::<Started>(&path, &RunWish::default()).await,
-                        _ => client.post::<Started>(&path, &Steer::default()).await,
-                    };
-                    let did = asked.map(|_| format!("{verb}: {id}"));
-                    let _ = sender.send(news::did(did)).await;
-                });
-            }
-            Action::Diff { id } => {
-                let (client, sender) = (client.clone(), sender.clone());
-                aside.spawn(async move {
-                    let news = match diff::text_of_task(&client, &id).await {
-                        Ok(text) => News::Diff { task: id, text },
-                        Err(error) => News::Trouble(error),
-                    };
-                    let _ = sender.send(news).await;
-                });
+            action => {
+                aside.spawn(act(action, client.clone(), sender.clone()));
             }
         }
     }
+}
+
+/// Asks the coordinator for what the state says, and tells what came of it.
+async fn act(action: Action, client: Client, sender: mpsc::Sender<News>) {
+    let news = match action {
+        Action::Draw | Action::Quit => return,
+        Action::Task { id, verb, reason } => {
+            let path = format!("/tasks/{id}/{}", verb.as_str());
+            let asked = client.post::<Done>(&path, &Steer { reason, resume: None }).await;
+            news::did(asked.map(|done| match done.run {
+                Some(run) => format!("{}: {id}; {run} goes on", verb.as_str()),
+                None => format!("{}: {id}", verb.as_str()),
+            }))
+        }
+        Action::Feature { id, verb } => {
+            let path = format!("/features/{id}/{verb}");
+            let asked = match verb {
+                "run" => client.post::<Started>(&path, &RunWish::default()).await,
+                _ => client.post::<Started>(&path, &Steer::default()).await,
+            };
+            news::did(asked.map(|_| format!("{verb}: {id}")))
+        }
+        Action::Diff { id } => match diff::text_of_task(&client, &id).await {
+            Ok(text) => News::Diff { task: id, text },
+            Err(error) => News::Trouble(error),
+        },
+    };
+    let _ = sender.send(news).await;
 }
 
 /// Takes news; a wrong token stays wrong, everything else is shown, and may pass.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
-use ralph_api::body::{Accepted, GraphText, RunWish, SubmitFeature};
+use ralph_api::body::{Accepted, GraphText, RunWish, SetSchedule, SubmitFeature};
 use ralph_domain::graph::{self, Limits};
 use ralph_domain::names;
 use ralph_domain::run::DEFAULT_MAX_PARALLEL;
@@ -16,7 +16,7 @@ use ralph_shared::wire::MergeHow;
 
 use super::checked::CheckedGraph;
 use super::repo::{self, RepoFlags};
-use super::{BudgetFlags, RunFlags, accepted, gate, limits};
+use super::{BudgetFlags, RunFlags, accepted, gate, limits, warn};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::client::Client;
@@ -121,19 +121,8 @@ enum OnFailure {
 
 pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<ExitCode> {
     names::check(&args.name).map_err(|error| Usage(error.to_string()))?;
-    let tasks = match &args.tasks {
-        Some(path) => Some(read_graph(path)?),
-        None if args.dry_run => {
-            return Err(Usage("--dry-run needs a graph: give one with --tasks FILE".into()).into());
-        }
-        None => None,
-    };
-    let schedule = args.schedule.to_request()?;
-    if schedule.is_some() && args.wait.wait {
-        let why =
-            "what begins later can't be waited for now; leave out --wait, and look with `schedule list`";
-        return Err(Usage(why.to_owned()).into());
-    }
+    let tasks = args.graph()?;
+    let schedule = args.schedule()?;
     let file = Config::find()?;
     // Before anything is asked or read: what stands there doesn't become right by the rest.
     let mut run = args.run.request(&file)?;
@@ -142,41 +131,16 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
         given => given,
     };
     if args.dry_run {
-        let merge = args.merge.or(file.workspace.merge);
-        let checkout = repo::checked_out(&args.repo, merge).await;
-        let parallel = max_parallel.unwrap_or(DEFAULT_MAX_PARALLEL);
-        return dry_run(globals, tasks, &run, checkout, parallel).await;
+        let checkout = repo::checked_out(&args.repo, args.merge.or(file.workspace.merge)).await;
+        return dry_run(globals, tasks, &run, checkout, max_parallel).await;
     }
-    let spec = args.spec.as_deref().map(read_text).transpose()?;
-    let plan = args.plan.as_deref().map(read_text).transpose()?;
-    let (spec, plan) = if tasks.is_none() && spec.is_none() && plan.is_none() {
-        (written(&args.name, "spec")?, written(&args.name, "plan")?)
-    } else {
-        (spec, plan)
-    };
-    let description = args.description.as_deref().unwrap_or_default();
-    let given = Provided::new(
-        description,
-        spec.as_deref(),
-        plan.as_deref(),
-        usize::from(tasks.is_some()),
-    );
-    if steps::missing(given).is_none() && !args.draft {
-        return Err(Usage(steps::NOTHING_TO_START_WITH.to_owned()).into());
-    }
+    let (spec, plan) = args.texts()?;
     let client = Client::find(globals)?;
     let repo = repo::resolve(&args.repo, &args.name, &client).await?;
     let dir = repo::dir(&args.repo).await?;
     let merge = args.merge.or(file.workspace.merge.filter(|_| repo.is_some()));
     gate::offer(&args.repo, &mut run).await?;
-    let warnings = [
-        repo::uncommitted(&args.repo).await,
-        repo::filters(&args.repo).await,
-        repo::checked_out(&args.repo, merge).await,
-    ];
-    for warning in warnings.into_iter().flatten() {
-        eprintln!("warning: {warning}");
-    }
+    warn(repo::warnings(&args.repo, merge).await);
     let request = SubmitFeature {
         name: args.name,
         description: args.description,
@@ -212,10 +176,48 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     let Some(schedule) = schedule else {
         return accepted(&client, globals.output, &answer, waits).await;
     };
-    for warning in &answer.warnings {
-        eprintln!("warning: {warning}");
-    }
+    warn(&answer.warnings);
     schedule::set(&client, globals.output, &answer.feature.id, &schedule).await
+}
+
+impl FeatureArgs {
+    fn graph(&self) -> anyhow::Result<Option<GraphText>> {
+        if self.dry_run && self.tasks.is_none() {
+            return Err(Usage("--dry-run needs a graph: give one with --tasks FILE".into()).into());
+        }
+        self.tasks.as_deref().map(read_graph).transpose()
+    }
+
+    fn schedule(&self) -> Result<Option<SetSchedule>, Usage> {
+        let schedule = self.schedule.to_request()?;
+        if schedule.is_some() && self.wait.wait {
+            let why =
+                "what begins later can't be waited for now; leave out --wait, and look with `schedule list`";
+            return Err(Usage(why.to_owned()));
+        }
+        Ok(schedule)
+    }
+
+    /// The specification and the plan; together with the rest they are enough to begin with.
+    fn texts(&self) -> anyhow::Result<(Option<String>, Option<String>)> {
+        let (spec, plan) = match (&self.tasks, &self.spec, &self.plan) {
+            (None, None, None) => (written(&self.name, "spec")?, written(&self.name, "plan")?),
+            (_, spec, plan) => (
+                spec.as_deref().map(read_text).transpose()?,
+                plan.as_deref().map(read_text).transpose()?,
+            ),
+        };
+        let given = Provided::new(
+            self.description.as_deref().unwrap_or_default(),
+            spec.as_deref(),
+            plan.as_deref(),
+            usize::from(self.tasks.is_some()),
+        );
+        if steps::missing(given).is_none() && !self.draft {
+            return Err(Usage(steps::NOTHING_TO_START_WITH.to_owned()).into());
+        }
+        Ok((spec, plan))
+    }
 }
 
 async fn dry_run(
@@ -223,7 +225,7 @@ async fn dry_run(
     tasks: Option<GraphText>,
     run: &RunWish,
     checkout: Option<String>,
-    parallel: i32,
+    max_parallel: Option<i32>,
 ) -> anyhow::Result<ExitCode> {
     let Some(GraphText { source, text }) = tasks else {
         return Ok(ExitCode::SUCCESS);
@@ -236,7 +238,7 @@ async fn dry_run(
         .iter()
         .map(|warning| warning.describe(&graph.source_name));
     let warnings: Vec<String> = warnings.chain(checkout).collect();
-    let parallel = usize::try_from(parallel).unwrap_or(1);
+    let parallel = usize::try_from(max_parallel.unwrap_or(DEFAULT_MAX_PARALLEL)).unwrap_or(1);
     let estimate = match (Client::find(globals), super::here().await) {
         (Ok(client), Some(repo_id)) => estimate::of_graph(&client, &repo_id, &graph, parallel).await,
         _ => None,
@@ -245,9 +247,7 @@ async fn dry_run(
         output::json(&CheckedGraph::new(&graph, warnings, estimate))?;
         return Ok(ExitCode::SUCCESS);
     }
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
+    warn(&warnings);
     let words = estimate::words(estimate.as_ref());
     pager::show(globals, &format!("{}\n{words}\n", graph::draw(&graph))).await?;
     Ok(ExitCode::SUCCESS)

@@ -58,6 +58,12 @@ pub async fn draft(globals: &Globals, mut args: FeatureArgs) -> anyhow::Result<E
     feature::submit(globals, args).await
 }
 
+fn warn(warnings: impl IntoIterator<Item = impl std::fmt::Display>) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
 /// Tells what was accepted, and waits for its end if that is wanted.
 async fn accepted(
     client: &Client,
@@ -65,9 +71,7 @@ async fn accepted(
     accepted: &Accepted,
     waits: Option<Interrupts>,
 ) -> anyhow::Result<ExitCode> {
-    for warning in &accepted.warnings {
-        eprintln!("warning: {warning}");
-    }
+    warn(&accepted.warnings);
     let feature = &accepted.feature;
     let tasks = match (&accepted.task, &accepted.key) {
         (Some(task), Some(key)) => format!("task {task} ({key})"),
@@ -83,9 +87,6 @@ async fn accepted(
         eprintln!("{told}");
         return wait::begun(client, &feature.id, format, interrupts).await;
     }
-    match format {
-        Format::Json => output::json(accepted)?,
-        Format::Table | Format::Wide => output::text(&format!("{told}\n"))?,
-    }
+    output::answer(format, accepted, &format!("{told}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -145,8 +145,18 @@ pub async fn local_top(flags: &RepoFlags) -> Option<PathBuf> {
     top_level(flags.repo.as_deref()).await.ok()
 }
 
+/// What to know of a checkout on this machine before its feature is submitted, to be merged as `how` says.
+pub async fn warnings(flags: &RepoFlags, how: Option<MergeHow>) -> impl Iterator<Item = String> {
+    let warnings = [
+        uncommitted(flags).await,
+        filters(flags).await,
+        checked_out(flags, how).await,
+    ];
+    warnings.into_iter().flatten()
+}
+
 /// What of a checkout on this machine no agent will see, since it isn't committed.
-pub async fn uncommitted(flags: &RepoFlags) -> Option<String> {
+async fn uncommitted(flags: &RepoFlags) -> Option<String> {
     let top = local_top(flags).await.filter(|_| flags.base.is_none())?;
     let changed = git(Some(&top), &["status", "--porcelain", "--untracked-files=no"])
         .await
@@ -163,7 +173,7 @@ pub async fn uncommitted(flags: &RepoFlags) -> Option<String> {
 }
 
 /// What to know of filters of a repository on this machine that workers' git may not know.
-pub async fn filters(flags: &RepoFlags) -> Option<String> {
+async fn filters(flags: &RepoFlags) -> Option<String> {
     super::filters::warning(&local_top(flags).await?).await
 }
 

@@ -69,15 +69,9 @@ pub async fn run(globals: &Globals, client: &Client, command: DepsCommand) -> an
         }
         Done::of(count)
     };
-    match globals.output {
-        Format::Json => output::json(&done),
-        Format::Table | Format::Wide if adds => {
-            output::text(&format!("{} waits for {} more\n", edges.task, done.count))
-        }
-        Format::Table | Format::Wide => {
-            output::text(&format!("{} waits for {} fewer\n", edges.task, done.count))
-        }
-    }
+    let than = if adds { "more" } else { "fewer" };
+    let told = format!("{} waits for {} {than}\n", edges.task, done.count);
+    output::answer(globals.output, &done, &told)
 }
 
 /// What a task waits for, and what waits for it.

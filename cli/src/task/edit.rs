@@ -7,7 +7,9 @@ use ralph_shared::file;
 
 use super::replace::{ReplaceFlags, Replacing};
 use crate::client::{Client, escape};
+use crate::submit::agents;
 use crate::terminal::editor;
+use crate::terminal::output::{self, Format};
 
 /// Change a task that isn't running; flags that are left out change nothing
 ///
@@ -21,7 +23,7 @@ use crate::terminal::editor;
 pub struct EditArgs {
     /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
-    pub task: String,
+    task: String,
     /// What is to be done, on one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -36,7 +38,7 @@ pub struct EditArgs {
     pool: Option<String>,
     /// A configured agent of the workers
     #[arg(long, value_name = "NAME")]
-    pub(crate) agent: Option<String>,
+    agent: Option<String>,
     /// Model or tier
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -89,12 +91,22 @@ impl EditArgs {
     }
 }
 
-/// Changes the task; `None` when the person left everything as it was. A description is changed only where the one stands that
-/// the change began from.
+/// Changes the task, and says so.
 ///
 /// # Errors
 /// When the coordinator refuses, or somebody else changed the description meanwhile.
-pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>> {
+pub async fn run(client: &Client, format: Format, args: EditArgs) -> anyhow::Result<()> {
+    let told = format!("edited {}\n", args.task);
+    agents::warn_if_unknown(client, args.agent.as_deref()).await;
+    match edit(client, args).await? {
+        Some(done) => output::answer(format, &done, &told),
+        None => Ok(()),
+    }
+}
+
+/// Changes the task; `None` when the person left everything as it was. A description is changed only where the one stands that
+/// the change began from.
+async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>> {
     let task = args.task.clone();
     let path = format!("/tasks/{}", escape(&task));
     let replace = args.replace.clone();
@@ -125,8 +137,7 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>
             return Ok(None);
         }
     } else if !in_editor {
-        replacing.check(&replace, &before, &text)?;
-        replacing.keep_replaced(&replace, &before)?;
+        replacing.replace(&replace, &before, &text)?;
     }
     edit.before = Some(before.clone());
     let error = match client.patch(&path, &edit).await {
@@ -134,13 +145,6 @@ pub async fn run(client: &Client, args: EditArgs) -> anyhow::Result<Option<Done>
         Err(error) => error,
     };
     let now: Option<TaskDetail> = client.get(&path).await.ok();
-    Err(
-        match now.map(|now| now.description).filter(|now| *now != before) {
-            Some(theirs) => replacing.collided(&theirs, &text)?,
-            None => {
-                editor::keep("task", &text)?;
-                error
-            }
-        },
-    )
+    let now = now.map(|now| now.description);
+    Err(replacing.refused(error, (&before, now), &text)?)
 }

@@ -16,21 +16,17 @@ use ralph_api::view::{LogEntry, Page, TaskDetail, TaskView};
 
 use super::client::{Client, escape};
 use super::wait::WaitFlags;
-use super::{feature, submit, wait};
+use super::{feature, submit};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
 use crate::feature::resume::ResumeFlag;
-use crate::git::diff::TaskDiffArgs;
+use crate::git::diff::{self, TaskDiffArgs};
 use crate::terminal::confirm::confirm;
+use crate::terminal::editor;
 use crate::terminal::local_time::ago;
 use crate::terminal::output::{self, Format};
 use crate::terminal::plural::counted;
 use crate::terminal::table::Table;
-use crate::{
-    git::diff,
-    submit::agents,
-    terminal::{editor, pager},
-};
 
 /// Show and control tasks
 #[derive(Debug, Subcommand)]
@@ -42,16 +38,7 @@ pub enum TaskCommand {
   ralph task list todo
   ralph task list todo --status failed,needs_review --output wide"
     )]
-    List {
-        /// Name of the feature, or the beginning of its id; all features when it isn't given
-        feature: Option<String>,
-        /// Only those with one of these statuses, with commas between them
-        #[arg(long, value_name = "STATUS")]
-        status: Option<String>,
-        /// At most so many
-        #[arg(long, default_value_t = 200, value_name = "N")]
-        limit: usize,
-    },
+    List(ListArgs),
     /// Show a task with its attempts, dependencies and parts
     #[command(after_help = "Examples:
   ralph task show t-9f2c
@@ -86,19 +73,7 @@ pub enum TaskCommand {
   ralph task retry t-9f2c
   ralph task retry --all-of todo
   ralph task retry t-9f2c --reason \"the test data is in fixtures/\"")]
-    Retry {
-        /// Id of the task, its beginning, or FEATURE/KEY
-        #[arg(value_name = "TASK")]
-        task: Option<String>,
-        /// Every task of this feature that failed or needs a person
-        #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
-        all_of: Option<String>,
-        /// What the next attempt should know; stands in its prompt and in the task's log
-        #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
-        reason: Option<String>,
-        #[command(flatten)]
-        resume: ResumeFlag,
-    },
+    Retry(RetryArgs),
     /// Accept the last attempt's work and land it
     #[command(after_help = "Example:
   ralph task approve t-9f2c --reason \"looked at it\"")]
@@ -107,15 +82,7 @@ pub enum TaskCommand {
     #[command(after_help = "Examples:
   ralph task reject t-9f2c --reason \"the import must stay as it is\"
   ralph task reject todo/plan --reason \"one task for the parser is enough\"")]
-    Reject {
-        #[command(flatten)]
-        named: TaskArg,
-        /// What the next session should know; stands in its prompt and in the task's log [default: asked for in an editor]
-        #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
-        reason: Option<String>,
-        #[command(flatten)]
-        resume: ResumeFlag,
-    },
+    Reject(RejectArgs),
     /// Leave feedback for a task's next session; the running one continues
     #[command(after_help = "Example:
   ralph task feedback t-9f2c --reason \"the staging database is back\"")]
@@ -126,21 +93,7 @@ pub enum TaskCommand {
     #[command(after_help = "Examples:
   ralph task answer t-9f2c \"use Postgres\"
   ralph task answer todo/store --choice 2")]
-    Answer {
-        #[command(flatten)]
-        named: TaskArg,
-        /// The answer, in words [default: asked for in an editor]
-        #[arg(value_name = "TEXT", conflicts_with = "choice")]
-        text: Option<String>,
-        /// The number of one of the choices, from 1
-        #[arg(long, value_name = "N")]
-        choice: Option<usize>,
-        /// Id of the question [default: the first that a session waits for]
-        #[arg(long, value_name = "ID")]
-        question: Option<uuid::Uuid>,
-        #[command(flatten)]
-        resume: ResumeFlag,
-    },
+    Answer(AnswerArgs),
     /// Say something to a task's running session, as its next turn
     ///
     /// The agent's turn is cancelled for it, and it goes on with what you say. A later attempt is told it as well.
@@ -199,21 +152,7 @@ pub enum TaskCommand {
     #[command(after_help = "Examples:
   ralph task revert t-9f2c --reason \"breaks the import\"
   ralph task revert todo/store --redo --with-dependents --wait")]
-    Revert {
-        #[command(flatten)]
-        named: TaskArg,
-        /// Do it again afterwards; without it, the task is cancelled
-        #[arg(long)]
-        redo: bool,
-        /// Take back what waited for it and landed as well, the last first
-        #[arg(long)]
-        with_dependents: bool,
-        /// Why; stands in the task's log, and in its next prompt if it is done again
-        #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
-        reason: Option<String>,
-        #[command(flatten)]
-        wait: WaitFlags,
-    },
+    Revert(RevertArgs),
     /// Take a task from its worker, so that another one can claim it
     #[command(after_help = "Example:
   ralph task release t-9f2c")]
@@ -236,6 +175,83 @@ pub struct TaskArg {
     /// Id of the task, its beginning, or FEATURE/KEY
     #[arg(value_name = "TASK")]
     task: String,
+}
+
+/// Which tasks.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Name of the feature, or the beginning of its id; all features when it isn't given
+    feature: Option<String>,
+    /// Only those with one of these statuses, with commas between them
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    limit: usize,
+}
+
+/// What is done again, and what it is told.
+#[derive(Debug, Args)]
+pub struct RetryArgs {
+    /// Id of the task, its beginning, or FEATURE/KEY
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// Every task of this feature that failed or needs a person
+    #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
+    all_of: Option<String>,
+    /// What the next attempt should know; stands in its prompt and in the task's log
+    #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
+    reason: Option<String>,
+    #[command(flatten)]
+    resume: ResumeFlag,
+}
+
+/// Whose work is sent back.
+#[derive(Debug, Args)]
+pub struct RejectArgs {
+    #[command(flatten)]
+    named: TaskArg,
+    /// What the next session should know; stands in its prompt and in the task's log [default: asked for in an editor]
+    #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
+    reason: Option<String>,
+    #[command(flatten)]
+    resume: ResumeFlag,
+}
+
+/// Whose question, and the answer.
+#[derive(Debug, Args)]
+pub struct AnswerArgs {
+    #[command(flatten)]
+    named: TaskArg,
+    /// The answer, in words [default: asked for in an editor]
+    #[arg(value_name = "TEXT", conflicts_with = "choice")]
+    text: Option<String>,
+    /// The number of one of the choices, from 1
+    #[arg(long, value_name = "N")]
+    choice: Option<usize>,
+    /// Id of the question [default: the first that a session waits for]
+    #[arg(long, value_name = "ID")]
+    question: Option<uuid::Uuid>,
+    #[command(flatten)]
+    resume: ResumeFlag,
+}
+
+/// Whose commit is taken back, and how.
+#[derive(Debug, Args)]
+pub struct RevertArgs {
+    #[command(flatten)]
+    named: TaskArg,
+    /// Do it again afterwards; without it, the task is cancelled
+    #[arg(long)]
+    redo: bool,
+    /// Take back what waited for it and landed as well, the last first
+    #[arg(long)]
+    with_dependents: bool,
+    /// Why; stands in the task's log, and in its next prompt if it is done again
+    #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
+    reason: Option<String>,
+    #[command(flatten)]
+    wait: WaitFlags,
 }
 
 /// Which task, and why.
@@ -268,252 +284,90 @@ pub struct FeedbackArgs {
 }
 
 pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<ExitCode> {
-    if let TaskCommand::Retry {
+    if let TaskCommand::Retry(RetryArgs {
         task: None,
         all_of: None,
         ..
-    } = &command
+    }) = &command
     {
         let which = "which task? Name one (ID or FEATURE/KEY), or `--all-of FEATURE` for all that failed or need a person";
         return Err(Usage(which.to_owned()).into());
     }
-    let client = Client::find(globals)?;
+    let client = &Client::find(globals)?;
     let format = globals.output;
-    let (verb, named, reason, resume) = match command {
-        TaskCommand::List {
-            feature,
-            status,
-            limit,
-        } => {
-            let path = feature.map_or_else(
-                || "/tasks".to_owned(),
-                |f| format!("/features/{}/tasks", escape(&f)),
-            );
-            let query = status
-                .map(|status| format!("status={}", escape(&status)))
-                .unwrap_or_default();
-            let page: Page<TaskView> = client.list(&path, &query, limit).await?;
-            output::show(globals, &page, |wide| page::table(&page.items, wide)).await?;
-            if page.next.is_some() && format != Format::Json {
-                eprintln!("there are more; ask for them with --limit");
-            }
-            return Ok(ExitCode::SUCCESS);
+    match command {
+        TaskCommand::List(args) => list(globals, client, args).await?,
+        TaskCommand::Show(named) => show(globals, client, &named.task).await?,
+        TaskCommand::Tree { root, limit } => draw(globals, client, &root, limit).await?,
+        TaskCommand::Log(named) => log(globals, client, &named.task).await?,
+        TaskCommand::Diff(args) => diff::of_task(globals, client, args).await?,
+        TaskCommand::Retry(args) => retry(client, format, args).await?,
+        TaskCommand::Approve(args) => decide(client, format, "approve", args).await?,
+        TaskCommand::Reject(args) => reject(client, format, args).await?,
+        TaskCommand::Feedback(args) => {
+            steer(client, format, ("feedback", &args.named.task), Some(args.reason)).await?;
         }
-        TaskCommand::Show(named) => {
-            let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(&named.task))).await?;
-            match format {
-                Format::Json => output::json(&detail)?,
-                Format::Table | Format::Wide => pager::show(globals, &page::page(&detail)).await?,
-            }
-            return Ok(ExitCode::SUCCESS);
+        TaskCommand::Answer(args) => answer(client, format, args).await?,
+        TaskCommand::Say { named, text } => {
+            steer(client, format, ("say", &named.task), Some(text)).await?;
         }
-        TaskCommand::Tree { root, limit } => {
-            // A feature may be named like the beginning of a task's id only in theory, and then the id means the task.
-            let path = if root.contains('/') || ralph_shared::ids::TaskId::parse_prefix(&root).is_ok() {
-                format!("/tasks/{}/tree", escape(&root))
-            } else {
-                format!("/features/{}/tasks", escape(&root))
-            };
-            let page: Page<TaskView> = client.list(&path, "", limit).await?;
-            match format {
-                Format::Json => output::json(&page)?,
-                Format::Table | Format::Wide => pager::show(globals, &tree::draw(&page.items, limit)).await?,
-            }
-            if page.next.is_some() {
-                eprintln!(
-                    "the first {limit} tasks are shown, and there are more: `--limit N` shows N of them"
-                );
-            }
-            return Ok(ExitCode::SUCCESS);
-        }
-        TaskCommand::Diff(args) => {
-            diff::of_task(globals, &client, args).await?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        TaskCommand::Log(named) => {
-            let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(&named.task))).await?;
-            let nobody = "nobody has steered it yet; `ralph task show` lists its attempts";
-            output::show(globals, &page, |_| log_table(&page.items, nobody)).await?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        TaskCommand::Retry {
-            task,
-            all_of,
-            reason,
-            resume,
-        } => match (task, all_of) {
-            (Some(task), _) => ("retry", TaskArg { task }, reason, Some(resume)),
-            (None, feature) => {
-                return retry_all(&client, format, &feature.unwrap_or_default(), reason, resume).await;
-            }
-        },
-        TaskCommand::Edit(args) => {
-            let task = args.task.clone();
-            agents::warn_if_unknown(&client, args.agent.as_deref()).await;
-            let Some(done) = edit::run(&client, args).await? else {
-                return Ok(ExitCode::SUCCESS);
-            };
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("edited {task}\n"))?,
-            }
-            return Ok(ExitCode::SUCCESS);
-        }
-        TaskCommand::Revert {
-            named,
-            redo,
-            with_dependents: dependents,
-            reason,
-            wait,
-        } => {
-            let wish = Reverting {
-                redo,
-                dependents,
-                reason,
-            };
-            let path = format!("/tasks/{}/revert", escape(&named.task));
-            return feature::operation(&client, format, client.post(&path, &wish), wait).await;
-        }
-        TaskCommand::Run(args) => return run_alone::run(&client, format, args).await,
         TaskCommand::Create(args) => return submit::task(globals, *args).await,
-        TaskCommand::Deps(command) => {
-            dependencies::run(globals, &client, command).await?;
-            return Ok(ExitCode::SUCCESS);
+        TaskCommand::Run(args) => return run_alone::run(client, format, args).await,
+        TaskCommand::Edit(args) => edit::run(client, format, args).await?,
+        TaskCommand::Deps(command) => dependencies::run(globals, client, command).await?,
+        TaskCommand::Delete { named, yes } => delete(client, format, &named.task, yes).await?,
+        TaskCommand::Skip(args) => decide(client, format, "skip", args).await?,
+        TaskCommand::Cancel(args) => decide(client, format, "cancel", args).await?,
+        TaskCommand::Fail(args) => decide(client, format, "fail", args).await?,
+        TaskCommand::Done(args) => decide(client, format, "done", args).await?,
+        TaskCommand::Revert(args) => return revert(client, format, args).await,
+        TaskCommand::Release(args) => {
+            steer(client, format, ("release", &args.named.task), args.reason).await?;
         }
-        TaskCommand::Delete { named, yes } => {
-            confirm(&format!("Delete the task {} with its outcomes?", named.task), yes)?;
-            let done: Done = client.delete(&format!("/tasks/{}", escape(&named.task))).await?;
-            match format {
-                Format::Json => output::json(&done)?,
-                Format::Table | Format::Wide => output::text(&format!("{} is deleted\n", named.task))?,
-            }
-            return Ok(ExitCode::SUCCESS);
+        TaskCommand::Interrupt { named, feedback } => {
+            steer(client, format, ("interrupt", &named.task), feedback).await?;
         }
-        TaskCommand::Approve(d) => ("approve", d.steered.named, d.steered.reason, Some(d.resume)),
-        TaskCommand::Reject {
-            named,
-            reason,
-            resume,
-        } => {
-            let reason = match reason {
-                Some(reason) => reason,
-                None => editor::edited(
-                    "reason",
-                    "",
-                    "say why with --reason TEXT: the next session is told",
-                )?,
-            };
-            ("reject", named, Some(reason), Some(resume))
-        }
-        TaskCommand::Feedback(s) => ("feedback", s.named, Some(s.reason), None),
-        TaskCommand::Skip(d) => ("skip", d.steered.named, d.steered.reason, Some(d.resume)),
-        TaskCommand::Cancel(d) => ("cancel", d.steered.named, d.steered.reason, Some(d.resume)),
-        TaskCommand::Fail(d) => ("fail", d.steered.named, d.steered.reason, Some(d.resume)),
-        TaskCommand::Done(d) => ("done", d.steered.named, d.steered.reason, Some(d.resume)),
-        TaskCommand::Release(s) => ("release", s.named, s.reason, None),
-        TaskCommand::Interrupt { named, feedback } => ("interrupt", named, feedback, None),
-        TaskCommand::Say { named, text } => ("say", named, Some(text), None),
-        TaskCommand::Answer {
-            named,
-            text,
-            choice,
-            question,
-            resume,
-        } => {
-            let given = (text, choice);
-            return answer(&client, format, &named.task, given, question, resume).await;
-        }
-    };
-    let path = format!("/tasks/{}/{verb}", escape(&named.task));
-    let body = Steer {
-        reason,
-        resume: resume.and_then(ResumeFlag::to_request),
-    };
-    let done: Done = client.post(&path, &body).await?;
-    match format {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide if done.count == 1 => {
-            output::text(&format!("{verb}: {}\n", named.task))?
-        }
-        Format::Table | Format::Wide => {
-            output::text(&format!("{verb}: {} tasks below {}\n", done.count, named.task))?
-        }
-    }
-    if let Some(resume) = resume
-        && let Some(feature) = wait::feature_of(&client, &named.task).await
-    {
-        resume.tell(&client, &feature, &done).await;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn answer(
-    client: &Client,
-    format: Format,
-    task: &str,
-    given: (Option<String>, Option<usize>),
-    question: Option<uuid::Uuid>,
-    resume: ResumeFlag,
-) -> anyhow::Result<ExitCode> {
-    let (text, choice) = given;
-    let answer = match (text, choice) {
-        (None, None) => Some(editor::edited(
-            "answer",
-            "",
-            "say the answer, or its number with --choice N",
-        )?),
-        (text, _) => text,
-    };
-    let body = Answering {
-        answer,
-        choice,
-        question,
-        resume: resume.to_request(),
-    };
-    let path = format!("/tasks/{}/answer", escape(task));
-    let done: Done = client.post(&path, &body).await?;
-    match format {
-        Format::Json => output::json(&done)?,
-        Format::Table | Format::Wide => output::text(&format!("answered: {task}\n"))?,
-    }
-    if let Some(feature) = wait::feature_of(client, task).await {
-        resume.tell(client, &feature, &done).await;
-    }
-    Ok(ExitCode::SUCCESS)
+async fn list(globals: &Globals, client: &Client, args: ListArgs) -> anyhow::Result<()> {
+    let path = args.feature.map_or_else(
+        || "/tasks".to_owned(),
+        |f| format!("/features/{}/tasks", escape(&f)),
+    );
+    let query = args
+        .status
+        .map(|status| format!("status={}", escape(&status)))
+        .unwrap_or_default();
+    let page: Page<TaskView> = client.list(&path, &query, args.limit).await?;
+    output::list(globals, &page, |wide| page::table(&page.items, wide)).await
 }
 
-async fn retry_all(
-    client: &Client,
-    format: Format,
-    feature: &str,
-    reason: Option<String>,
-    resume: ResumeFlag,
-) -> anyhow::Result<ExitCode> {
-    let path = format!("/features/{}/tasks", escape(feature));
-    let page: Page<TaskView> = client
-        .list(&path, "status=failed,needs_review", usize::MAX)
-        .await?;
-    let body = Steer {
-        reason,
-        resume: resume.to_request(),
+async fn show(globals: &Globals, client: &Client, task: &str) -> anyhow::Result<()> {
+    let detail: TaskDetail = client.get(&format!("/tasks/{}", escape(task))).await?;
+    output::show(globals, &detail, |_| page::page(&detail)).await
+}
+
+async fn draw(globals: &Globals, client: &Client, root: &str, limit: usize) -> anyhow::Result<()> {
+    // A feature may be named like the beginning of a task's id only in theory, and then the id means the task.
+    let path = if root.contains('/') || ralph_shared::ids::TaskId::parse_prefix(root).is_ok() {
+        format!("/tasks/{}/tree", escape(root))
+    } else {
+        format!("/features/{}/tasks", escape(root))
     };
-    let mut all = Done::default();
-    for task in page.items.iter().filter(|task| task.children == 0) {
-        let done: Done = client.post(&format!("/tasks/{}/retry", task.id), &body).await?;
-        all.count += done.count;
-        all.run = all.run.or(done.run);
+    let page: Page<TaskView> = client.list(&path, "", limit).await?;
+    output::show(globals, &page, |_| tree::draw(&page.items, limit)).await?;
+    if page.next.is_some() {
+        eprintln!("the first {limit} tasks are shown, and there are more: `--limit N` shows N of them");
     }
-    match format {
-        Format::Json => output::json(&all)?,
-        Format::Table | Format::Wide => output::text(&format!(
-            "retry: {} of {feature}\n",
-            counted(all.count, "task", "tasks")
-        ))?,
-    }
-    if all.count > 0 {
-        resume.tell(client, feature, &all).await;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+async fn log(globals: &Globals, client: &Client, task: &str) -> anyhow::Result<()> {
+    let page: Page<LogEntry> = client.get(&format!("/tasks/{}/log", escape(task))).await?;
+    let nobody = "nobody has steered it yet; `ralph task show` lists its attempts";
+    output::show(globals, &page, |_| log_table(&page.items, nobody)).await
 }
 
 /// What was done, by whom and why; `empty` is what is written of nothing.
@@ -528,4 +382,121 @@ pub fn log_table(entries: &[LogEntry], empty: &'static str) -> Table {
         ]);
     }
     table
+}
+
+async fn retry(client: &Client, format: Format, args: RetryArgs) -> anyhow::Result<()> {
+    let (reason, resume) = (args.reason, args.resume);
+    if let Some(task) = args.task {
+        let named = TaskArg { task };
+        let steered = CommandArgs { named, reason };
+        return decide(client, format, "retry", Decided { steered, resume }).await;
+    }
+    let feature = &args.all_of.unwrap_or_default();
+    let path = format!("/features/{}/tasks", escape(feature));
+    let page: Page<TaskView> = client
+        .list(&path, "status=failed,needs_review", usize::MAX)
+        .await?;
+    let body = Steer {
+        reason,
+        resume: resume.to_request(),
+    };
+    let mut all = Done::default();
+    for task in page.items.iter().filter(|task| task.children == 0) {
+        let done: Done = client.post(&format!("/tasks/{}/retry", task.id), &body).await?;
+        all.count += done.count;
+        all.run = all.run.or(done.run);
+    }
+    let tasks = counted(all.count, "task", "tasks");
+    output::answer(format, &all, &format!("retry: {tasks} of {feature}\n"))?;
+    if all.count > 0 {
+        resume.tell(client, feature, &all).await;
+    }
+    Ok(())
+}
+
+async fn reject(client: &Client, format: Format, args: RejectArgs) -> anyhow::Result<()> {
+    let instead = "say why with --reason TEXT: the next session is told";
+    let reason = match args.reason {
+        None => Some(editor::edited("reason", "", instead)?),
+        reason => reason,
+    };
+    let (named, resume) = (args.named, args.resume);
+    let steered = CommandArgs { named, reason };
+    decide(client, format, "reject", Decided { steered, resume }).await
+}
+
+/// Steers a task where a run may wait for that.
+async fn decide(client: &Client, format: Format, verb: &str, args: Decided) -> anyhow::Result<()> {
+    let task = &args.steered.named.task;
+    let body = Steer {
+        reason: args.steered.reason,
+        resume: args.resume.to_request(),
+    };
+    let done = post(client, format, (verb, task), &body).await?;
+    args.resume.tell_of_task(client, task, &done).await;
+    Ok(())
+}
+
+async fn steer(
+    client: &Client,
+    format: Format,
+    command: (&str, &str),
+    reason: Option<String>,
+) -> anyhow::Result<()> {
+    let body = Steer { reason, resume: None };
+    post(client, format, command, &body).await?;
+    Ok(())
+}
+
+async fn post(
+    client: &Client,
+    format: Format,
+    (verb, task): (&str, &str),
+    body: &Steer,
+) -> anyhow::Result<Done> {
+    let done: Done = client
+        .post(&format!("/tasks/{}/{verb}", escape(task)), body)
+        .await?;
+    let whom = match done.count {
+        1 => task.to_owned(),
+        count => format!("{count} tasks below {task}"),
+    };
+    output::answer(format, &done, &format!("{verb}: {whom}\n"))?;
+    Ok(done)
+}
+
+async fn answer(client: &Client, format: Format, args: AnswerArgs) -> anyhow::Result<()> {
+    let instead = "say the answer, or its number with --choice N";
+    let answer = match (args.text, args.choice) {
+        (None, None) => Some(editor::edited("answer", "", instead)?),
+        (text, _) => text,
+    };
+    let body = Answering {
+        answer,
+        choice: args.choice,
+        question: args.question,
+        resume: args.resume.to_request(),
+    };
+    let task = &args.named.task;
+    let path = format!("/tasks/{}/answer", escape(task));
+    let done: Done = client.post(&path, &body).await?;
+    output::answer(format, &done, &format!("answered: {task}\n"))?;
+    args.resume.tell_of_task(client, task, &done).await;
+    Ok(())
+}
+
+async fn delete(client: &Client, format: Format, task: &str, yes: bool) -> anyhow::Result<()> {
+    confirm(&format!("Delete the task {task} with its outcomes?"), yes)?;
+    let done: Done = client.delete(&format!("/tasks/{}", escape(task))).await?;
+    output::answer(format, &done, &format!("{task} is deleted\n"))
+}
+
+async fn revert(client: &Client, format: Format, args: RevertArgs) -> anyhow::Result<ExitCode> {
+    let path = format!("/tasks/{}/revert", escape(&args.named.task));
+    let wish = Reverting {
+        redo: args.redo,
+        dependents: args.with_dependents,
+        reason: args.reason,
+    };
+    feature::operation(client, format, client.post(&path, &wish), args.wait).await
 }

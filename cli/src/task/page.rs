@@ -72,21 +72,7 @@ pub fn page(detail: &TaskDetail) -> String {
     }
     lines.push(format!("  feature     {} ({})", task.feature_name, task.feature));
     lines.push(format!("  key         {}", task.key));
-    let asks = [
-        Some(format!("pool {}", task.pool)),
-        Some(format!("priority {}", task.priority)),
-        task.concurrency
-            .as_ref()
-            .map(|key| format!("concurrency key {key}")),
-        task.agent.as_ref().map(|agent| format!("agent {agent}")),
-        task.model.as_ref().map(|model| format!("model {model}")),
-        Some(counted(task.max_retries, "retry", "retries")),
-        (!task.verify).then(|| "not verified".to_owned()),
-    ];
-    lines.push(format!(
-        "  asks for    {}",
-        asks.into_iter().flatten().collect::<Vec<_>>().join(", ")
-    ));
+    lines.push(format!("  asks for    {}", asks(task)));
     if !task.paths.is_empty() {
         lines.push(format!("  changes     {}", tame(&task.paths.join(", "))));
     }
@@ -115,9 +101,23 @@ pub fn page(detail: &TaskDetail) -> String {
         lines.push(String::new());
         lines.push(tame(detail.description.trim_end()));
     }
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
+    lines.join("\n") + "\n"
+}
+
+/// What it asks of workers.
+fn asks(task: &TaskView) -> String {
+    let asks = [
+        Some(format!("pool {}", task.pool)),
+        Some(format!("priority {}", task.priority)),
+        task.concurrency
+            .as_ref()
+            .map(|key| format!("concurrency key {key}")),
+        task.agent.as_ref().map(|agent| format!("agent {agent}")),
+        task.model.as_ref().map(|model| format!("model {model}")),
+        Some(counted(task.max_retries, "retry", "retries")),
+        (!task.verify).then(|| "not verified".to_owned()),
+    ];
+    asks.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn neighbour(what: &str, other: &TaskRef, paint: Paint) -> String {
@@ -131,21 +131,6 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         (Some(outcome), _) => outcome.as_str(),
         (None, other) => other,
     };
-    let facts = [
-        Some(dispatch.worker.clone()),
-        match (&dispatch.model_used, &dispatch.model) {
-            (Some(used), Some(chosen)) => Some(tame(&format!("{used} instead of {chosen}"))),
-            (Some(model), None) | (None, Some(model)) => Some(tame(model)),
-            (None, None) => None,
-        },
-        dispatch.duration_ms.map(show_ms),
-        format::of_session(dispatch),
-        dispatch
-            .commit
-            .as_ref()
-            .map(|commit| format!("commit {}", commit.chars().take(12).collect::<String>())),
-    ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
     let failure = match dispatch.failure.map(Failure::as_str) {
         Some(failure) if failure != word => format!(": {failure}"),
         _ => String::new(),
@@ -156,19 +141,16 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
         ago(dispatch.started_at),
         dispatch.kind,
         paint.apply(tone_of(word), word),
-        facts.join(", ")
+        facts(dispatch)
     )];
+    let journal = match dispatch.journal_doubted {
+        true => "journal (it quotes what was revoked)",
+        false => "journal",
+    };
     let said = [
         ("chosen for", &dispatch.model_reason),
         ("reason", &dispatch.reason),
-        (
-            if dispatch.journal_doubted {
-                "journal (it quotes what was revoked)"
-            } else {
-                "journal"
-            },
-            &dispatch.journal,
-        ),
+        (journal, &dispatch.journal),
         ("feedback", &dispatch.feedback),
     ];
     for (what, text) in said {
@@ -197,13 +179,28 @@ fn attempt(dispatch: &DispatchView, paint: Paint) -> Vec<String> {
             .unwrap_or_default();
         lines.push(paint.apply(Tone::Dim, &format!("      pushed: {pushed}{removed}")));
     }
-    lines.extend(
-        dispatch
-            .strays
-            .iter()
-            .map(|stray| orphan_commit_line(stray, paint)),
-    );
+    let strays = dispatch.strays.iter();
+    lines.extend(strays.map(|stray| orphan_commit_line(stray, paint)));
     lines
+}
+
+/// Who did it, with which model, how long and for how much.
+fn facts(dispatch: &DispatchView) -> String {
+    let facts = [
+        Some(dispatch.worker.clone()),
+        match (&dispatch.model_used, &dispatch.model) {
+            (Some(used), Some(chosen)) => Some(tame(&format!("{used} instead of {chosen}"))),
+            (Some(model), None) | (None, Some(model)) => Some(tame(model)),
+            (None, None) => None,
+        },
+        dispatch.duration_ms.map(show_ms),
+        format::of_session(dispatch),
+        dispatch
+            .commit
+            .as_ref()
+            .map(|commit| format!("commit {}", commit.chars().take(12).collect::<String>())),
+    ];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// An agent's question with its answer, if any.

@@ -42,11 +42,40 @@ pub fn version(text: &str) -> String {
 }
 
 impl Replacing<'_> {
-    /// Whether the person means to replace what stands with `text`: nothing, the version that they name, or whatever it is.
+    /// Asks whether `text` is to replace what stands, which is kept where nobody has read it.
     ///
     /// # Errors
-    /// When they don't, or another version stands.
-    pub fn check(&self, flags: &ReplaceFlags, stands: &str, text: &str) -> anyhow::Result<()> {
+    /// When it isn't, another version stands, or it can't be kept.
+    pub fn replace(&self, flags: &ReplaceFlags, stands: &str, text: &str) -> anyhow::Result<()> {
+        self.check(flags, stands, text)?;
+        if flags.replaces.is_none() && !stands.is_empty() {
+            let path = editor::keep_quietly(self.which, stands)?;
+            eprintln!("what it replaces is kept in {}", path.display());
+        }
+        Ok(())
+    }
+
+    /// Why a `text` that was to replace `before` isn't stored: what stands now, or else `error`. The text is kept.
+    ///
+    /// # Errors
+    /// When it can't be kept.
+    pub fn refused(
+        &self,
+        error: anyhow::Error,
+        (before, now): (&str, Option<String>),
+        text: &str,
+    ) -> anyhow::Result<anyhow::Error> {
+        if let Some(theirs) = now.filter(|now| now != before) {
+            return self.collided(&theirs, text);
+        }
+        if self.file.is_none() {
+            editor::keep(self.which, text)?;
+        }
+        Ok(error)
+    }
+
+    /// Whether the person means to replace what stands with `text`: nothing, the version that they name, or whatever it is.
+    fn check(&self, flags: &ReplaceFlags, stands: &str, text: &str) -> anyhow::Result<()> {
         match &flags.replaces {
             Some(seen) if *seen == version(stands) => Ok(()),
             Some(_) => Err(self.collided(stands, text)?),
@@ -66,7 +95,7 @@ impl Replacing<'_> {
     ///
     /// # Errors
     /// When they can't be kept.
-    pub fn collided(&self, theirs: &str, text: &str) -> anyhow::Result<anyhow::Error> {
+    fn collided(&self, theirs: &str, text: &str) -> anyhow::Result<anyhow::Error> {
         let mine = match self.file {
             Some(file) => file.to_owned(),
             None => editor::keep_quietly(self.which, text)?,
@@ -82,18 +111,6 @@ impl Replacing<'_> {
             mine = mine.display(),
             other = other.display(),
         ))
-    }
-
-    /// Keeps what was replaced without having been read, and says where.
-    ///
-    /// # Errors
-    /// When it can't be written.
-    pub fn keep_replaced(&self, flags: &ReplaceFlags, replaced: &str) -> anyhow::Result<()> {
-        if flags.replaces.is_none() && !replaced.is_empty() {
-            let path = editor::keep_quietly(self.which, replaced)?;
-            eprintln!("what it replaces is kept in {}", path.display());
-        }
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use ralph_api::view::Page;
 use ralph_shared::document;
 use serde::Serialize;
 
@@ -49,6 +50,36 @@ pub async fn show<T: std::fmt::Display>(
     match globals.output {
         Format::Json => json(document),
         format => pager::show(globals, &table(format == Format::Wide).to_string()).await,
+    }
+}
+
+/// Shows the first documents of a list, and says where there are more.
+///
+/// # Errors
+/// When standard output can't be written.
+pub async fn list<I, T: std::fmt::Display>(
+    globals: &Globals,
+    page: &Page<I>,
+    table: impl FnOnce(bool) -> T,
+) -> anyhow::Result<()>
+where
+    Page<I>: Document,
+{
+    show(globals, page, table).await?;
+    if page.next.is_some() && globals.output != Format::Json {
+        eprintln!("there are more; ask for them with --limit");
+    }
+    Ok(())
+}
+
+/// Answers a command: with the document, or with text for people that ends with a line end.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn answer(format: Format, document: &impl Document, told: &str) -> anyhow::Result<()> {
+    match format {
+        Format::Json => json(document),
+        Format::Table | Format::Wide => text(told),
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use ralph_api::view::Progress;
 use ralph_domain::states::RunOutcome;
 use ralph_domain::status::condition::Word;
+use time::OffsetDateTime;
 use tokio::sync::mpsc;
 
 use super::interrupt::{Choice, Interrupts};
@@ -117,11 +118,7 @@ pub async fn wait(
     // Ends when nobody listens any more.
     tokio::spawn(read(client.clone(), feature.to_owned(), sender));
     let mut last: Option<Progress> = None;
-    let mut away = false;
-    let mut told_of_gate = None;
-    let mut questions = lines::Questions::default();
-    // The end of the run that a person's decision is waited for since.
-    let mut waited_from = None;
+    let mut said = Said::default();
     let progress = loop {
         let news = tokio::select! {
             news = told.recv() => news.context("the coordinator is not followed any more")?,
@@ -148,43 +145,64 @@ pub async fn wait(
         };
         match news {
             News::Progress(progress) => {
-                if std::mem::take(&mut away) {
-                    screen.say("the coordinator answers again");
-                }
-                screen.show(&progress);
-                let gate = progress.feature.gate.as_ref().filter(|gate| gate.fails());
-                let words = gate.map(|gate| tame(&gate.to_string()));
-                if let Some(words) = words.as_ref().filter(|_| words != told_of_gate) {
-                    screen.say(words);
-                }
-                told_of_gate = words;
-                for line in questions.untold(&progress) {
-                    bell();
-                    screen.say(&line);
-                }
+                said.progress(&progress, &mut screen);
                 if progress.is_over() {
                     if !(interrupts.through_approvals && waits_for_person(&progress)) {
                         break *progress;
                     }
-                    let end = progress.feature.run.as_ref().and_then(|run| run.ended_at);
-                    if waited_from != Some(end) {
-                        bell();
-                        screen.say(&ended::open_questions(&progress));
-                    }
-                    waited_from = Some(end);
+                    said.waits(&progress, &screen);
                 }
                 last = Some(*progress);
             }
-            News::Away(error) => {
-                if !std::mem::replace(&mut away, true) {
-                    screen.say(&format!("{error:#}; waiting for it"));
-                }
-            }
+            News::Away(error) => said.away(&error, &screen),
             News::Refused(error) => return Err(error),
         }
     };
     screen.end();
     ended::tell(client, &progress, format).await
+}
+
+/// What was said to the person who waits, and isn't said again.
+#[derive(Default)]
+struct Said {
+    away: bool,
+    gate: Option<String>,
+    questions: lines::Questions,
+    /// The end of the run that a person's decision is waited for since.
+    waits_from: Option<Option<OffsetDateTime>>,
+}
+
+impl Said {
+    fn progress(&mut self, progress: &Progress, screen: &mut Screen) {
+        if std::mem::take(&mut self.away) {
+            screen.say("the coordinator answers again");
+        }
+        screen.show(progress);
+        let gate = progress.feature.gate.as_ref().filter(|gate| gate.fails());
+        let words = gate.map(|gate| tame(&gate.to_string()));
+        if let Some(words) = words.as_ref().filter(|_| words != self.gate) {
+            screen.say(words);
+        }
+        self.gate = words;
+        for line in self.questions.untold(progress) {
+            bell();
+            screen.say(&line);
+        }
+    }
+
+    fn waits(&mut self, progress: &Progress, screen: &Screen) {
+        let end = progress.feature.run.as_ref().and_then(|run| run.ended_at);
+        if self.waits_from.replace(end) != Some(end) {
+            bell();
+            screen.say(&ended::open_questions(progress));
+        }
+    }
+
+    fn away(&mut self, error: &anyhow::Error, screen: &Screen) {
+        if !std::mem::replace(&mut self.away, true) {
+            screen.say(&format!("{error:#}; waiting for it"));
+        }
+    }
 }
 
 /// Whether the feature goes on when a person decides.

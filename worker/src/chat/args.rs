@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use super::data_folder;
 use crate::config::{DEFAULT_AGENT, Machine, MachineArgs};
-use crate::session::{Resume, SessionSpec};
+use crate::sandbox::Sandbox;
+use crate::session::{AgentCommand, Resume, SessionSpec};
 
 /// A person may think as long as they like. Milliseconds.
 const LIMIT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
@@ -70,25 +71,9 @@ impl ChatArgs {
     /// # Errors
     /// When the configuration can't be used, or a folder isn't there.
     pub fn session(&self) -> anyhow::Result<(SessionSpec, TempDir)> {
-        let Machine {
-            mut agents,
-            mut sandbox,
-            ..
-        } = Machine::load(self.machine.clone())?;
-        // The folder is the person's own, however full their disk is.
-        sandbox.resources.disk_reserve_bytes = 0;
-        let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
-        let Some(mut agent) = agents.remove(&self.name) else {
-            bail!(
-                "there is no agent `{0}`, only {known}; add [agents.{0}] to .ralph.toml",
-                self.name
-            );
-        };
-        agent.mode = self.mode.clone().or(agent.mode);
-        let cwd = self
-            .folder
-            .canonicalize()
-            .with_context(|| format!("failed to find the folder {}", self.folder.display()))?;
+        let (agent, sandbox) = self.agent()?;
+        let unfound = || format!("failed to find the folder {}", self.folder.display());
+        let cwd = self.folder.canonicalize().with_context(unfound)?;
         let home = match &self.home {
             Some(home) => std::path::absolute(home)?,
             None => data_home()?.join("ralph/chat").join(&self.name),
@@ -143,6 +128,26 @@ impl ChatArgs {
             env: BTreeMap::new(),
         };
         Ok((spec, tmp))
+    }
+
+    /// The agent, and what confines it.
+    fn agent(&self) -> anyhow::Result<(AgentCommand, Sandbox)> {
+        let Machine {
+            mut agents,
+            mut sandbox,
+            ..
+        } = Machine::load(self.machine.clone())?;
+        // The folder is the person's own, however full their disk is.
+        sandbox.resources.disk_reserve_bytes = 0;
+        let known = agents.keys().cloned().collect::<Vec<_>>().join(", ");
+        let Some(mut agent) = agents.remove(&self.name) else {
+            bail!(
+                "there is no agent `{0}`, only {known}; add [agents.{0}] to .ralph.toml",
+                self.name
+            );
+        };
+        agent.mode = self.mode.clone().or(agent.mode);
+        Ok((agent, sandbox))
     }
 }
 

@@ -35,42 +35,20 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         );
     }
     let mut secrets = Vec::new();
-    let known = |list: fn(&'static Preset) -> Vec<&'static str>| preset.map(list).unwrap_or_default();
-    let mcp_servers = table
-        .mcp
-        .into_iter()
-        .map(|(server, table)| {
-            mcp_server(&server, table, &mut secrets)
-                .with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
-        })
-        .collect::<anyhow::Result<_>>()?;
-    let mut argv = split(&format!("agent `{name}`"), &command)?;
-    if argv[0].contains('/') {
-        // A session runs in a folder of its own.
-        let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
-        argv[0] = program[0].display().to_string();
-    }
-    let permissions = table
-        .permissions
-        .into_iter()
-        .map(|table| rule(table).with_context(|| format!("in `permissions` of agent `{name}`")))
-        .collect::<anyhow::Result<_>>()?;
+    let mcp_servers = table.mcp.into_iter().map(|(server, table)| {
+        mcp_server(&server, table, &mut secrets)
+            .with_context(|| format!("in MCP server `{server}` of agent `{name}`"))
+    });
+    let mcp_servers = mcp_servers.collect::<anyhow::Result<_>>()?;
+    let argv = argv(name, &command)?;
+    let rule = |table| rule(table).with_context(|| format!("in `permissions` of agent `{name}`"));
+    let permissions = table.permissions.into_iter().map(rule);
+    let permissions = permissions.collect::<anyhow::Result<_>>()?;
     let env =
         values(table.env, &mut secrets).with_context(|| format!("in the environment of agent `{name}`"))?;
-    let fixed = preset.map_or(&[][..], |preset| preset.env);
-    let fixed = fixed
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let files = match table.files {
-        Some(files) => logins(files, false),
-        None => logins(
-            known(|preset| preset.files.to_vec())
-                .into_iter()
-                .map(PathBuf::from)
-                .collect(),
-            true,
-        ),
-    };
+    let fixed = preset.map_or(&[][..], |preset| preset.env).iter();
+    let fixed = fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let offers = |said: Option<bool>, known: fn(&Preset) -> bool| said.unwrap_or(preset.is_none_or(known));
     Ok(AgentCommand {
         name: name.to_owned(),
         preset,
@@ -78,22 +56,16 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         argv,
         env: fixed.chain(env).collect(),
         pass_env: table.pass_env.unwrap_or_else(|| {
-            known(|preset| preset.passed().collect())
-                .into_iter()
-                .map(str::to_owned)
-                .collect()
+            let passed = preset.map(|preset| preset.passed().map(str::to_owned).collect());
+            passed.unwrap_or_default()
         }),
-        files: files.with_context(|| format!("in `files` of agent `{name}`"))?,
+        files: logins(table.files, preset).with_context(|| format!("in `files` of agent `{name}`"))?,
         mode: table.mode.or_else(|| preset?.mode.map(str::to_owned)),
         subscription: table.cost == Some(CostWord::None),
         models: table.models,
         offered: ClientMethods {
-            files: table
-                .client_files
-                .unwrap_or_else(|| preset.is_none_or(|preset| preset.client_files)),
-            terminals: table
-                .client_terminals
-                .unwrap_or_else(|| preset.is_none_or(|preset| preset.client_terminals)),
+            files: offers(table.client_files, |preset| preset.client_files),
+            terminals: offers(table.client_terminals, |preset| preset.client_terminals),
         },
         start_limit: table.start_seconds.map(Duration::from_secs),
         permissions,
@@ -102,6 +74,16 @@ pub(super) fn agent(name: &str, flag: Option<&str>, table: AgentTable) -> anyhow
         protocol_log: table.protocol_log.unwrap_or_default(),
         tools: table.tools.unwrap_or(true),
     })
+}
+
+fn argv(name: &str, command: &str) -> anyhow::Result<Vec<String>> {
+    let mut argv = split(&format!("agent `{name}`"), command)?;
+    if argv[0].contains('/') {
+        // A session runs in a folder of its own.
+        let program = absolute([PathBuf::from(&argv[0])].into_iter())?;
+        argv[0] = program[0].display().to_string();
+    }
+    Ok(argv)
 }
 
 /// The account that an agent uses: its own, where none is named.
@@ -136,8 +118,13 @@ fn rule(table: PermissionTable) -> anyhow::Result<Rule> {
     })
 }
 
-/// Logins, which lie at the same place below the user's home and below the agent's.
-fn logins(files: Vec<PathBuf>, optional: bool) -> anyhow::Result<Vec<LoginFile>> {
+/// Logins, which lie at the same place below the user's home and below the agent's: those that are named, else the preset's.
+fn logins(named: Option<Vec<PathBuf>>, preset: Option<&Preset>) -> anyhow::Result<Vec<LoginFile>> {
+    let optional = named.is_none();
+    let files = named.unwrap_or_else(|| {
+        let known = preset.map_or(&[][..], |preset| preset.files);
+        known.iter().map(PathBuf::from).collect()
+    });
     let Some(home) = std::env::home_dir().filter(|_| !files.is_empty()) else {
         return Ok(Vec::new());
     };

@@ -15,7 +15,7 @@ use crate::config::values::absolute;
 use crate::sandbox::{Resources, Sandbox};
 use crate::session::AgentCommand;
 use crate::workspace::{BulkLimits, CacheRule, FilterRule, History, KEEP_FILES_DAYS, WarmRule, is_author};
-use ralph_shared::config::{Workspace, WorkspaceTable};
+use ralph_shared::config::{AgentTable, Workspace, WorkspaceTable};
 
 /// What this machine has for sessions.
 #[derive(Debug, Clone)]
@@ -63,43 +63,32 @@ impl Machine {
         let file = File::read(args.config.as_deref())?;
         let configured_in = places(args.config.as_deref());
         let rules = rules::of(&file)?;
-        let resources = resources(&file.workspace)?;
-        let history = stock::history(&file.workspace)?;
-        let caches = stock::caches(&file.workspace)?;
-        let warm = stock::warm(&file.workspace)?;
-        let disk_budget_bytes = stock::disk_budget_bytes(&file.workspace)?;
-        let bulk = stock::bulk(&file.workspace)?;
-        let keep_files_days = file.workspace.keep_files_days.unwrap_or(KEEP_FILES_DAYS);
-        let setup = file.workspace.setup;
-        if setup.iter().any(|command| command.trim().is_empty()) {
+        let workspace = file.workspace;
+        let resources = resources(&workspace)?;
+        let history = stock::history(&workspace)?;
+        let caches = stock::caches(&workspace)?;
+        let warm = stock::warm(&workspace)?;
+        let disk_budget_bytes = stock::disk_budget_bytes(&workspace)?;
+        let bulk = stock::bulk(&workspace)?;
+        if workspace.setup.iter().any(|command| command.trim().is_empty()) {
             bail!("a command of `setup` of [workspace] is empty; give each a command to run");
         }
-        let on_complete = file
-            .workspace
-            .on_complete
-            .filter(|command| !command.trim().is_empty());
-        let (author, sign_off) = (file.workspace.author, file.workspace.sign_off);
-        if let Some(author) = author.as_deref().filter(|author| !is_author(author)) {
+        if let Some(author) = workspace.author.as_deref().filter(|name| !is_author(name)) {
             bail!("`{author}` can't be `author` of [workspace]: say who commits as `Name <address>`");
         }
-        let passed = file
-            .workspace
-            .pass_env
-            .into_iter()
-            .filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)))
-            .collect();
-        let said = file.workspace.sandbox.map(|mode| mode.parse());
+        let passed = workspace.pass_env.into_iter();
+        let passed = passed.filter_map(|name| std::env::var(&name).ok().map(|value| (name, value)));
+        let said = workspace.sandbox.map(|mode| mode.parse());
         let said = said.transpose().map_err(anyhow::Error::msg)?;
-        let network = file
-            .workspace
+        let network = workspace
             .sandbox_network
             .map(|network| file::value(&network)?.parse().map_err(anyhow::Error::msg));
         let network = network.transpose().context("in [workspace]")?;
         let sandbox = Sandbox {
             mode: args.sandbox.or(said).unwrap_or_default(),
-            read: absolute(file.workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
-            write: absolute(file.workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
-            passed,
+            read: absolute(workspace.sandbox_read.into_iter().chain(args.sandbox_read))?,
+            write: absolute(workspace.sandbox_write.into_iter().chain(args.sandbox_write))?,
+            passed: passed.collect(),
             network: args.sandbox_network.or(network).unwrap_or_default(),
             resources,
         };
@@ -107,26 +96,13 @@ impl Machine {
             let name = format!("workspace.{key}");
             Workspace::KEYS.iter().any(|other| other.name == name)
         };
-        for key in file.workspace.unknown.keys().filter(|key| !of_others(key)) {
+        for key in workspace.unknown.keys().filter(|key| !of_others(key)) {
             tracing::warn!(key, "a key of [workspace] is not known and ignored");
         }
         let filters = stock::filters(file.git)?;
-        let dirs = absolute(file.workspace.dirs.into_iter())?;
-        let mut agents = BTreeMap::new();
-        for (name, table) in file.agents {
-            if name == DEFAULT_AGENT {
-                bail!(
-                    "[agents.{DEFAULT_AGENT}] is not read: the agent that is taken by default is written as [agent]"
-                );
-            }
-            agents.insert(name.clone(), agent(&name, None, table)?);
-        }
-        let default = file.agent.unwrap_or_default();
-        let default = agent(DEFAULT_AGENT, args.agent.as_deref(), default)?;
-        agents.insert(DEFAULT_AGENT.to_owned(), default);
-        for agent in agents.values_mut() {
-            agent.pass_env.extend(args.pass_env.iter().cloned());
-        }
+        let dirs = absolute(workspace.dirs.into_iter())?;
+        let default = (file.agent.unwrap_or_default(), args.agent.as_deref());
+        let agents = agents(file.agents, default, &args.pass_env)?;
         Ok(Self {
             agents,
             rules,
@@ -135,11 +111,11 @@ impl Machine {
             caches,
             warm,
             disk_budget_bytes,
-            keep_files_days,
-            setup,
-            on_complete,
-            author,
-            sign_off,
+            keep_files_days: workspace.keep_files_days.unwrap_or(KEEP_FILES_DAYS),
+            setup: workspace.setup,
+            on_complete: workspace.on_complete.filter(|command| !command.trim().is_empty()),
+            author: workspace.author,
+            sign_off: workspace.sign_off,
             bulk,
             filters,
             dirs,
@@ -151,6 +127,28 @@ impl Machine {
     pub fn rule_in_words(&self, agent: &str) -> Option<String> {
         rules::rule_in_words(&self.rules, agent)
     }
+}
+
+/// The agents of the file, and the one that is taken by default, with what `--agent` says of it.
+fn agents(
+    tables: BTreeMap<String, AgentTable>,
+    (default, flag): (AgentTable, Option<&str>),
+    pass_env: &[String],
+) -> anyhow::Result<BTreeMap<String, AgentCommand>> {
+    let mut agents = BTreeMap::new();
+    for (name, table) in tables {
+        if name == DEFAULT_AGENT {
+            bail!(
+                "[agents.{DEFAULT_AGENT}] is not read: the agent that is taken by default is written as [agent]"
+            );
+        }
+        agents.insert(name.clone(), agent(&name, None, table)?);
+    }
+    agents.insert(DEFAULT_AGENT.to_owned(), agent(DEFAULT_AGENT, flag, default)?);
+    for agent in agents.values_mut() {
+        agent.pass_env.extend(pass_env.iter().cloned());
+    }
+    Ok(agents)
 }
 
 /// What a session may use.

@@ -26,11 +26,8 @@ pub fn advice(agent: &AgentCommand, introduction: &Introduction, ended: &Ended, 
                 )
             }
             Unavailable::Authentication => {
-                let ways: Vec<&str> = introduction
-                    .logins
-                    .iter()
-                    .map(|login| login.name.as_str())
-                    .collect();
+                let ways = introduction.logins.iter();
+                let ways: Vec<&str> = ways.map(|login| login.name.as_str()).collect();
                 let ways = if ways.is_empty() {
                     String::new()
                 } else {

@@ -135,18 +135,7 @@ fn judged(tried: &Tried, network: &Network) -> Part {
             "name what it lacks with `sandbox_read` of [workspace]",
         )),
     }
-    let wrong = match network {
-        Network::Open if !tried.reached => Some("an address of this machine is not reached"),
-        Network::None | Network::Proxy(_) if tried.reached => {
-            Some("an address of this machine is reached although `sandbox_network` forbids it")
-        }
-        _ => None,
-    };
-    let proxy = tried
-        .proxy
-        .as_ref()
-        .map(|error| format!("the proxy is not reached: {error}"));
-    let network_problems: Vec<String> = wrong.map(str::to_owned).into_iter().chain(proxy).collect();
+    let network_problems = network_problems(tried, network);
     if network_problems.is_empty() {
         works.push("the network as configured");
     }
@@ -178,6 +167,19 @@ fn judged(tried: &Tried, network: &Network) -> Part {
         details,
         advice: (!advice.is_empty()).then(|| advice.join("; ")),
     }
+}
+
+fn network_problems(tried: &Tried, network: &Network) -> Vec<String> {
+    let wrong = match network {
+        Network::Open if !tried.reached => Some("an address of this machine is not reached"),
+        Network::None | Network::Proxy(_) if tried.reached => {
+            Some("an address of this machine is reached although `sandbox_network` forbids it")
+        }
+        _ => None,
+    };
+    let proxy = tried.proxy.as_ref();
+    let proxy = proxy.map(|error| format!("the proxy is not reached: {error}"));
+    wrong.map(str::to_owned).into_iter().chain(proxy).collect()
 }
 
 /// What the program inside does: it tries all, and prints what it found.

@@ -127,8 +127,31 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
     ];
     let missing = missing.iter().filter(|(enforced, _)| !enforced);
     details.extend(missing.map(|(_, what)| format!("not enforced, for want of control groups: {what}")));
+    let (status, found, advice) = judged(effective, mode, means);
+    let reached = match network {
+        Network::Open => String::new(),
+        Network::None => ", no network".to_owned(),
+        Network::Proxy(_) => format!(", network by {network} alone"),
+    };
+    let found = if walled { found + &reached } else { found };
+    Part {
+        name: "sandbox",
+        status,
+        found,
+        details,
+        advice: advice.map(str::to_owned),
+    }
+}
+
+/// How good a wall is, which one it is, and what makes it better.
+fn judged(
+    effective: Result<Effective, String>,
+    mode: SandboxMode,
+    means: Means,
+) -> (Status, String, Option<&'static str>) {
+    let abi = means.abi;
     let open = "none: agents reach whatever the worker's user reaches";
-    let (status, found, advice) = match effective {
+    match effective {
         Err(error) => (
             Status::Missing,
             error,
@@ -159,19 +182,6 @@ fn confinement(mode: SandboxMode, network: &Network, means: Means, bubblewrap: b
             ),
         ),
         Ok(Effective::Bubblewrap) => (Status::Ok, "bubblewrap".to_owned(), None),
-    };
-    let reached = match network {
-        Network::Open => String::new(),
-        Network::None => ", no network".to_owned(),
-        Network::Proxy(_) => format!(", network by {network} alone"),
-    };
-    let found = if walled { found + &reached } else { found };
-    Part {
-        name: "sandbox",
-        status,
-        found,
-        details,
-        advice: advice.map(str::to_owned),
     }
 }
 

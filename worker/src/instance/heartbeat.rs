@@ -178,25 +178,7 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
                 instance.drain();
             }
         }
-        Ok(HeartbeatAnswer::SayHello) => {
-            // Out of contact until it is welcome: another may have its name by now, and the dark limit has to count.
-            if instance.in_contact() {
-                tracing::info!("the coordinator doesn't know this worker; saying hello");
-            }
-            instance.heard(false);
-            match instance.hello_once(&[]).await {
-                Ok(Hearing::Later { reason, .. }) => {
-                    tracing::warn!(reason, "not welcome yet; saying hello again")
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    let reason = format!("{error:#}");
-                    tracing::error!(error = reason, "refused; draining");
-                    let _ = instance.refused.set(reason);
-                    instance.draining.cancel();
-                }
-            }
-        }
+        Ok(HeartbeatAnswer::SayHello) => say_hello_again(instance).await,
         Ok(HeartbeatAnswer::Unknown) => tracing::warn!("the heartbeat's answer is of a later release"),
         Err(error) => {
             instance.heard(false);
@@ -204,6 +186,26 @@ async fn send_heartbeat(instance: &Instance, silence: &mut Reminder) {
             if silence.is_due(&error, Instant::now()) {
                 tracing::warn!(error, "out of contact");
             }
+        }
+    }
+}
+
+async fn say_hello_again(instance: &Instance) {
+    // Out of contact until it is welcome: another may have its name by now, and the dark limit has to count.
+    if instance.in_contact() {
+        tracing::info!("the coordinator doesn't know this worker; saying hello");
+    }
+    instance.heard(false);
+    match instance.hello_once(&[]).await {
+        Ok(Hearing::Later { reason, .. }) => {
+            tracing::warn!(reason, "not welcome yet; saying hello again")
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let reason = format!("{error:#}");
+            tracing::error!(error = reason, "refused; draining");
+            let _ = instance.refused.set(reason);
+            instance.draining.cancel();
         }
     }
 }

@@ -402,15 +402,12 @@ impl Instance {
             }
             Ok(HelloAnswer::Refused {
                 reason,
-                retry_after_ms: None,
-            }) => anyhow::bail!("{reason}"),
-            Ok(HelloAnswer::Refused {
-                reason,
-                retry_after_ms: Some(after_ms),
-            }) => Ok(Hearing::Later {
-                pause: Duration::from_millis(after_ms.min(5_000)),
-                reason,
-            }),
+                retry_after_ms,
+            }) => {
+                let after_ms = retry_after_ms.ok_or_else(|| anyhow::anyhow!("{reason}"))?;
+                let pause = Duration::from_millis(after_ms.min(5_000));
+                Ok(Hearing::Later { pause, reason })
+            }
             Ok(HelloAnswer::Unknown) => {
                 anyhow::bail!("the coordinator is of a later release; update this worker")
             }

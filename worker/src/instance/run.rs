@@ -27,53 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 /// When it can't start: data folder taken, git missing, name refused. When it is refused later, after its drain.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<bool> {
-    let home = Home::open(&config.data)?;
-    let spool = Spool::open(home.spool())?;
-    let late = Spool::open(home.late())?;
-    let said = SessionOutputs::open(home.dir().join("said"))?;
-    let transcripts = Transcripts::open(home.transcripts())?;
-    let machine = &config.machine;
-    let agents = machine.agents.values().flat_map(AgentCommand::secrets);
-    let secrets = session::own_secrets().into_iter().chain(agents);
-    let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
-    let workspaces =
-        Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
-    let link = BrokerConnection::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
-    let instance = Arc::new(Instance {
-        redactor,
-        incarnation: Incarnation::new(),
-        draining: shutdown,
-        ending: CancellationToken::new(),
-        ordered: AtomicBool::new(false),
-        refused: OnceLock::new(),
-        heartbeat_now: Notify::new(),
-        prune_now: Notify::new(),
-        push_now: Notify::new(),
-        unpushed: AtomicBool::new(false),
-        running: Mutex::default(),
-        allowances: Allowances::default(),
-        audience: Audience::default(),
-        busy_slots: AtomicU32::default(),
-        places: Arc::new(Semaphore::new(config.slots as usize)),
-        in_contact: AtomicBool::new(false),
-        breakers: Mutex::default(),
-        trials: Arc::new(Semaphore::new(1)),
-        answered: Mutex::default(),
-        times: Mutex::new(Times {
-            heartbeat: Duration::from_secs(5),
-            lease: Duration::from_secs(20),
-            dark_limit: Duration::from_secs(600),
-            heard: Instant::now(),
-        }),
-        config,
-        home,
-        broker: link,
-        spool,
-        late,
-        outputs: said,
-        transcripts,
-        workspaces,
-    });
+    let instance = Arc::new(open(config, shutdown).await?);
     let left = instance.home.interrupted_assignments();
     for assignment in &left {
         let killed = session::kill_leftovers(&assignment.dispatch.0.to_string());
@@ -112,6 +66,56 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         anyhow::bail!("{reason}");
     }
     Ok(instance.ordered.load(Ordering::Relaxed))
+}
+
+async fn open(config: Config, shutdown: CancellationToken) -> anyhow::Result<Instance> {
+    let home = Home::open(&config.data)?;
+    let spool = Spool::open(home.spool())?;
+    let late = Spool::open(home.late())?;
+    let said = SessionOutputs::open(home.dir().join("said"))?;
+    let transcripts = Transcripts::open(home.transcripts())?;
+    let machine = &config.machine;
+    let agents = machine.agents.values().flat_map(AgentCommand::secrets);
+    let secrets = session::own_secrets().into_iter().chain(agents);
+    let redactor = Redactor::new(secrets.chain(machine.sandbox.network.secret()));
+    let workspaces =
+        Workspaces::open_with(&home.workspaces(), machine.workspace_settings(redactor.clone())).await?;
+    let link = BrokerConnection::connect(&config.nats_url, config.subjects.clone(), &config.name).await?;
+    Ok(Instance {
+        redactor,
+        incarnation: Incarnation::new(),
+        draining: shutdown,
+        ending: CancellationToken::new(),
+        ordered: AtomicBool::new(false),
+        refused: OnceLock::new(),
+        heartbeat_now: Notify::new(),
+        prune_now: Notify::new(),
+        push_now: Notify::new(),
+        unpushed: AtomicBool::new(false),
+        running: Mutex::default(),
+        allowances: Allowances::default(),
+        audience: Audience::default(),
+        busy_slots: AtomicU32::default(),
+        places: Arc::new(Semaphore::new(config.slots as usize)),
+        in_contact: AtomicBool::new(false),
+        breakers: Mutex::default(),
+        trials: Arc::new(Semaphore::new(1)),
+        answered: Mutex::default(),
+        times: Mutex::new(Times {
+            heartbeat: Duration::from_secs(5),
+            lease: Duration::from_secs(20),
+            dark_limit: Duration::from_secs(600),
+            heard: Instant::now(),
+        }),
+        config,
+        home,
+        broker: link,
+        spool,
+        late,
+        outputs: said,
+        transcripts,
+        workspaces,
+    })
 }
 
 /// Waits for the drain. Heartbeats that stop before begin it, since without them whatever runs here is taken for lost; others go on

@@ -27,18 +27,24 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// How often a slot that waits for a ticket checks whether the broker was restarted.
 const BROKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// What a slot remembers from one claim to the next.
+#[derive(Default)]
+struct Slot {
+    tickets: HashMap<String, PullConsumer>,
+    /// The claim that may have been served already: what can't be told is asked again under the same id.
+    asked: Option<DispatchId>,
+    unreadable: Reminder,
+    /// Whether this slot may try what failed before.
+    trial: Option<Trial>,
+    place: Option<SessionPermit>,
+}
+
 /// Works until the drain.
 pub async fn run(instance: Arc<Instance>) {
-    let mut tickets: HashMap<String, PullConsumer> = HashMap::new();
-    // The claim that may have been served already: what can't be told is asked again under the same id.
-    let mut asked: Option<DispatchId> = None;
-    let mut unreadable = Reminder::default();
-    // Whether this slot may try what failed before.
-    let mut trial: Option<Trial> = None;
-    let mut place: Option<SessionPermit> = None;
+    let mut slot = Slot::default();
     while !instance.draining.is_cancelled() {
-        if place.is_none() {
-            place = instance
+        if slot.place.is_none() {
+            slot.place = instance
                 .draining
                 .run_until_cancelled(SessionPermit::take(&instance.places))
                 .await;
@@ -49,81 +55,100 @@ pub async fn run(instance: Arc<Instance>) {
             continue;
         }
         faults::point("claim.before");
-        if trial.is_none() && instance.has_trials(true) {
-            trial = instance.trial();
+        let claim = slot.request(&instance);
+        match instance.broker.claim(&claim).await {
+            Ok(answer) => slot.answered(&instance, answer).await,
+            Err(error) => slot.unanswered(&instance, &error).await,
         }
-        let claim = ClaimRequest {
+    }
+}
+
+impl Slot {
+    fn request(&mut self, instance: &Instance) -> ClaimRequest {
+        if self.trial.is_none() && instance.has_trials(true) {
+            self.trial = instance.trial();
+        }
+        ClaimRequest {
             reads: READS.to_vec(),
             worker: instance.config.name.clone(),
             incarnation: instance.incarnation,
-            claim: *asked.get_or_insert_with(DispatchId::new),
+            claim: *self.asked.get_or_insert_with(DispatchId::new),
             pools: instance.config.pools.clone(),
-            agents: instance.open_agents(trial.is_some()),
+            agents: instance.open_agents(self.trial.is_some()),
             // What comes while one waits may be for what this worker can't start: others shall have it.
             wait_ms: match instance.next_retry_in() {
-                None if trial.is_some() || !instance.has_trials(false) => instance.broker.wait_ms(),
+                None if self.trial.is_some() || !instance.has_trials(false) => instance.broker.wait_ms(),
                 _ => 0,
             },
             checks: true,
-        };
-        match instance.broker.claim(&claim).await {
-            Ok(ClaimAnswer::Assigned { assignment }) => {
+        }
+    }
+
+    async fn answered(&mut self, instance: &Arc<Instance>, answer: ClaimAnswer) {
+        match answer {
+            ClaimAnswer::Assigned { assignment } => {
                 instance.slot_is_free(false);
-                let _trial = trial.take().filter(|_| instance.is_on_trial(&assignment));
-                if let Some(place) = place.take() {
-                    dispatch::run(&instance, *assignment, Arc::new(place)).await;
+                let _trial = self.trial.take().filter(|_| instance.is_on_trial(&assignment));
+                if let Some(place) = self.place.take() {
+                    dispatch::run(instance, *assignment, Arc::new(place)).await;
                 }
                 instance.slot_is_free(true);
-                asked = None;
+                self.asked = None;
             }
-            Ok(ClaimAnswer::Nothing) => {
-                asked = None;
-                // What failed before goes after what didn't.
-                if trial.is_none() {
-                    trial = instance.trial();
-                    if trial.is_some() {
-                        continue;
-                    }
-                }
-                let others_try = trial.take().is_none() && instance.has_trials(false);
-                match instance.next_retry_in() {
-                    // A ticket may be for what this worker can't start: others shall have it.
-                    Some(left) => rest(&instance, left.min(POLL_INTERVAL)).await,
-                    None if others_try => rest(&instance, POLL_INTERVAL).await,
-                    None => ticket(&instance, &mut tickets).await,
-                }
+            ClaimAnswer::Nothing => {
+                self.asked = None;
+                self.wait_for_work(instance).await;
             }
-            Ok(ClaimAnswer::NotNow {
+            ClaimAnswer::NotNow {
                 reason,
                 retry_after_ms,
-            }) => {
+            } => {
                 tracing::debug!(reason, "not now");
-                rest(&instance, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
+                rest(instance, Duration::from_millis(retry_after_ms.clamp(50, 60_000))).await;
             }
-            Ok(ClaimAnswer::SayHello) => {
+            ClaimAnswer::SayHello => {
                 instance.heartbeat_now.notify_one();
-                rest(&instance, PAUSE).await;
+                rest(instance, PAUSE).await;
             }
-            Ok(ClaimAnswer::Unknown) => {
+            ClaimAnswer::Unknown => {
                 tracing::warn!("the claim's answer is of a later release");
-                rest(&instance, WAIT).await;
+                rest(instance, WAIT).await;
             }
-            // Asked again it would be the same: what was assigned goes to whoever asks once its lease has ended.
-            Err(error) if is_unreadable(&error) => {
-                if unreadable.is_due("assignment", Instant::now()) {
-                    tracing::warn!(
-                        error = format!("{error:#}"),
-                        "an assignment can't be read; is this worker of an earlier release than the coordinator?"
-                    );
-                }
-                asked = None;
-                rest(&instance, WAIT).await;
+        }
+    }
+
+    async fn wait_for_work(&mut self, instance: &Instance) {
+        // What failed before goes after what didn't.
+        if self.trial.is_none() {
+            self.trial = instance.trial();
+            if self.trial.is_some() {
+                return;
             }
+        }
+        let others_try = self.trial.take().is_none() && instance.has_trials(false);
+        match instance.next_retry_in() {
+            // A ticket may be for what this worker can't start: others shall have it.
+            Some(left) => rest(instance, left.min(POLL_INTERVAL)).await,
+            None if others_try => rest(instance, POLL_INTERVAL).await,
+            None => ticket(instance, &mut self.tickets).await,
+        }
+    }
+
+    async fn unanswered(&mut self, instance: &Instance, error: &anyhow::Error) {
+        // Asked again it would be the same: what was assigned goes to whoever asks once its lease has ended.
+        if is_unreadable(error) {
+            if self.unreadable.is_due("assignment", Instant::now()) {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "an assignment can't be read; is this worker of an earlier release than the coordinator?"
+                );
+            }
+            self.asked = None;
+            rest(instance, WAIT).await;
+        } else {
             // The same claim is asked again: it may have been served.
-            Err(error) => {
-                tracing::debug!(error = format!("{error:#}"), "claim without an answer");
-                rest(&instance, PAUSE).await;
-            }
+            tracing::debug!(error = format!("{error:#}"), "claim without an answer");
+            rest(instance, PAUSE).await;
         }
     }
 }

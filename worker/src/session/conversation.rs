@@ -355,28 +355,11 @@ impl<'a> Conversation<'a> {
             self.record.text_truncated |= self.replay_from.is_none();
             return Err(Stop::Limit(SessionLimit::Output));
         }
-        if matches!(bounds, Bounds::Session(_))
-            && let Some(refused) = self.refusal(now)
-        {
+        let open = matches!(bounds, Bounds::Session(_));
+        if open && let Some(refused) = self.refusal(now) {
             return Err(refused);
         }
-        let (until, open) = match bounds {
-            Bounds::Until(until) => (until, false),
-            Bounds::Session(own) => match limits::judge(&self.limits, &self.facts(), now) {
-                Verdict::End(limit) => return Err(Stop::Limit(limit)),
-                Verdict::Go { until } if own.is_some_and(|own| own <= now) => {
-                    debug_assert!(until > now);
-                    return Err(Stop::Due);
-                }
-                Verdict::Go { until } => {
-                    let sooner = [own, self.next_look].into_iter().flatten().min();
-                    (sooner.map_or(until, |sooner| sooner.min(until)), true)
-                }
-            },
-        };
-        if !open && until <= now {
-            return Err(Stop::Due);
-        }
+        let until = self.until(bounds, now)?;
         let exited = self.agent.exit();
         if let Some(stop) = self.broken_stop(now, exited) {
             return Err(stop);
@@ -415,6 +398,26 @@ impl<'a> Conversation<'a> {
             () = tokio::time::sleep_until(wake.into()) => {}
         }
         Ok(None)
+    }
+
+    /// Until when an event is waited for.
+    fn until(&self, bounds: Bounds, now: Instant) -> Result<Instant, Stop> {
+        let own = match bounds {
+            Bounds::Until(until) if until <= now => return Err(Stop::Due),
+            Bounds::Until(until) => return Ok(until),
+            Bounds::Session(own) => own,
+        };
+        match limits::judge(&self.limits, &self.facts(), now) {
+            Verdict::End(limit) => Err(Stop::Limit(limit)),
+            Verdict::Go { until } if own.is_some_and(|own| own <= now) => {
+                debug_assert!(until > now);
+                Err(Stop::Due)
+            }
+            Verdict::Go { until } => {
+                let sooner = [own, self.next_look].into_iter().flatten().min();
+                Ok(sooner.map_or(until, |sooner| sooner.min(until)))
+            }
+        }
     }
 
     fn facts(&self) -> Facts {

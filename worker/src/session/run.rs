@@ -18,7 +18,7 @@ use super::protocol_log::ProtocolLog;
 use super::resume::{self, Spent};
 use super::spec::{SessionEnd, SessionSpec};
 use super::transcript::{self, TranscriptSender};
-use crate::sandbox::{Confinement, PolicyRequest, policy};
+use crate::sandbox::{Cgroup, Confinement, PolicyRequest, policy};
 use crate::session::client::files::Files;
 use crate::session::client::permissions::Policy;
 use crate::session::client::requests::Desk;
@@ -190,7 +190,8 @@ async fn hold(
     log_protocol(spec, record);
     let started = now();
     let second_aim = aim.again();
-    let mut process = process(spec, &environment, &tools, aim, record, end.clone()).await;
+    let process = process(spec, &environment, &tools, aim, record, end.clone()).await;
+    let mut process = process.unwrap_or_else(Process::from);
     let spent = Spent {
         time: now() - started,
         output_bytes: process.output_bytes,
@@ -202,12 +203,11 @@ async fn hold(
             // An order that came while the first process was cleaned up.
             process.ended = Ended::Told { reason };
         } else {
-            let note = format!(
-                "{}: it is started again, to resume its session",
-                words(&process.ended)
-            );
+            let why = words(&process.ended);
+            let note = format!("{why}: it is started again, to resume its session");
             record.transcript.note(note);
             let later = self::process(&second, &environment, &tools, aim, record, end).await;
+            let later = later.unwrap_or_else(Process::from);
             if resume::is_end(&later.ended, record.resumed()) {
                 process = later;
             }
@@ -246,34 +246,26 @@ async fn process(
     aim: Aim<'_>,
     record: &mut Record,
     end: watch::Receiver<Option<EndReason>>,
-) -> Process {
-    let files = match Files::open(&spec.cwd, spec.access) {
-        Ok(files) => files,
-        Err(error) => {
-            let folder = spec.cwd.display();
-            let message = format!("failed to open the session's folder {folder}: {error}");
-            let away = agent::is_short_of(&error);
-            return Ended::Workspace { message, away }.into();
-        }
-    };
-    let confinement = match confine(spec, environment, tools) {
-        Ok(confinement) => confinement,
-        // What this worker lacks, another one may have.
-        Err(message) => return Ended::Workspace { message, away: true }.into(),
-    };
+) -> Result<Process, Ended> {
+    let files = Files::open(&spec.cwd, spec.access).map_err(|error| {
+        let folder = spec.cwd.display();
+        let message = format!("failed to open the session's folder {folder}: {error}");
+        let away = agent::is_short_of(&error);
+        Ended::Workspace { message, away }
+    })?;
+    // What this worker lacks, another one may have.
+    let confinement =
+        confine(spec, environment, tools).map_err(|message| Ended::Workspace { message, away: true })?;
     let cgroup = confinement.cgroup();
     let redactor = record.transcript.redactor();
     let started = Agent::start(spec, environment.clone(), &confinement, redactor);
-    let (mut agent, Pipes { stdin, stdout }) = match started {
-        Ok(started) => started,
-        Err(ended) => return ended.into(),
-    };
+    let (mut agent, Pipes { stdin, stdout }) = started?;
     let probe = match second_handle(&stdin) {
         Ok(probe) => probe,
         Err(error) => {
             let message = format!("failed to watch the agent's input: {error}");
             agent.clean_up().await;
-            return Ended::Workspace { message, away: true }.into();
+            return Err(Ended::Workspace { message, away: true });
         }
     };
     let (outbox, write) = peer::outbox(stdin, record.protocol.clone());
@@ -295,6 +287,16 @@ async fn process(
     let output_bytes = conversation.output_bytes();
     drop(conversation);
     writer.abort();
+    let stderr_tail = clean_up(agent, &cgroup, record).await;
+    Ok(Process {
+        ended,
+        stderr_tail,
+        output_bytes,
+    })
+}
+
+/// Ends what is left of the agent, and notes it. Gives the end of its standard error.
+async fn clean_up(agent: Agent, cgroup: &Cgroup, record: &mut Record) -> String {
     // Cleaning up takes the control groups along.
     if cgroup.killed_for_memory() > 0 {
         let note = "the session used up its memory (`session_memory_mb` of [workspace])";
@@ -308,11 +310,7 @@ async fn process(
         };
         record.transcript.note(words);
     }
-    Process {
-        ended,
-        stderr_tail,
-        output_bytes,
-    }
+    stderr_tail
 }
 
 /// Has the protocol's lines written where that is wanted; a file that can't be made ends no session.

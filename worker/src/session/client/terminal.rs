@@ -92,14 +92,7 @@ impl Terminals {
         }
         let fail = |error: std::io::Error| refused(format!("failed to run `{}`: {error}", request.command));
         let line = request.args.is_empty() && request.command.contains(char::is_whitespace);
-        let mut environment = environment.clone();
-        let mark = environment.get_key_value(OsStr::new(MARK));
-        let mark = mark.map(|(name, value)| (name.clone(), value.clone()));
-        let given = request.env.iter();
-        environment
-            .extend(given.map(|variable| (OsString::from(&variable.name), OsString::from(&variable.value))));
-        // The mark is not the agent's to change.
-        environment.extend(mark);
+        let environment = extended(environment, request);
         let program = if line { "/bin/sh" } else { &request.command };
         let mut command = confinement.command(program, &environment).map_err(fail)?;
         if line {
@@ -194,6 +187,22 @@ impl Terminals {
     fn get(&self, id: &str) -> Result<&Terminal, RpcError> {
         self.live.get(id).ok_or_else(|| unknown(id))
     }
+}
+
+/// The environment with the variables that the agent gives a command.
+fn extended(
+    environment: &BTreeMap<OsString, OsString>,
+    request: &CreateTerminalRequest,
+) -> BTreeMap<OsString, OsString> {
+    let mut environment = environment.clone();
+    let mark = environment.get_key_value(OsStr::new(MARK));
+    let mark = mark.map(|(name, value)| (name.clone(), value.clone()));
+    let given = request.env.iter();
+    environment
+        .extend(given.map(|variable| (OsString::from(&variable.name), OsString::from(&variable.value))));
+    // The mark is not the agent's to change.
+    environment.extend(mark);
+    environment
 }
 
 fn unknown(id: &str) -> RpcError {

@@ -75,29 +75,7 @@ impl Agent {
                 away: false,
             });
         }
-        let Some((program, arguments)) = spec.agent.argv.split_first() else {
-            return Err(not_found(spec, "its command is empty"));
-        };
-        let mut command = confinement
-            .command(program, &environment)
-            .map_err(|error| not_found(spec, &error.to_string()))?;
-        command
-            .args(arguments)
-            .current_dir(&spec.cwd)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        let mut child = confinement.spawn(&mut command).map_err(|error| {
-            // The worker's trouble, not the agent's: it is tried again after a pause.
-            if is_short_of(&error) {
-                let message = format!("the agent can't be started now: {error}");
-                return Ended::Workspace { message, away: true };
-            }
-            let refused = confinement.is_confined() && error.kind() == std::io::ErrorKind::PermissionDenied;
-            let hint = if refused { " (in its sandbox)" } else { "" };
-            not_found(spec, &format!("{error}{hint}"))
-        })?;
+        let mut child = spawn(spec, &environment, confinement)?;
         let group = Group::led_by(&child);
         let stderr = Arc::new(Mutex::new(RedactedTail::new(redactor, STDERR_TAIL_BYTES)));
         let taken = child
@@ -189,6 +167,36 @@ impl Agent {
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         plain(&stderr.text_since(since)).into_owned()
     }
+}
+
+fn spawn(
+    spec: &SessionSpec,
+    environment: &BTreeMap<OsString, OsString>,
+    confinement: &Confinement,
+) -> Result<Child, Ended> {
+    let Some((program, arguments)) = spec.agent.argv.split_first() else {
+        return Err(not_found(spec, "its command is empty"));
+    };
+    let mut command = confinement
+        .command(program, environment)
+        .map_err(|error| not_found(spec, &error.to_string()))?;
+    command
+        .args(arguments)
+        .current_dir(&spec.cwd)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    confinement.spawn(&mut command).map_err(|error| {
+        // The worker's trouble, not the agent's: it is tried again after a pause.
+        if is_short_of(&error) {
+            let message = format!("the agent can't be started now: {error}");
+            return Ended::Workspace { message, away: true };
+        }
+        let refused = confinement.is_confined() && error.kind() == std::io::ErrorKind::PermissionDenied;
+        let hint = if refused { " (in its sandbox)" } else { "" };
+        not_found(spec, &format!("{error}{hint}"))
+    })
 }
 
 impl Drop for Agent {

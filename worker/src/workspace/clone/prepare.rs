@@ -80,11 +80,9 @@ impl Workspaces {
     ) -> Result<(Record, StartPoint), WorkspaceError> {
         workspaces::check(order)?;
         let feature_ref = workspaces::feature_ref(order);
-        let refs = [feature_ref.as_str()]
-            .into_iter()
-            .chain(order.start_ref.as_deref());
+        let refs = [feature_ref.as_str()].into_iter();
         let wanted = FetchRequest {
-            refs: refs.collect(),
+            refs: refs.chain(order.start_ref.as_deref()).collect(),
             base: &order.base,
             commit: order.start.as_deref(),
         };
@@ -92,21 +90,7 @@ impl Workspaces {
         let tree = folders.tree();
         let git = self.git(folders, order).with_tree(tree.clone());
         faults::point("prepare.before_fetch");
-        let mut fetched = match order.onto_head {
-            true => mirror.fetch_all_between(&wanted).await?,
-            false => mirror.fetch(&wanted).await?,
-        };
-        if fetched.base.is_none() {
-            // Beyond what was fetched of the history; it says how the repository is used with Git LFS.
-            let alone = FetchRequest {
-                refs: Vec::new(),
-                base: &order.base,
-                commit: None,
-            };
-            if let Err(error) = mirror.fetch(&alone).await {
-                tracing::warn!(%error, "the feature's base can't be had");
-            }
-        }
+        let mut fetched = fetch(&mirror, &wanted, order.onto_head).await?;
         if let Some(Some(head)) = fetched.refs.first()
             && let Some(commit) =
                 branch::landed_before(&mirror.git, order, head, fetched.base.as_deref()).await?
@@ -147,6 +131,29 @@ impl Workspaces {
         let branch = branch.or(landed).or(fetched.base);
         Ok((record, StartPoint { start, branch, git }))
     }
+}
+
+async fn fetch(
+    mirror: &Mirror,
+    wanted: &FetchRequest<'_>,
+    all_between: bool,
+) -> Result<Fetched, WorkspaceError> {
+    let fetched = match all_between {
+        true => mirror.fetch_all_between(wanted).await?,
+        false => mirror.fetch(wanted).await?,
+    };
+    if fetched.base.is_none() {
+        // Beyond what was fetched of the history; it says how the repository is used with Git LFS.
+        let alone = FetchRequest {
+            refs: Vec::new(),
+            base: wanted.base,
+            commit: None,
+        };
+        if let Err(error) = mirror.fetch(&alone).await {
+            tracing::warn!(%error, "the feature's base can't be had");
+        }
+    }
+    Ok(fetched)
 }
 
 /// Where the work starts. An earlier attempt's commit that is nowhere any more (its ref was pruned) is done without.

@@ -79,6 +79,17 @@ struct Level {
 }
 
 impl Level {
+    fn below(&self, git: Git, submodule: &Submodule) -> Self {
+        Self {
+            git,
+            commit: submodule.commit.clone(),
+            address: submodule.address.clone(),
+            trusted: None,
+            prefix: format!("{}/", submodule.path),
+            depth: self.depth + 1,
+        }
+    }
+
     fn trusts(&self, address: &str) -> bool {
         let trusted = self.trusted.as_ref();
         trusted.is_none_or(|trusted| trusted.iter().any(|known| known == address))
@@ -135,14 +146,7 @@ pub(in crate::workspace) async fn check_out(
             let git = submodule.check_out(workspaces, &tree, &author).await?;
             if level.depth < NESTING && address::mirror_name(address) != address::mirror_name(&level.address)
             {
-                levels.push_back(Level {
-                    git,
-                    commit: submodule.commit.clone(),
-                    address: submodule.address.clone(),
-                    trusted: None,
-                    prefix: format!("{}/", submodule.path),
-                    depth: level.depth + 1,
-                });
+                levels.push_back(level.below(git, &submodule));
             }
             found.push(submodule);
         }

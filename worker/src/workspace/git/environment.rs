@@ -135,14 +135,10 @@ impl Environment {
         let known = known.await.map(|listed| lfs::pairs(&listed)).unwrap_or_default();
         environment.filters = filters::settings(&known, &settings.filters);
         let of_user = environment.query(&["config", "--null", "--get-regexp", lfs::OF_USER]);
-        environment.lfs_of_user = of_user
-            .await
-            .map(|listed| lfs::pairs(&listed))
-            .unwrap_or_default();
-        let configured_ssh = environment
-            .query(&["config", "--get", "core.sshCommand"])
-            .await
-            .ok();
+        let of_user = of_user.await.map(|listed| lfs::pairs(&listed));
+        environment.lfs_of_user = of_user.unwrap_or_default();
+        let configured_ssh = environment.query(&["config", "--get", "core.sshCommand"]);
+        let configured_ssh = configured_ssh.await.ok();
         environment.disable_ssh_prompts(configured_ssh);
         Ok(Arc::new(environment))
     }

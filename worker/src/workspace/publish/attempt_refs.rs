@@ -87,14 +87,7 @@ impl Workspaces {
         let gone = names.iter().filter(|name| !remains(name)).cloned().collect();
         let differ = || "what is at the new place is something else; look at both".to_owned();
         let any_remains = names.iter().any(|name| remains(&name));
-        Ok((
-            gone,
-            if any_remains {
-                error.or_else(|| Some(differ()))
-            } else {
-                None
-            },
-        ))
+        Ok((gone, any_remains.then(|| error.unwrap_or_else(differ))))
     }
 }
 

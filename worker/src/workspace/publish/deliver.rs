@@ -32,7 +32,6 @@ impl Operation<'_> {
         how: MergeHow,
     ) -> Result<Planned, WorkspaceError> {
         let [head, onto, base] = self.heads(branch).await?;
-        let feature = &self.site.git_order.feature_branch;
         let git = &self.site.git;
         // A person merged the branch, and deleted it.
         if let (None, Some(landed), Some(onto)) = (&head, &self.site.git_order.landed, &onto)
@@ -61,12 +60,8 @@ impl Operation<'_> {
         if rebase::is_ancestor(git, &head, &onto).await? {
             return Ok(nothing_to_do(onto));
         }
-        let own = self
-            .site
-            .git_order
-            .trailers
-            .get(TASK_TRAILER)
-            .map_or("", String::as_str);
+        let own = self.site.git_order.trailers.get(TASK_TRAILER);
+        let own = own.map_or("", String::as_str);
         // What landed since an earlier try of this one did not go along with it: the rest is brought by another commit.
         let landed = self.site.git_order.landed.as_ref().map(|landed| &landed.commit);
         if let Some(commit) = rebase::find_landing(git, &onto, base.as_deref(), own).await?
@@ -74,6 +69,19 @@ impl Operation<'_> {
         {
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit, empty: false }));
         }
+        self.brought(branch, how, onto, head).await
+    }
+
+    /// The next head of `branch`, which is at `onto`, with `head` in it, which isn't yet.
+    async fn brought(
+        &self,
+        branch: &str,
+        how: MergeHow,
+        onto: String,
+        head: String,
+    ) -> Result<Planned, WorkspaceError> {
+        let feature = &self.site.git_order.feature_branch;
+        let git = &self.site.git;
         let change = |new: String, empty: bool| {
             Planned::Change(RefUpdate {
                 target: format!("refs/heads/{branch}"),
@@ -147,17 +155,14 @@ impl Operation<'_> {
         D: Future<Output = Decision>,
     {
         let site = &self.site;
-        let fails = |message: String, retry: bool| {
-            Ok(IntegrationEnd::Failed {
-                message,
-                retry,
-                away: retry,
-            })
-        };
         let Some(script) = &site.settings.on_complete else {
             let message = "this worker has no command to hand a feature over with, another one may have it: set `[workspace] \
                            on_complete` in the .ralph.toml of one";
-            return fails(message.to_owned(), true);
+            return Ok(IntegrationEnd::Failed {
+                message: message.to_owned(),
+                retry: true,
+                away: true,
+            });
         };
         let prepared = async {
             let gated = site.gate(&self.order.gate, &self.order.steps, &head).await?;
@@ -181,6 +186,11 @@ impl Operation<'_> {
         if let Some(ended) = refused(decide(decided).await) {
             return Ok(ended);
         }
+        Ok(self.hand_over(script, branch, head).await)
+    }
+
+    async fn hand_over(&self, script: &str, branch: &str, head: String) -> IntegrationEnd {
+        let site = &self.site;
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(site.folders.tree());
         for name in environment::secrets() {
@@ -198,17 +208,18 @@ impl Operation<'_> {
         faults::point("operate.before_command");
         let why = match process::run_own(command, site.settings.command_bound, &mut output).await {
             Ok(status) if status.success() => {
-                return Ok(IntegrationEnd::Merged {
+                return IntegrationEnd::Merged {
                     commit: head,
                     empty: false,
-                });
+                };
             }
             Ok(status) => format!("{status}\n{}", output.text().trim()),
             Err(error) => error.to_string(),
         };
-        fails(
-            format!("`[workspace] on_complete` of this worker failed: {why}"),
-            false,
-        )
+        IntegrationEnd::Failed {
+            message: format!("`[workspace] on_complete` of this worker failed: {why}"),
+            retry: false,
+            away: false,
+        }
     }
 }

@@ -310,96 +310,34 @@ impl Integration<'_> {
     }
 
     async fn rebase_onto(&self, fetched: Fetched) -> Result<Step<Candidate>, WorkspaceError> {
-        let Self { site, order, .. } = self;
-        let Site { git, git_order, .. } = site;
-        let task = git_order.trailers.get(TASK_TRAILER);
-        let task = task.ok_or_else(|| WorkspaceError::Order(format!("it has no trailer {TASK_TRAILER}")))?;
+        let Site { git, git_order, .. } = &self.site;
         let head = fetched.refs.into_iter().next().flatten();
-        if let Some(head) = &head
-            && let Some(commit) = rebase::find_landing(git, head, fetched.base.as_deref(), task).await?
-        {
-            let empty = rebase::is_empty(git, &commit).await?;
-            return Ok(Step::Ended(IntegrationEnd::Merged { commit, empty }));
-        }
-        if let Some(message) =
-            branch::objection(git, git_order, head.as_deref(), fetched.base.as_deref()).await?
-        {
-            return Ok(Step::Ended(IntegrationEnd::Failed {
-                message,
-                retry: false,
-                away: false,
-            }));
+        let base = fetched.base.as_deref();
+        if let Some(ended) = self.ended_before(head.as_deref(), base).await? {
+            return Ok(Step::Ended(ended));
         }
         let Some(commit) = fetched.commit else {
-            return Err(WorkspaceError::CommitMissing {
-                address: address::public(&git_order.repository.address),
-                commit: order.commit.clone(),
-                role: "the attempt to integrate",
-            });
+            return Err(self.missing(&self.order.commit, "the attempt to integrate"));
         };
-        if let Some(brings) = &order.brings
+        if let Some(brings) = &self.order.brings
             && !rebase::is_ancestor(git, brings, brings).await?
         {
-            return Err(WorkspaceError::CommitMissing {
-                address: address::public(&git_order.repository.address),
-                commit: brings.clone(),
-                role: "the base that it brings in",
-            });
+            return Err(self.missing(brings, "the base that it brings in"));
         }
-        let onto = match head.clone().or_else(|| fetched.base.clone()) {
-            Some(onto) => onto,
-            None => return Err(prepare::missing_base(git_order, &site.mirror).await),
+        let Some(onto) = head.as_deref().or(base) else {
+            return Err(prepare::missing_base(git_order, &self.site.mirror).await);
         };
-        let Onto { commit: onto, trees } = match self
-            .behind(head.as_deref(), fetched.base.as_deref(), onto)
-            .await?
-        {
+        let Onto { commit: onto, trees } = match self.behind(head.as_deref(), base, onto.to_owned()).await? {
             Step::Next(onto) => onto,
             Step::Ended(ended) => return Ok(Step::Ended(ended)),
         };
-        let (tree, empty) = match rebase::rebase(git, &onto, &commit).await? {
-            Rebased::Clean { tree, empty } => (tree, empty),
-            Rebased::Conflict(conflict) => {
-                return Ok(Step::Ended(IntegrationEnd::Conflict {
-                    paths: conflict.named(),
-                    hunks: conflict.hunks(git, &onto).await?,
-                    others: conflict.others(git, &onto, &commit).await?,
-                    head: onto,
-                    source: None,
-                    source_ref: None,
-                }));
-            }
+        let (tree, empty) = match self.rebased_tree(&onto, &commit).await? {
+            Step::Next(rebased) => rebased,
+            Step::Ended(ended) => return Ok(Step::Ended(ended)),
         };
-        if order.after_conflict {
-            let paths = rebase::unresolved(git, &onto, &tree).await?;
-            if !paths.is_empty() {
-                return Ok(Step::Ended(IntegrationEnd::Unresolved { paths }));
-            }
-        }
-        let message = CommitMessage {
-            subject: order.subject.clone(),
-            body: order.body.clone(),
-        };
-        let mut trailers = git_order.trailers.clone();
-        let known = order.passed.iter().find(|known| known.tree == tree);
-        if let Some(tip) = known.and_then(|known| known.tip.as_ref()) {
-            trailers.insert(GATE_TRAILER.to_owned(), tip.clone());
-        }
-        let message = message.render(&trailers);
-        let author = commit::author(git);
-        let parents: Vec<&str> = [onto.as_str()]
-            .into_iter()
-            .chain(order.brings.as_deref())
-            .collect();
-        let signature = match order.ahead {
-            Some(_) => Signature::Never,
-            None => Signature::AsConfigured,
-        };
-        let new = commit::commit_tree(git, &tree, &parents, &message, &author, signature).await?;
-        let old = head.unwrap_or_else(|| ObjectFormat::of(&onto).zeros());
         let decided = Decided {
-            old,
-            new,
+            new: self.commit(&onto, &tree).await?,
+            old: head.unwrap_or_else(|| ObjectFormat::of(&onto).zeros()),
             new_ref: git_order.attempt_ref.clone(),
         };
         Ok(Step::Next(Candidate {
@@ -408,6 +346,83 @@ impl Integration<'_> {
             tree,
             ahead: trees,
         }))
+    }
+
+    /// How it ended where it landed earlier, or where nothing can land on the branch.
+    async fn ended_before(
+        &self,
+        head: Option<&str>,
+        base: Option<&str>,
+    ) -> Result<Option<IntegrationEnd>, WorkspaceError> {
+        let Site { git, git_order, .. } = &self.site;
+        let task = git_order.trailers.get(TASK_TRAILER);
+        let task = task.ok_or_else(|| WorkspaceError::Order(format!("it has no trailer {TASK_TRAILER}")))?;
+        if let Some(head) = head
+            && let Some(commit) = rebase::find_landing(git, head, base, task).await?
+        {
+            let empty = rebase::is_empty(git, &commit).await?;
+            return Ok(Some(IntegrationEnd::Merged { commit, empty }));
+        }
+        let objection = branch::objection(git, git_order, head, base).await?;
+        Ok(objection.map(|message| IntegrationEnd::Failed {
+            message,
+            retry: false,
+            away: false,
+        }))
+    }
+
+    fn missing(&self, commit: &str, role: &'static str) -> WorkspaceError {
+        WorkspaceError::CommitMissing {
+            address: address::public(&self.site.git_order.repository.address),
+            commit: commit.to_owned(),
+            role,
+        }
+    }
+
+    /// The tree of the attempt on `onto`, and whether it is that of `onto`.
+    async fn rebased_tree(&self, onto: &str, commit: &str) -> Result<Step<(String, bool)>, WorkspaceError> {
+        let git = &self.site.git;
+        let (tree, empty) = match rebase::rebase(git, onto, commit).await? {
+            Rebased::Clean { tree, empty } => (tree, empty),
+            Rebased::Conflict(conflict) => {
+                return Ok(Step::Ended(IntegrationEnd::Conflict {
+                    paths: conflict.named(),
+                    hunks: conflict.hunks(git, onto).await?,
+                    others: conflict.others(git, onto, commit).await?,
+                    head: onto.to_owned(),
+                    source: None,
+                    source_ref: None,
+                }));
+            }
+        };
+        if self.order.after_conflict {
+            let paths = rebase::unresolved(git, onto, &tree).await?;
+            if !paths.is_empty() {
+                return Ok(Step::Ended(IntegrationEnd::Unresolved { paths }));
+            }
+        }
+        Ok(Step::Next((tree, empty)))
+    }
+
+    async fn commit(&self, onto: &str, tree: &str) -> Result<String, WorkspaceError> {
+        let Self { site, order, .. } = self;
+        let message = CommitMessage {
+            subject: order.subject.clone(),
+            body: order.body.clone(),
+        };
+        let mut trailers = site.git_order.trailers.clone();
+        let known = order.passed.iter().find(|known| known.tree == tree);
+        if let Some(tip) = known.and_then(|known| known.tip.as_ref()) {
+            trailers.insert(GATE_TRAILER.to_owned(), tip.clone());
+        }
+        let message = message.render(&trailers);
+        let author = commit::author(&site.git);
+        let parents: Vec<&str> = [onto].into_iter().chain(order.brings.as_deref()).collect();
+        let signature = match order.ahead {
+            Some(_) => Signature::Never,
+            None => Signature::AsConfigured,
+        };
+        Ok(commit::commit_tree(&site.git, tree, &parents, &message, &author, signature).await?)
     }
 
     /// What the branch will come to once the attempts ahead landed on `onto`; those that did already are in it.

@@ -379,11 +379,8 @@ impl Operation<'_> {
                 "{commit} is not on {branch}, so it can't be taken back"
             )));
         };
-        let own = site
-            .git_order
-            .trailers
-            .get(TASK_TRAILER)
-            .map_or("", String::as_str);
+        let own = site.git_order.trailers.get(TASK_TRAILER);
+        let own = own.map_or("", String::as_str);
         if let Some(done) = rebase::find_landing(git, &head, fetched.base.as_deref(), own).await? {
             let empty = rebase::is_empty(git, &done).await?;
             return Ok(Planned::Ended(IntegrationEnd::Merged { commit: done, empty }));

@@ -203,14 +203,10 @@ async fn push_orphans(
     } = match sorted.await {
         Ok(found) => found?,
         Err(_) => {
-            let why = || {
-                Some(format!(
-                    "looking through what was committed took over {} s",
-                    TIME.as_secs()
-                ))
-            };
+            let limit = TIME.as_secs();
+            let why = || format!("looking through what was committed took over {limit} s");
             let all = named.iter().take(MOST);
-            let told = all.map(|(place, commit)| orphan(place, commit, why()));
+            let told = all.map(|(place, commit)| orphan(place, commit, Some(why())));
             return Ok(told.chain(left).collect());
         }
     };
@@ -265,17 +261,7 @@ async fn sort(
             }
         };
         others.push(at.id.clone());
-        let over = if found.going.len() >= MOST {
-            Some(format!("an attempt keeps at most {MOST} of these"))
-        } else if size > BYTES - bytes {
-            Some(format!(
-                "it holds {} MiB more, and all of these may hold {}",
-                size >> 20,
-                BYTES >> 20
-            ))
-        } else {
-            None
-        };
+        let over = over(found.going.len(), bytes, size);
         let goes = over.is_none();
         found.strays.push(orphan(place, &at.id, over));
         if goes {
@@ -292,6 +278,15 @@ async fn sort(
         }
     }
     Ok(found)
+}
+
+/// Why no commit of this size is kept beside those that are, in all of `bytes`.
+fn over(kept: usize, bytes: u64, size: u64) -> Option<String> {
+    if kept >= MOST {
+        return Some(format!("an attempt keeps at most {MOST} of these"));
+    }
+    let (more, most) = (size >> 20, BYTES >> 20);
+    (size > BYTES - bytes).then(|| format!("it holds {more} MiB more, and all of these may hold {most}"))
 }
 
 struct OrphanCommit {

@@ -78,14 +78,12 @@ async fn changed(git: &Git, since: &str, scan: &mut RepoScan) -> Result<(), GitE
             "-l500",
             "--diff-filter=ADR",
             since,
+            &scan.head,
         ])
-        .args([scan.head.as_str()])
         .output()
         .await?;
-    let mut words = changed
-        .stdout
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty());
+    let words = changed.stdout.split(|byte| *byte == 0);
+    let mut words = words.filter(|word| !word.is_empty());
     let (mut added, mut deleted) = (Vec::new(), Vec::new());
     while let Some(status) = words.next() {
         let Some(path) = words.next() else { break };

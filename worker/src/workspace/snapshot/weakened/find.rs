@@ -90,24 +90,7 @@ fn of_file(file: &FileDiff, moved: &mut Moved, gate: &[String]) -> Vec<TestChang
             .iter()
             .chain(&file.around)
             .any(|line| marks::declares(line));
-    let mut found = Vec::new();
-    let mut names = [&file.new, &file.old].into_iter().flatten();
-    if let Some(configuration) = names.find(|name| marks::configures(name)) {
-        let added: Vec<&String> = file.added.iter().collect();
-        found.push(change(configuration, TestChangeKind::Configuration, &added));
-    } else if let Some(decides) = [&file.new, &file.old]
-        .into_iter()
-        .flatten()
-        .find(|name| marks::decides_checks(name) || is_named_by(gate, name))
-    {
-        // Lines of a lock file say nothing to whoever reads them.
-        let added: Vec<&String> = file
-            .added
-            .iter()
-            .filter(|_| !marks::is_lock_file(decides))
-            .collect();
-        found.push(change(decides, TestChangeKind::Checks, &added));
-    }
+    let mut found: Vec<TestChange> = of_settings(file, gate).into_iter().collect();
     let mut tell = |kind, lines: Vec<&String>| {
         if !lines.is_empty() || matches!(kind, TestChangeKind::FileDeleted | TestChangeKind::Hidden) {
             found.push(change(path, kind, &lines));
@@ -142,22 +125,40 @@ fn of_file(file: &FileDiff, moved: &mut Moved, gate: &[String]) -> Vec<TestChang
         }
     }
     if let Some(new) = file.new.as_deref().filter(|new| !marks::is_prose(new)) {
-        let in_tests = marks::is_test_path(new);
-        let mut before: HashMap<&str, usize> = HashMap::new();
-        for line in &file.removed {
-            *before.entry(line.trim()).or_default() += 1;
-        }
-        let skipped = file.added.iter().filter(|line| marks::skips(line, in_tests));
-        let skipped = skipped.filter(|line| match before.get_mut(line.trim()) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                false
-            }
-            _ => true,
-        });
-        tell(TestChangeKind::Skipped, skipped.collect());
+        tell(TestChangeKind::Skipped, skipped(file, marks::is_test_path(new)));
     }
     found
+}
+
+/// Whether the file says which tests run, or how they are checked.
+fn of_settings(file: &FileDiff, gate: &[String]) -> Option<TestChange> {
+    let names = || [&file.new, &file.old].into_iter().flatten();
+    if let Some(configuration) = names().find(|name| marks::configures(name)) {
+        let added: Vec<&String> = file.added.iter().collect();
+        return Some(change(configuration, TestChangeKind::Configuration, &added));
+    }
+    let decides = names().find(|name| marks::decides_checks(name) || is_named_by(gate, name))?;
+    // Lines of a lock file say nothing to whoever reads them.
+    let added = file.added.iter().filter(|_| !marks::is_lock_file(decides));
+    let added: Vec<&String> = added.collect();
+    Some(change(decides, TestChangeKind::Checks, &added))
+}
+
+/// The added lines that skip tests, but for those that stood there before.
+fn skipped(file: &FileDiff, in_tests: bool) -> Vec<&String> {
+    let mut before: HashMap<&str, usize> = HashMap::new();
+    for line in &file.removed {
+        *before.entry(line.trim()).or_default() += 1;
+    }
+    let skipped = file.added.iter().filter(|line| marks::skips(line, in_tests));
+    let skipped = skipped.filter(|line| match before.get_mut(line.trim()) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
+            false
+        }
+        _ => true,
+    });
+    skipped.collect()
 }
 
 /// Whether a command names the file, as a word of its own or in quotes.
