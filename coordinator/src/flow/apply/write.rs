@@ -130,11 +130,7 @@ impl Batch<'_> {
         cascade::failed(conn, &mut self.features, &failed).await?;
         self.write_operations(conn, signals).await?;
         self.write_checks(conn, signals).await?;
-        let apart = self.features.values().filter(|feature| feature.avoid_conflicts);
-        let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
-        if !apart.is_empty() {
-            path_holds::release(conn, &apart, signals).await?;
-        }
+        path_holds::release(conn, &self.features, signals).await?;
         integrate::promote(conn, &self.turns, signals).await?;
         let spent = self.spent.iter().filter(|(_, spent)| **spent != Spent::default());
         store::run::spend(conn, spent).await?;

@@ -303,9 +303,7 @@ async fn check_feature(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
     let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
     // The poll finds tasks that may start or land by now without a signal.
-    if features.values().any(|feature| feature.avoid_conflicts) {
-        path_holds::release(&mut tx, &[id], &mut signals).await?;
-    }
+    path_holds::release(&mut tx, &features, &mut signals).await?;
     crate::flow::integrate::base_gate::reuse_pass(&mut tx, &mut features, FeatureId(id), &mut signals)
         .await?;
     integrate::promote(&mut tx, &BTreeSet::from([FeatureId(id)]), &mut signals).await?;

@@ -201,11 +201,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     cascade::failed(&mut tx, &mut features, &failed).await?;
     let delays = vec![0; again.len()];
     signals.got_work(store::queue::ready::enqueue(&mut tx, &again, &delays).await?);
-    let apart = features.values().filter(|feature| feature.avoid_conflicts);
-    let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
-    if !apart.is_empty() {
-        path_holds::release(&mut tx, &apart, &mut signals).await?;
-    }
+    path_holds::release(&mut tx, &features, &mut signals).await?;
     let turns: BTreeSet<_> = lost.iter().map(|e| e.feature).collect();
     integrate::promote(&mut tx, &turns, &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;
