@@ -33,31 +33,8 @@ impl Batch<'_> {
         memory: Memory,
         signals: &mut Signals,
     ) -> sqlx::Result<()> {
-        for (id, graph) in std::mem::take(&mut self.split) {
-            self.split_task(conn, id, &graph).await?;
-        }
-        for (id, graph) in std::mem::take(&mut self.grown) {
-            self.grow(conn, id, &graph).await?;
-        }
-        for (feature, which, text) in &self.written {
-            store::feature::write(conn, *feature, *which, text.as_deref()).await?;
-        }
-        for id in std::mem::take(&mut self.reviewed) {
-            self.take_up(conn, id).await?;
-        }
-        let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
-        store::task::save(conn, &changed).await?;
-        store::dispatch::end(conn, &self.ends).await?;
-        signals.ended.extend(self.ends.iter().map(|end| end.id));
-        for (dispatch, commit, pushed_ref) in &self.pushed_late {
-            store::dispatch::pushed_late(conn, *dispatch, commit, pushed_ref).await?;
-        }
-        for (dispatch, strays) in &self.late_orphans {
-            store::dispatch::record_late_orphans(conn, *dispatch, strays).await?;
-        }
-        if !self.withdraw.is_empty() {
-            store::queue::ready::withdraw(conn, &self.withdraw).await?;
-        }
+        self.write_graphs(conn).await?;
+        self.write_ends(conn, signals).await?;
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
         let released = match memory {
             Memory::Stored => self.captured.save(conn, &landed).await?,
@@ -66,61 +43,17 @@ impl Batch<'_> {
         for answer in self.distilled.iter().filter(|_| memory == Memory::Stored) {
             distill::take(conn, answer).await?;
         }
-        for (task, why) in &self.waiting {
-            store::git::integration::note_away(conn, *task, why.is_some()).await?;
-            store::task::explain(conn, *task, why.as_deref()).await?;
-        }
-        for (task, reason) in &self.explained {
-            store::task::explain(conn, *task, reason.as_deref()).await?;
-            if let Some(reason) = reason {
-                store::notice::person_needed(conn, *task, reason).await?;
-            }
-        }
-        for (_, task, reason) in &self.failed {
-            store::task::explain(conn, *task, Some(reason)).await?;
-        }
+        self.write_reasons(conn).await?;
         self.availability.write(conn).await?;
         for (task, model) in &self.next_models {
             store::task::hint_model(conn, *task, model.as_deref()).await?;
         }
-        for closed in &self.closed {
-            store::git::integration::close(conn, closed).await?;
-        }
-        for task in &self.requeued {
-            store::git::integration::requeue(conn, *task).await?;
-        }
-        for (task, commit, commit_ref) in &self.judged_again {
-            store::git::integration::judge_again(conn, *task, commit, commit_ref).await?;
-        }
-        if !self.turn_kept.is_empty() {
-            store::git::integration::keep_turn(conn, &self.turn_kept).await?;
-        }
-        for (task, attempt, commit, source_ref) in &self.queued {
-            let feature = self.tasks[task].feature;
-            store::git::integration::queue(conn, feature, *task, *attempt, commit, source_ref, false).await?;
-        }
-        let ids: Vec<Uuid> = self.enqueue.iter().map(|(task, _)| task.0).collect();
-        let delays: Vec<i64> = self
-            .enqueue
-            .iter()
-            .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0))
-            .collect();
-        let pools = store::queue::ready::enqueue(conn, &ids, &delays).await?;
-        signals.got_work(pools);
-        self.put_off_colliding(conn).await?;
+        self.write_integrations(conn).await?;
+        self.queue(conn, signals).await?;
         if memory == Memory::Stored {
             capture::release(conn, &landed, released).await?;
         }
-        let mut freed = cascade::Freed::default();
-        if !self.landed.is_empty() {
-            let tasks = std::mem::take(&mut self.landed);
-            let is_part = |id: &&TaskId| self.tasks.get(id).is_none_or(|task| task.parent.is_some());
-            let parts = tasks.iter().filter(is_part).copied().collect();
-            freed = cascade::freed(conn, &mut self.features, tasks, parts, signals).await?;
-            if freed.any {
-                store::task::pass_models_on(conn, &landed).await?;
-            }
-        }
+        let any_queued = self.free(conn, &landed, signals).await?;
         // After the landings, so that tasks which these free are held as well.
         let failed: Vec<_> = self
             .failed
@@ -137,10 +70,113 @@ impl Batch<'_> {
         for feature in &self.failed_runs {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
-        if !(freed.any_queued && self.goes_on()) {
+        if !(any_queued && self.goes_on()) {
             finish::check(conn, &mut self.features, signals).await?;
         }
         cascade::save_features(conn, &self.features, signals).await
+    }
+
+    async fn write_graphs(&mut self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        for (id, graph) in std::mem::take(&mut self.split) {
+            self.split_task(conn, id, &graph).await?;
+        }
+        for (id, graph) in std::mem::take(&mut self.grown) {
+            self.grow(conn, id, &graph).await?;
+        }
+        for (feature, which, text) in &self.written {
+            store::feature::write(conn, *feature, *which, text.as_deref()).await?;
+        }
+        for id in std::mem::take(&mut self.reviewed) {
+            self.take_up(conn, id).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_ends(&self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
+        let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
+        store::task::save(conn, &changed).await?;
+        store::dispatch::end(conn, &self.ends).await?;
+        signals.ended.extend(self.ends.iter().map(|end| end.id));
+        for (dispatch, commit, pushed_ref) in &self.pushed_late {
+            store::dispatch::pushed_late(conn, *dispatch, commit, pushed_ref).await?;
+        }
+        for (dispatch, strays) in &self.late_orphans {
+            store::dispatch::record_late_orphans(conn, *dispatch, strays).await?;
+        }
+        if !self.withdraw.is_empty() {
+            store::queue::ready::withdraw(conn, &self.withdraw).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes why tasks wait, need a person or failed.
+    async fn write_reasons(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        for (task, why) in &self.waiting {
+            store::git::integration::note_away(conn, *task, why.is_some()).await?;
+            store::task::explain(conn, *task, why.as_deref()).await?;
+        }
+        for (task, reason) in &self.explained {
+            store::task::explain(conn, *task, reason.as_deref()).await?;
+            if let Some(reason) = reason {
+                store::notice::person_needed(conn, *task, reason).await?;
+            }
+        }
+        for (_, task, reason) in &self.failed {
+            store::task::explain(conn, *task, Some(reason)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_integrations(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
+        for closed in &self.closed {
+            store::git::integration::close(conn, closed).await?;
+        }
+        for task in &self.requeued {
+            store::git::integration::requeue(conn, *task).await?;
+        }
+        for (task, commit, commit_ref) in &self.judged_again {
+            store::git::integration::judge_again(conn, *task, commit, commit_ref).await?;
+        }
+        if !self.turn_kept.is_empty() {
+            store::git::integration::keep_turn(conn, &self.turn_kept).await?;
+        }
+        for (task, attempt, commit, source_ref) in &self.queued {
+            let feature = self.tasks[task].feature;
+            store::git::integration::queue(conn, feature, *task, *attempt, commit, source_ref, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn queue(&self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
+        let ids: Vec<Uuid> = self.enqueue.iter().map(|(task, _)| task.0).collect();
+        let delays: Vec<i64> = self
+            .enqueue
+            .iter()
+            .map(|(_, delay)| i64::try_from(delay.as_millis()).unwrap_or(0))
+            .collect();
+        let pools = store::queue::ready::enqueue(conn, &ids, &delays).await?;
+        signals.got_work(pools);
+        self.put_off_colliding(conn).await
+    }
+
+    /// Frees the tasks that waited for what landed. Returns whether that queued any.
+    async fn free(
+        &mut self,
+        conn: &mut PgConnection,
+        landed: &[Uuid],
+        signals: &mut Signals,
+    ) -> sqlx::Result<bool> {
+        if self.landed.is_empty() {
+            return Ok(false);
+        }
+        let tasks = std::mem::take(&mut self.landed);
+        let is_part = |id: &&TaskId| self.tasks.get(id).is_none_or(|task| task.parent.is_some());
+        let parts = tasks.iter().filter(is_part).copied().collect();
+        let freed = cascade::freed(conn, &mut self.features, tasks, parts, signals).await?;
+        if freed.any {
+            store::task::pass_models_on(conn, landed).await?;
+        }
+        Ok(freed.any_queued)
     }
 
     /// Whether the only run of this batch surely continues, since the batch queued something. Most reports
