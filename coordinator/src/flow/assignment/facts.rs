@@ -19,7 +19,6 @@ use crate::flow::{
 use crate::prompt;
 use crate::store;
 use crate::store::dispatch::context::{ConflictFacts, Neighbour, Prerequisite, TaskFacts};
-use crate::store::dispatch::earlier::Earlier;
 use crate::store::git::integration::Integration;
 use crate::store::git::train::CarFacts;
 
@@ -130,7 +129,7 @@ impl Facts {
             dir_changed: dir_changed(conn, &tasks, &verifying).await?,
             landed: landed(conn, &tasks, &told, &operations).await?,
             neighbours: neighbours(conn, &tasks, &working).await?,
-            verdicts: verdicts(store::dispatch::earlier::earlier(conn, &verifying).await?),
+            verdicts: verdicts(conn, &verifying).await?,
             integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
             operations,
             tasks: tasks.into_iter().map(|t| (t.task, t)).collect(),
@@ -312,9 +311,15 @@ async fn neighbours(
 }
 
 /// Why verifiers and the gate refused earlier attempts, oldest first.
-fn verdicts(earlier: Vec<Earlier>) -> HashMap<TaskId, Vec<prompt::Verdict>> {
+async fn verdicts(
+    conn: &mut PgConnection,
+    verifying: &[Uuid],
+) -> sqlx::Result<HashMap<TaskId, Vec<prompt::Verdict>>> {
     let mut verdicts: HashMap<TaskId, Vec<prompt::Verdict>> = HashMap::new();
-    for one in earlier {
+    if verifying.is_empty() {
+        return Ok(verdicts);
+    }
+    for one in store::dispatch::earlier::earlier(conn, verifying).await? {
         let is_verdict = matches!(one.kind, SessionKind::Verify | SessionKind::Integrate);
         if let Some(reason) = one
             .reason
@@ -327,5 +332,5 @@ fn verdicts(earlier: Vec<Earlier>) -> HashMap<TaskId, Vec<prompt::Verdict>> {
             });
         }
     }
-    verdicts
+    Ok(verdicts)
 }

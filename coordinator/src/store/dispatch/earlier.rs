@@ -47,9 +47,6 @@ pub struct FailureReport {
 
 /// The last 20 ended dispatches of each task, oldest first.
 pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Earlier>> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
     let rows = sqlx::query!(
         r#"select d.task_id as "task_id!", d.kind as "kind!: SessionKind", d.attempt as "attempt!",
                   d.outcome as "outcome!: Outcome", d.failure_signature, d.reason, d.feedback, d.model, d.duration_ms, d.settled_at, d.pushed_ref, d.difficulty,
