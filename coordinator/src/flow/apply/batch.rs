@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::super::Settings;
 use super::super::cascade::Features;
 use super::record::{end, used};
+use super::session::EndedSession;
 use super::settle::{Incoming, ReportFate, broken};
 use crate::domain::failure::silence::Silence;
 use crate::domain::gate::History;
@@ -39,8 +40,8 @@ pub(super) const REFUSED: &str = "it was refused without a reason";
 const MAX_PATHS: usize = 100;
 
 /// All changes of a batch, before they are written.
-pub(super) struct Batch<'a> {
-    pub settings: &'a Settings,
+#[derive(Default)]
+pub(super) struct Batch {
     pub features: Features,
     pub runs: HashMap<RunId, Run>,
     pub tasks: HashMap<TaskId, Task>,
@@ -114,70 +115,9 @@ pub(super) struct Batch<'a> {
     pub doubts: Vec<(FeatureId, String)>,
 }
 
-impl<'a> Batch<'a> {
-    /// A batch on rows that the transaction has locked and read.
-    pub(super) fn new(
-        settings: &'a Settings,
-        features: Features,
-        runs: Vec<Run>,
-        tasks: Vec<Task>,
-        integrations: Vec<Integration>,
-        operations: HashMap<TaskId, GitOperation>,
-    ) -> Self {
-        Self {
-            settings,
-            features,
-            runs: runs.into_iter().map(|run| (run.id, run)).collect(),
-            tasks: tasks.into_iter().map(|task| (task.id, task)).collect(),
-            integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
-            changed: HashSet::new(),
-            ends: Vec::new(),
-            spent: BTreeMap::new(),
-            captured: Captured::default(),
-            enqueue: Vec::new(),
-            withdraw: Vec::new(),
-            landed: Vec::new(),
-            queued: Vec::new(),
-            closed: Vec::new(),
-            requeued: Vec::new(),
-            judged_again: Vec::new(),
-            turn_kept: Vec::new(),
-            explained: Vec::new(),
-            waiting: Vec::new(),
-            failed: Vec::new(),
-            split: Vec::new(),
-            grown: Vec::new(),
-            distilled: Vec::new(),
-            reviewed: Vec::new(),
-            written: Vec::new(),
-            next_models: Vec::new(),
-            if_refused: HashMap::new(),
-            availability: AvailabilityChanges::default(),
-            silences: HashMap::new(),
-            unanswered: HashMap::new(),
-            failed_runs: BTreeSet::new(),
-            pushed_late: Vec::new(),
-            late_orphans: Vec::new(),
-            operations,
-            operated: Vec::new(),
-            bases: HashMap::new(),
-            delivered: HashMap::new(),
-            noted: Vec::new(),
-            altered: Vec::new(),
-            resolved_pushes: Vec::new(),
-            turns: BTreeSet::new(),
-            histories: HashMap::new(),
-            checks: Vec::new(),
-            checked_ahead: Vec::new(),
-            ran: Vec::new(),
-            doubts: Vec::new(),
-        }
-    }
-}
-
-impl Batch<'_> {
+impl Batch {
     /// Judges one report and collects its changes.
-    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> ReportFate {
+    pub(super) fn take(&mut self, settings: &Settings, dispatch: &Dispatch, one: &Incoming) -> ReportFate {
         match dispatch.state {
             DispatchState::Settled => {
                 self.pushed_late(dispatch, one);
@@ -211,11 +151,17 @@ impl Batch<'_> {
             // Attempts that wait for this one may continue.
             self.turns.insert(task.feature);
         }
-        self.take_current(dispatch, task, one)
+        self.take_current(settings, dispatch, task, one)
     }
 
     /// Takes the report of a task's current dispatch.
-    fn take_current(&mut self, dispatch: &Dispatch, task: Task, one: &Incoming) -> ReportFate {
+    fn take_current(
+        &mut self,
+        settings: &Settings,
+        dispatch: &Dispatch,
+        task: Task,
+        one: &Incoming,
+    ) -> ReportFate {
         let integrates = dispatch.kind == SessionKind::Integrate;
         let has_agent = dispatch.kind.has_agent();
         if !has_agent && matches!(one.report.finished, Finished::Integration(_)) {
@@ -238,14 +184,14 @@ impl Batch<'_> {
                 ..
             }) if has_agent => self.landed_before(dispatch, task, &one.report, end),
             Finished::Session(report) if has_agent => {
-                self.session(dispatch, task, one, report);
+                self.session(&EndedSession::new(settings, dispatch, one, report), task);
             }
             Finished::Integration(report) if integrates => {
                 self.integration(dispatch, task, &one.report, report);
             }
             _ => {
                 let report = broken(dispatch, "its report is not of its kind".to_owned());
-                return self.take(dispatch, &report);
+                return self.take(settings, dispatch, &report);
             }
         }
         ReportFate::Applied

@@ -51,7 +51,7 @@ fn runs_merge_command(operation: Option<&GitOperation>) -> bool {
     *how == MergeHow::Command
 }
 
-impl Batch<'_> {
+impl Batch {
     /// Collects the changes of an operation's report.
     pub(super) fn operation(
         &mut self,

@@ -15,6 +15,7 @@ use crate::domain::outcome::{self, AttemptFacts, Judgement, Step};
 use crate::domain::routing::strategy;
 use crate::domain::states::{Outcome, Verification};
 use crate::domain::text::document::document;
+use crate::flow::Settings;
 use crate::flow::memory::capture;
 use crate::flow::{memory::distill, submit::agent_graph};
 use crate::store::dispatch::{Dispatch, DispatchState};
@@ -23,7 +24,8 @@ use crate::store::memory::Source;
 use crate::store::task::Task;
 
 /// A report of a session with what its text says.
-struct EndedSession<'a> {
+pub(super) struct EndedSession<'a> {
+    settings: &'a Settings,
     dispatch: &'a Dispatch,
     report: &'a Report,
     session: &'a SessionReport,
@@ -33,50 +35,53 @@ struct EndedSession<'a> {
     document: Option<&'a str>,
 }
 
-impl EndedSession<'_> {
+impl<'a> EndedSession<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        dispatch: &'a Dispatch,
+        one: &'a Incoming,
+        session: &'a SessionReport,
+    ) -> Self {
+        let writes = matches!(dispatch.kind, SessionKind::Spec | SessionKind::Plan);
+        Self {
+            settings,
+            dispatch,
+            report: &one.report,
+            session,
+            text: &one.text,
+            sigils: one.sigils(settings, dispatch),
+            document: document(&one.text).filter(|_| writes),
+        }
+    }
+
     fn changed_files(&self) -> bool {
         self.session.snapshot.files_changed_count > 0
     }
 }
 
-impl Batch<'_> {
-    pub(super) fn session(
-        &mut self,
-        dispatch: &Dispatch,
-        mut task: Task,
-        one: &Incoming,
-        session: &SessionReport,
-    ) {
+impl Batch {
+    pub(super) fn session(&mut self, ended: &EndedSession<'_>, mut task: Task) {
+        let (dispatch, session) = (ended.dispatch, ended.session);
         let kind = dispatch.kind;
-        let ended = EndedSession {
-            dispatch,
-            report: &one.report,
-            session,
-            text: &one.text,
-            sigils: one.sigils(self.settings, dispatch),
-            document: document(&one.text).filter(|_| matches!(kind, SessionKind::Spec | SessionKind::Plan)),
-        };
-        let judgement = self.judge(&ended, &task);
+        let judgement = self.judge(ended, &task);
         let counted = kind == SessionKind::Work && !judgement.is_nobodys();
         self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
-        self.remember(&ended, &judgement);
+        self.remember(ended, &judgement);
         if kind.changes_files() {
             keep_start(&mut task, session, &judgement);
         }
         if judgement.run_failed {
             self.failed_runs.insert(task.feature);
         }
-        self.end_session(&ended, &judgement, counted);
+        self.end_session(ended, &judgement, counted);
         if kind == SessionKind::Verify {
             self.verified_in_turn(&task, &judgement);
         }
-        self.follow(&ended, task, judgement);
+        self.follow(ended, task, judgement);
     }
 
     fn judge(&mut self, ended: &EndedSession<'_>, task: &Task) -> Judgement {
-        let EndedSession {
-            dispatch, session, ..
-        } = *ended;
+        let (dispatch, session) = (ended.dispatch, ended.session);
         let kind = dispatch.kind;
         let facts = self.facts_of(ended, task);
         let mut judgement = outcome::session(kind, &session.ended, &ended.sigils, facts);
@@ -145,7 +150,7 @@ impl Batch<'_> {
         if dispatch.kind != SessionKind::Distill {
             let files = &session.snapshot.files_changed;
             self.captured
-                .learn(source, sigils, files, self.settings.kept_entries);
+                .learn(source, sigils, files, ended.settings.kept_entries);
         } else if judgement.outcome == Outcome::Done {
             self.distilled.push(distill::MergedLearnings {
                 task: dispatch.task,

@@ -324,7 +324,7 @@ async fn within(
 ) -> sqlx::Result<Vec<ReportFate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
     let origins = origins(tx, incoming, &ids).await?;
-    let mut batch = lock_and_read(tx, settings, &origins).await?;
+    let mut batch = lock_and_read(tx, &origins).await?;
     // While the features are locked, only this transaction changes their dispatches and runs.
     let dispatches = store::dispatch::read(tx, &ids).await?;
     let mut dispatches: HashMap<DispatchId, Dispatch> = dispatches.into_iter().map(|d| (d.id, d)).collect();
@@ -335,10 +335,10 @@ async fn within(
         fates.push(match dispatches.get_mut(&one.report.dispatch) {
             None => ReportFate::Unknown,
             Some(_) if strangers.contains(&at) => ReportFate::Foreign,
-            Some(dispatch) => take(&mut batch, dispatch, one),
+            Some(dispatch) => take(&mut batch, settings, dispatch, one),
         });
     }
-    batch.write(tx, memory, signals).await?;
+    batch.write(tx, settings, memory, signals).await?;
     Ok(fates)
 }
 
@@ -357,11 +357,7 @@ async fn origins(
     Ok(read.iter().map(DispatchOrigin::from).collect())
 }
 
-async fn lock_and_read<'s>(
-    tx: &mut PgConnection,
-    settings: &'s Settings,
-    origins: &[DispatchOrigin],
-) -> sqlx::Result<Batch<'s>> {
+async fn lock_and_read(tx: &mut PgConnection, origins: &[DispatchOrigin]) -> sqlx::Result<Batch> {
     let features: BTreeSet<FeatureId> = origins.iter().map(|d| d.feature).collect();
     let features = cascade::lock_features(tx, &features).await?;
     let task_ids: Vec<Uuid> = origins.iter().map(|d| d.task.0).collect();
@@ -387,20 +383,20 @@ async fn lock_and_read<'s>(
         .filter(|task| matches!(task.role, SessionKind::Git | SessionKind::Check));
     let operating: Vec<Uuid> = operating.map(|task| task.id.0).collect();
     let operations = store::git::operation::of_tasks(tx, &operating).await?;
-    Ok(Batch::new(
-        settings,
+    Ok(Batch {
         features,
-        runs,
-        tasks,
-        integrations,
+        runs: runs.into_iter().map(|run| (run.id, run)).collect(),
+        tasks: tasks.into_iter().map(|task| (task.id, task)).collect(),
+        integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
         operations,
-    ))
+        ..Batch::default()
+    })
 }
 
 /// Reads what few reports need: past results of the gate, open questions and empty turns.
 async fn read_history(
     conn: &mut PgConnection,
-    batch: &mut Batch<'_>,
+    batch: &mut Batch,
     incoming: &[Incoming],
     dispatches: &HashMap<DispatchId, Dispatch>,
 ) -> sqlx::Result<()> {
@@ -427,8 +423,8 @@ async fn read_history(
     Ok(())
 }
 
-fn take(batch: &mut Batch<'_>, dispatch: &mut Dispatch, one: &Incoming) -> ReportFate {
-    let fate = batch.take(dispatch, one);
+fn take(batch: &mut Batch, settings: &Settings, dispatch: &mut Dispatch, one: &Incoming) -> ReportFate {
+    let fate = batch.take(settings, dispatch, one);
     // When one batch has the same report twice, the second one finds the dispatch over.
     match fate {
         ReportFate::Applied => dispatch.state = DispatchState::Settled,

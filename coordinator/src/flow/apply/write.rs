@@ -7,7 +7,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, cascade, finish, integrate};
+use super::super::{Settings, Signals, cascade, finish, integrate};
 use super::batch::Batch;
 use super::settle::Memory;
 use crate::domain::failure::Failure;
@@ -20,20 +20,21 @@ use crate::flow::{
     memory::{capture, distill},
     submit::agent_graph,
 };
-use crate::prompt::own_tasks;
+use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-impl Batch<'_> {
+impl Batch {
     /// Writes all changes.
     pub(super) async fn write(
         mut self,
         conn: &mut PgConnection,
+        settings: &Settings,
         memory: Memory,
         signals: &mut Signals,
     ) -> sqlx::Result<()> {
-        self.write_graphs(conn).await?;
+        self.write_graphs(conn, &settings.templates).await?;
         self.write_ends(conn, signals).await?;
         let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
         let released = match memory {
@@ -76,9 +77,9 @@ impl Batch<'_> {
         cascade::save_features(conn, &self.features, signals).await
     }
 
-    async fn write_graphs(&mut self, conn: &mut PgConnection) -> sqlx::Result<()> {
+    async fn write_graphs(&mut self, conn: &mut PgConnection, templates: &Templates) -> sqlx::Result<()> {
         for (id, graph) in std::mem::take(&mut self.split) {
-            self.split_task(conn, id, &graph).await?;
+            self.split_task(conn, templates, id, &graph).await?;
         }
         for (id, graph) in std::mem::take(&mut self.grown) {
             self.grow(conn, id, &graph).await?;
@@ -87,7 +88,7 @@ impl Batch<'_> {
             store::feature::write(conn, *feature, *which, text.as_deref()).await?;
         }
         for id in std::mem::take(&mut self.reviewed) {
-            self.take_up(conn, id).await?;
+            self.take_up(conn, templates, id).await?;
         }
         Ok(())
     }
@@ -211,16 +212,17 @@ impl Batch<'_> {
     }
 
     /// Makes a task the parent of its agent's graph. An unusable graph fails the attempt.
-    pub(super) async fn split_task(
+    async fn split_task(
         &mut self,
         conn: &mut PgConnection,
+        templates: &Templates,
         id: TaskId,
         graph: &str,
     ) -> sqlx::Result<()> {
         let Some(mut task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
-        match agent_graph::split(conn, &self.settings.templates, &task, graph).await? {
+        match agent_graph::split(conn, templates, &task, graph).await? {
             Ok(children) => {
                 self.move_to(&mut task, TaskState::InProgress);
                 task.next_kind = None;
@@ -278,7 +280,12 @@ impl Batch<'_> {
     }
 
     /// Creates the tasks that a review requested, once its own corrections landed.
-    async fn take_up(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
+    async fn take_up(
+        &mut self,
+        conn: &mut PgConnection,
+        templates: &Templates,
+        id: TaskId,
+    ) -> sqlx::Result<()> {
         let Some(task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
@@ -291,7 +298,7 @@ impl Batch<'_> {
         match agent_graph::grow(conn, &task, &graph).await? {
             Ok(children) => self.joined(&task, &children),
             Err(problem) => {
-                let changes = own_tasks::changes(&self.settings.templates, &problem, &graph);
+                let changes = own_tasks::changes(templates, &problem, &graph);
                 let asked = agent_graph::of_changes(&capture::bounded(&changes));
                 match agent_graph::grow(conn, &task, &asked).await? {
                     Ok(children) => self.joined(&task, &children),
