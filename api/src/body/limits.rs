@@ -277,42 +277,28 @@ impl RunWish {
                 return Err(InvalidRunSettings::Name(field));
             }
         }
-        let strategy = match (&self.model_strategy, &self.model) {
-            (Some(word), model) => {
-                let strategy =
-                    Strategy::from_word(word).ok_or_else(|| InvalidRunSettings::Strategy(word.clone()))?;
-                if strategy == Strategy::Fixed && model.is_none() {
-                    return Err(InvalidRunSettings::FixedNeedsModel);
-                }
-                strategy
-            }
-            (None, Some(_)) => Strategy::Fixed,
-            (None, None) => Strategy::default(),
-        };
-        let iterations = tasks.saturating_mul(ITERATIONS_A_TASK).saturating_add(20);
-        let default_iterations = i64::try_from(iterations).unwrap_or(i64::MAX);
-        let iterations = limit("iterations", self.iterations, Some(default_iterations))?;
+        let model_strategy = self.strategy()?;
+        let default = tasks.saturating_mul(ITERATIONS_A_TASK).saturating_add(20);
+        let default = i64::try_from(default).unwrap_or(i64::MAX);
+        let iterations = limit("iterations", self.iterations, Some(default))?;
         let first_iteration = self.first_iteration.unwrap_or(1);
         if first_iteration < 1 || iterations.is_some_and(|last| i64::from(first_iteration) > last) {
             return Err(InvalidRunSettings::FirstIteration(first_iteration));
         }
-        let cost_usd = self.cost_usd.unwrap_or(DEFAULT_COST_USD);
-        if cost_usd.is_nan() || cost_usd < 0.0 {
-            return Err(InvalidRunSettings::Negative("cost_usd"));
-        }
+        let cost_usd = cost_limit(self.cost_usd)?;
         let session = |name, asked, default| Ok(limit(name, asked, Some(default))?.unwrap_or(i64::MAX / 4));
         Ok(RunSettings {
             max_iterations: iterations.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
             first_iteration,
             max_time_ms: limit("time_ms", self.time_ms, Some(DEFAULT_TIME_MS))?,
-            max_cost_usd: (cost_usd > 0.0).then_some(cost_usd),
+            max_cost_usd: cost_usd,
             max_tokens: limit("tokens", self.tokens, None)?,
             session_ms: session("session_ms", self.session_ms, run::SESSION_MS)?,
             idle_ms: session("idle_ms", self.idle_ms, run::IDLE_MS)?,
             output_bytes: session("output_bytes", self.output_bytes, run::OUTPUT_BYTES)?,
             backoff_ms: limit("backoff_ms", self.backoff_ms, Some(run::BACKOFF_MS))?.unwrap_or(0),
             model: self.model.clone(),
-            model_strategy: strategy,
+            model_strategy,
             agent: self.agent.clone(),
             gate: self.gate.clone(),
             gate_steps: self.gate_steps.clone(),
@@ -326,6 +312,29 @@ impl RunWish {
             cold: self.cold.unwrap_or(false),
         })
     }
+
+    fn strategy(&self) -> Result<Strategy, InvalidRunSettings> {
+        Ok(match (&self.model_strategy, &self.model) {
+            (Some(word), model) => {
+                let strategy =
+                    Strategy::from_word(word).ok_or_else(|| InvalidRunSettings::Strategy(word.clone()))?;
+                if strategy == Strategy::Fixed && model.is_none() {
+                    return Err(InvalidRunSettings::FixedNeedsModel);
+                }
+                strategy
+            }
+            (None, Some(_)) => Strategy::Fixed,
+            (None, None) => Strategy::default(),
+        })
+    }
+}
+
+fn cost_limit(asked: Option<f64>) -> Result<Option<f64>, InvalidRunSettings> {
+    let cost_usd = asked.unwrap_or(DEFAULT_COST_USD);
+    if cost_usd.is_nan() || cost_usd < 0.0 {
+        return Err(InvalidRunSettings::Negative("cost_usd"));
+    }
+    Ok((cost_usd > 0.0).then_some(cost_usd))
 }
 
 fn limit(

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
-use maud::html;
+use maud::{Markup, html};
 use ralph_shared::kind::SessionKind;
 use serde::Deserialize;
 
@@ -58,35 +58,18 @@ pub async fn transcript(
         }
     };
     drop(conn);
-    let mut known = after.map_or(0, |after| after.next);
-    let mut calls = Calls::default();
-    let mut is_first = true;
+    let mut transcript = Transcript {
+        known: after.map_or(0, |after| after.next),
+        calls: Calls::default(),
+        is_first: true,
+    };
     let events = follow(site.app.clone(), task, start).filter_map(move |(id, what)| {
-        let (name, shown) = match &what {
-            Following::Dispatch(of) => {
-                let begins_anew = !std::mem::take(&mut is_first);
-                if begins_anew {
-                    calls = Calls::default();
-                    known = 0;
-                }
-                let told = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.as_str()) ", attempt " (of.attempt) " on " (of.worker) } };
-                ("entry", (begins_anew || known == 0).then_some(told))
-            }
-            Following::Entry(entry) => {
-                let shown = match entry.seq < known {
-                    true => {
-                        calls.learn(entry);
-                        None
-                    }
-                    false => calls.show(entry),
-                };
-                ("entry", shown)
-            }
-            Following::End { status } => {
-                let told = html! { li.entry.t-session #end { "Nothing more will come: " (state(status)) } };
-                ("end", Some(told))
-            }
+        let name = if matches!(what, Following::End { .. }) {
+            "end"
+        } else {
+            "entry"
         };
+        let shown = transcript.show(&what);
         let event = shown.and_then(|shown| {
             let event = Event::default().event(name).json_data(shown.into_string()).ok()?;
             Some(Ok::<_, Infallible>(match id {
@@ -98,4 +81,37 @@ pub async fn transcript(
     });
     let response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
     Ok(bounded(site.app, visitor.holder.hash, response)?)
+}
+
+/// What the browser has of a transcript.
+struct Transcript {
+    /// Entries of the present session that it has.
+    known: u64,
+    calls: Calls,
+    is_first: bool,
+}
+
+impl Transcript {
+    /// `None` for what it has already.
+    fn show(&mut self, what: &Following) -> Option<Markup> {
+        match what {
+            Following::Dispatch(of) => {
+                let begins_anew = !std::mem::take(&mut self.is_first);
+                if begins_anew {
+                    self.calls = Calls::default();
+                    self.known = 0;
+                }
+                let told = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.as_str()) ", attempt " (of.attempt) " on " (of.worker) } };
+                (begins_anew || self.known == 0).then_some(told)
+            }
+            Following::Entry(entry) if entry.seq < self.known => {
+                self.calls.learn(entry);
+                None
+            }
+            Following::Entry(entry) => self.calls.show(entry),
+            Following::End { status } => {
+                Some(html! { li.entry.t-session #end { "Nothing more will come: " (state(status)) } })
+            }
+        }
+    }
 }

@@ -133,36 +133,21 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
     } = deps;
     match kind {
         Kind::Hello => {
-            if let Some(hello) = read::<Hello>(message) {
-                let answered = flow::workers::hello::hello(db, settings, &hello).await?;
-                if matches!(answered, HelloAnswer::Welcome { .. })
-                    && tokio::time::timeout(CONSUMERS, ensure_consumers(bus, &hello.pools))
-                        .await
-                        .is_err()
-                {
-                    tracing::warn!("no tickets for a worker's pools yet: JetStream gives no answer");
-                }
-                reply(bus, message, &answered).await;
+            if let Some(request) = read::<Hello>(message) {
+                reply(bus, message, &hello(deps, &request).await?).await;
             }
         }
         Kind::Heartbeat => {
             if let Some(beat) = read::<Heartbeat>(message) {
-                reply(
-                    bus,
-                    message,
-                    &flow::workers::heartbeat::heartbeat(db, settings, &beat).await?,
-                )
-                .await;
+                let answered = flow::workers::heartbeat::heartbeat(db, settings, &beat).await?;
+                reply(bus, message, &answered).await;
             }
         }
         Kind::Decide => {
             if let Some(request) = read::<DecideRequest>(message) {
-                let decided = match flow::integrate::decide(db, &request).await {
-                    Ok(decided) => decided,
-                    Err(error) => DecideAnswer::Failed {
-                        reason: error.to_string(),
-                    },
-                };
+                let decided = flow::integrate::decide(db, &request).await;
+                let failed = |reason| DecideAnswer::Failed { reason };
+                let decided = decided.unwrap_or_else(|error| failed(error.to_string()));
                 reply(bus, message, &decided).await;
             }
         }
@@ -173,12 +158,8 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         }
         Kind::Prune => {
             if let Some(request) = read::<PruneRequest>(message) {
-                reply(
-                    bus,
-                    message,
-                    &flow::maintenance::retention::next(db, &deps.settings, &request).await?,
-                )
-                .await;
+                let next = flow::maintenance::retention::next(db, settings, &request).await?;
+                reply(bus, message, &next).await;
             }
         }
         Kind::Session => {
@@ -190,17 +171,26 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         }
         Kind::Blob => {
             if let Some(request) = read::<BlobRequest>(message) {
-                let given = match blob(deps, &request).await {
-                    Ok(given) => given,
-                    Err(error) => BlobAnswer::Failed {
-                        reason: error.to_string(),
-                    },
-                };
+                let given = blob(deps, &request).await;
+                let failed = |reason| BlobAnswer::Failed { reason };
+                let given = given.unwrap_or_else(|error| failed(error.to_string()));
                 reply(bus, message, &given).await;
             }
         }
     }
     Ok(())
+}
+
+async fn hello(deps: &Deps, hello: &Hello) -> sqlx::Result<HelloAnswer> {
+    let answered = flow::workers::hello::hello(&deps.db, &deps.settings, hello).await?;
+    if matches!(answered, HelloAnswer::Welcome { .. })
+        && tokio::time::timeout(CONSUMERS, ensure_consumers(&deps.bus, &hello.pools))
+            .await
+            .is_err()
+    {
+        tracing::warn!("no tickets for a worker's pools yet: JetStream gives no answer");
+    }
+    Ok(answered)
 }
 
 async fn check(deps: &Deps, request: &CheckRequest) -> sqlx::Result<CheckAnswer> {

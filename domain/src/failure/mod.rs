@@ -76,13 +76,6 @@ pub struct Pauses {
     pub longest: Duration,
 }
 
-const fn pauses(first: u64, longest: u64) -> Option<Pauses> {
-    Some(Pauses {
-        first: Duration::from_secs(first),
-        longest: Duration::from_secs(longest),
-    })
-}
-
 /// What follows a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
@@ -99,17 +92,92 @@ pub struct Policy {
     pub account: Option<Pauses>,
     /// Whether it says something about the worker.
     pub of_worker: bool,
-    /// What happened, for people.
-    pub means: &'static str,
+}
+
+impl Policy {
+    /// A failure that counts, with retries after growing pauses.
+    const COUNTS: Self = Self {
+        outcome: Outcome::Error,
+        counts: Counts::Failure,
+        delay: Delay::Growing,
+        raises_model: false,
+        audience: Audience::AtTheEnd,
+        account: None,
+        of_worker: false,
+    };
+    const OF_WORK: Self = Self {
+        outcome: Outcome::Failed,
+        raises_model: true,
+        ..Self::COUNTS
+    };
+    const UNFINISHED: Self = Self {
+        outcome: Outcome::NoSigil,
+        counts: Counts::Unfinished,
+        ..Self::OF_WORK
+    };
+    const LIMIT: Self = Self::OF_WORK.with_outcome(Outcome::Error);
+    const OF_WORKER: Self = Self {
+        of_worker: true,
+        ..Self::COUNTS
+    };
+    /// A failure of the agent on this worker, not of the task.
+    const UNAVAILABLE: Self = Self {
+        outcome: Outcome::Unavailable,
+        counts: Counts::Nothing,
+        delay: Delay::Pause,
+        audience: Audience::Pool,
+        ..Self::COUNTS
+    };
+    const ENDED: Self = Self {
+        outcome: Outcome::Interrupted,
+        counts: Counts::Nothing,
+        delay: Delay::None,
+        audience: Audience::Nobody,
+        ..Self::COUNTS
+    };
+    const LOST: Self = Self::ENDED.with_outcome(Outcome::Lost);
+    const ASKS: Self = Self {
+        counts: Counts::Nothing,
+        delay: Delay::Never,
+        audience: Audience::AtOnce,
+        ..Self::COUNTS
+    };
+
+    const fn with_outcome(self, outcome: Outcome) -> Self {
+        Self { outcome, ..self }
+    }
+
+    const fn with_delay(self, delay: Delay) -> Self {
+        Self { delay, ..self }
+    }
+
+    /// A failure of the account everywhere; the task waits as long. Seconds.
+    const fn of_account(first: u64, longest: u64) -> Self {
+        Self {
+            account: Some(Pauses {
+                first: Duration::from_secs(first),
+                longest: Duration::from_secs(longest),
+            }),
+            ..Self::UNAVAILABLE.with_delay(Delay::None)
+        }
+    }
+
+    const fn death(counts: Counts) -> Self {
+        Self {
+            counts,
+            audience: Audience::AtTheEnd,
+            ..Self::LOST
+        }
+    }
 }
 
 macro_rules! failures {
-    ($($(#[$doc:meta])* $name:ident = $word:literal),* $(,)?) => {
+    ($($name:ident = $word:literal: $means:literal),* $(,)?) => {
         /// Why something came to nothing.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
         #[cfg_attr(feature = "postgres", derive(sqlx::Type), sqlx(type_name = "failure", rename_all = "snake_case"))]
         #[serde(rename_all = "snake_case")]
-        pub enum Failure { $($(#[$doc])* $name),* }
+        pub enum Failure { $($name),* }
 
         impl Failure {
             /// All of them, in the order of the documentation.
@@ -119,251 +187,124 @@ macro_rules! failures {
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $word),* }
             }
+
+            /// What happened, for people.
+            pub fn means(self) -> &'static str {
+                match self { $(Self::$name => $means),* }
+            }
         }
     };
 }
 
 failures! {
-    Reported = "reported",
-    Refused = "refused",
-    Blocked = "blocked",
-    Unconcluded = "unconcluded",
-    Graph = "graph",
-    Bulk = "bulk",
-    TurnLimit = "turn_limit",
-    EmptyTurn = "empty_turn",
-    FirstEmptyTurn = "first_empty_turn",
-    TimeLimit = "time_limit",
-    IdleLimit = "idle_limit",
-    OutputLimit = "output_limit",
-    ToolLimit = "tool_limit",
-    Stalled = "stalled",
-    DiskLimit = "disk_limit",
-    Budget = "budget",
-    AgentCrash = "agent_crash",
-    Protocol = "protocol",
-    Workspace = "workspace",
-    NotPushed = "not_pushed",
-    Away = "away",
-    Lack = "lack",
-    AgentMissing = "agent_missing",
-    AgentExits = "agent_exits",
-    AgentLogin = "agent_login",
-    AgentVersion = "agent_version",
-    AgentSilent = "agent_silent",
-    AgentUnknown = "agent_unknown",
-    RateLimit = "rate_limit",
-    Quota = "quota",
-    Overload = "overload",
-    Outage = "outage",
-    Verification = "verification",
-    NoVerdict = "no_verdict",
-    NotVerified = "not_verified",
-    Gate = "gate",
-    GateUnsure = "gate_unsure",
-    GateOnBase = "gate_on_base",
-    Conflict = "conflict",
-    ConflictMarkers = "conflict_markers",
-    Landing = "landing",
-    Unanswered = "unanswered",
-    Interrupted = "interrupted",
-    Drained = "drained",
-    RunLimit = "run_limit",
-    TakenAway = "taken_away",
-    OutOfContact = "out_of_contact",
-    WorkerDied = "worker_died",
-    WorkersDied = "workers_died",
+    Reported = "reported": "The agent reports that it failed.",
+    Refused = "refused": "The agent refuses the task.",
+    Blocked = "blocked": "The agent says that it is blocked.",
+    Unconcluded = "unconcluded": "The agent ended its turn without saying how it went.",
+    Graph = "graph": "The graph that the agent sent can't be used.",
+    Bulk = "bulk": "The work adds large files, very many, or those of a build.",
+    TurnLimit = "turn_limit": "The agent ran into a limit of its turn: tokens or requests.",
+    EmptyTurn = "empty_turn": "The agent answered the same task with nothing again.",
+    FirstEmptyTurn = "first_empty_turn": "The agent answered with nothing, for the first time.",
+    TimeLimit = "time_limit": "The session took longer than its limit.",
+    IdleLimit = "idle_limit": "The agent was silent for longer than the limit.",
+    OutputLimit = "output_limit": "The agent sent more than the limit.",
+    ToolLimit = "tool_limit": "The agent called more tools than the limit.",
+    Stalled = "stalled": "The agent sent updates but made no progress.",
+    DiskLimit = "disk_limit": "The session filled the worker's disk.",
+    Budget = "budget": "The session's share of the run's cost or tokens is used up.",
+    AgentCrash = "agent_crash": "The agent's process ended before its turn did.",
+    Protocol = "protocol": "The agent answered with an error, or with what is no protocol.",
+    Workspace = "workspace": "The workspace could not be made.",
+    NotPushed = "not_pushed": "The work could not be pushed.",
+    Away = "away": "A server that the session needs could not be reached.",
+    Lack = "lack": "The worker lacks a command that another worker may have.",
+    AgentMissing = "agent_missing": "The agent's command does not exist or can't be executed.",
+    AgentExits = "agent_exits": "The agent begins no session.",
+    AgentLogin = "agent_login": "The agent wants a login.",
+    AgentVersion = "agent_version": "The agent speaks another protocol version.",
+    AgentSilent = "agent_silent": "The agent doesn't answer.",
+    AgentUnknown = "agent_unknown": "The agent fails before its session in another way.",
+    RateLimit = "rate_limit": "The provider limits the account's rate (429).",
+    Quota = "quota": "The account's quota or credit is used up.",
+    Overload = "overload": "The provider is overloaded (503, 529).",
+    Outage = "outage": "The agent answers several tasks in a row with nothing.",
+    Verification = "verification": "The verifier refused the work.",
+    NoVerdict = "no_verdict": "The verifier gave no verdict.",
+    NotVerified = "not_verified": "The verifier gave no verdict at its last try.",
+    Gate = "gate": "A command of the gate failed on the work.",
+    GateUnsure = "gate_unsure": "The gate failed, but is not known to pass on the base commit.",
+    GateOnBase = "gate_on_base": "The gate fails on the base commit.",
+    Conflict = "conflict": "The work conflicts with what landed before.",
+    ConflictMarkers = "conflict_markers": "Conflict markers are left in the work.",
+    Landing = "landing": "The work is pushed, but can't be brought onto the branch.",
+    Unanswered = "unanswered": "The agent asked a person, and nobody answered in time.",
+    Interrupted = "interrupted": "A person ended the session.",
+    Drained = "drained": "The worker was drained.",
+    RunLimit = "run_limit": "The run reached a limit.",
+    TakenAway = "taken_away": "The task was taken from the worker.",
+    OutOfContact = "out_of_contact": "The worker was out of contact for too long.",
+    WorkerDied = "worker_died": "The worker died while it ran this task alone.",
+    WorkersDied = "workers_died": "The worker died while it ran this task and others.",
 }
 
 impl Failure {
     /// What follows: the table.
     pub fn policy(self) -> Policy {
-        // A failure that counts, with retries after growing pauses.
-        let counts = Policy {
-            outcome: Outcome::Error,
-            counts: Counts::Failure,
-            delay: Delay::Growing,
-            raises_model: false,
-            audience: Audience::AtTheEnd,
-            account: None,
-            of_worker: false,
-            means: "",
-        };
-        let of_work = Policy {
-            outcome: Outcome::Failed,
-            raises_model: true,
-            ..counts
-        };
-        let unfinished = Policy {
-            outcome: Outcome::NoSigil,
-            counts: Counts::Unfinished,
-            ..of_work
-        };
-        let limit = Policy {
-            outcome: Outcome::Error,
-            ..of_work
-        };
-        // A failure of the agent on this worker, not of the task.
-        let door = Policy {
-            outcome: Outcome::Unavailable,
-            counts: Counts::Nothing,
-            delay: Delay::Pause,
-            audience: Audience::Pool,
-            ..counts
-        };
-        // A failure of the account everywhere; the task waits as long.
-        let account = |pauses| Policy {
-            delay: Delay::None,
-            account: pauses,
-            ..door
-        };
-        let ended = Policy {
-            outcome: Outcome::Interrupted,
-            counts: Counts::Nothing,
-            delay: Delay::None,
-            audience: Audience::Nobody,
-            ..counts
-        };
-        let lost = Policy {
-            outcome: Outcome::Lost,
-            ..ended
-        };
-        let asks = Policy {
-            counts: Counts::Nothing,
-            delay: Delay::Never,
-            audience: Audience::AtOnce,
-            ..counts
-        };
-        let is = |policy: Policy, means| Policy { means, ..policy };
-        let place = |policy: Policy| Policy {
-            of_worker: true,
-            ..policy
-        };
         match self {
-            Self::Reported => is(of_work, "The agent reports that it failed."),
-            Self::Refused => is(of_work, "The agent refuses the task."),
-            Self::Blocked => Policy {
-                outcome: Outcome::Failed,
-                ..is(asks, "The agent says that it is blocked.")
-            },
-            Self::Unconcluded => is(unfinished, "The agent ended its turn without saying how it went."),
-            Self::Graph => is(of_work, "The graph that the agent sent can't be used."),
+            Self::Reported | Self::Refused | Self::Graph | Self::ConflictMarkers => Policy::OF_WORK,
+            Self::Verification | Self::NotVerified | Self::Gate => Policy::OF_WORK,
+            Self::Unconcluded | Self::TurnLimit | Self::EmptyTurn => Policy::UNFINISHED,
             Self::Bulk => Policy {
                 raises_model: false,
-                delay: Delay::None,
-                ..is(
-                    unfinished,
-                    "The work adds large files, very many, or those of a build.",
-                )
+                ..Policy::UNFINISHED.with_delay(Delay::None)
             },
-            Self::TurnLimit => is(
-                unfinished,
-                "The agent ran into a limit of its turn: tokens or requests.",
-            ),
-            Self::EmptyTurn => is(unfinished, "The agent answered the same task with nothing again."),
-            Self::FirstEmptyTurn => Policy {
-                outcome: Outcome::NoSigil,
-                audience: Audience::Nobody,
-                ..is(door, "The agent answered with nothing, for the first time.")
-            },
-            Self::TimeLimit => is(limit, "The session took longer than its limit."),
-            Self::IdleLimit => is(counts, "The agent was silent for longer than the limit."),
-            Self::OutputLimit => is(limit, "The agent sent more than the limit."),
-            Self::ToolLimit => is(limit, "The agent called more tools than the limit."),
-            Self::Stalled => is(limit, "The agent sent updates but made no progress."),
-            Self::DiskLimit => is(place(counts), "The session filled the worker's disk."),
-            Self::Budget => is(
-                ended,
-                "The session's share of the run's cost or tokens is used up.",
-            ),
-            Self::AgentCrash => is(place(counts), "The agent's process ended before its turn did."),
-            Self::Protocol => is(
-                place(counts),
-                "The agent answered with an error, or with what is no protocol.",
-            ),
-            Self::Workspace => is(place(counts), "The workspace could not be made."),
-            Self::NotPushed => is(place(counts), "The work could not be pushed."),
-            Self::Away => Policy {
-                outcome: Outcome::Unavailable,
-                counts: Counts::Away,
-                ..is(counts, "A server that the session needs could not be reached.")
-            },
-            Self::Lack => Policy {
-                counts: Counts::Lack,
-                delay: Delay::Elsewhere,
-                ..is(counts, "The worker lacks a command that another worker may have.")
-            },
-            Self::AgentMissing => is(door, "The agent's command does not exist or can't be executed."),
-            Self::AgentExits => is(door, "The agent begins no session."),
-            Self::AgentLogin => is(door, "The agent wants a login."),
-            Self::AgentVersion => is(door, "The agent speaks another protocol version."),
-            Self::AgentSilent => is(door, "The agent doesn't answer."),
-            Self::AgentUnknown => is(door, "The agent fails before its session in another way."),
-            Self::RateLimit => is(
-                account(pauses(1, 5 * 60)),
-                "The provider limits the account's rate (429).",
-            ),
-            Self::Quota => is(
-                account(pauses(60, 60 * 60)),
-                "The account's quota or credit is used up.",
-            ),
-            Self::Overload => is(account(pauses(1, 60)), "The provider is overloaded (503, 529)."),
-            // A task with an empty answer waits longer, so that another one tries the account.
-            Self::Outage => Policy {
-                delay: Delay::Pause,
-                ..is(
-                    account(pauses(1, 5 * 60)),
-                    "The agent answers several tasks in a row with nothing.",
-                )
-            },
-            Self::Verification => is(of_work, "The verifier refused the work."),
             Self::NoVerdict => Policy {
                 counts: Counts::Verification,
                 delay: Delay::None,
                 raises_model: false,
                 audience: Audience::Nobody,
-                ..is(unfinished, "The verifier gave no verdict.")
+                ..Policy::UNFINISHED
             },
-            Self::NotVerified => is(of_work, "The verifier gave no verdict at its last try."),
-            Self::Gate => is(of_work, "A command of the gate failed on the work."),
-            Self::GateUnsure => Policy {
-                outcome: Outcome::Void,
-                ..is(
-                    ended,
-                    "The gate failed, but is not known to pass on the base commit.",
-                )
+            Self::TimeLimit | Self::OutputLimit | Self::ToolLimit | Self::Stalled => Policy::LIMIT,
+            Self::IdleLimit => Policy::COUNTS,
+            Self::DiskLimit | Self::AgentCrash | Self::Protocol => Policy::OF_WORKER,
+            Self::Workspace | Self::NotPushed => Policy::OF_WORKER,
+            Self::Away => Policy {
+                outcome: Outcome::Unavailable,
+                counts: Counts::Away,
+                ..Policy::COUNTS
             },
-            Self::GateOnBase => Policy {
-                outcome: Outcome::Failed,
-                ..is(asks, "The gate fails on the base commit.")
+            Self::Lack => Policy {
+                counts: Counts::Lack,
+                delay: Delay::Elsewhere,
+                ..Policy::COUNTS
             },
             Self::Conflict => Policy {
                 outcome: Outcome::Conflict,
                 counts: Counts::Conflict,
                 delay: Delay::None,
-                ..is(counts, "The work conflicts with what landed before.")
+                ..Policy::COUNTS
             },
-            Self::ConflictMarkers => is(of_work, "Conflict markers are left in the work."),
-            Self::Landing => is(asks, "The work is pushed, but can't be brought onto the branch."),
-            Self::Unanswered => Policy {
-                outcome: Outcome::Interrupted,
-                ..is(asks, "The agent asked a person, and nobody answered in time.")
+            Self::AgentMissing | Self::AgentExits | Self::AgentLogin => Policy::UNAVAILABLE,
+            Self::AgentVersion | Self::AgentSilent | Self::AgentUnknown => Policy::UNAVAILABLE,
+            Self::FirstEmptyTurn => Policy {
+                audience: Audience::Nobody,
+                ..Policy::UNAVAILABLE.with_outcome(Outcome::NoSigil)
             },
-            Self::Interrupted => is(ended, "A person ended the session."),
-            Self::Drained => is(ended, "The worker was drained."),
-            Self::RunLimit => is(ended, "The run reached a limit."),
-            Self::TakenAway => is(lost, "The task was taken from the worker."),
-            Self::OutOfContact => is(lost, "The worker was out of contact for too long."),
-            Self::WorkerDied => Policy {
-                counts: Counts::DeathAlone,
-                audience: Audience::AtTheEnd,
-                ..is(lost, "The worker died while it ran this task alone.")
-            },
-            Self::WorkersDied => Policy {
-                counts: Counts::DeathWithOthers,
-                audience: Audience::AtTheEnd,
-                ..is(lost, "The worker died while it ran this task and others.")
-            },
+            Self::RateLimit => Policy::of_account(1, 5 * 60),
+            Self::Quota => Policy::of_account(60, 60 * 60),
+            Self::Overload => Policy::of_account(1, 60),
+            // A task with an empty answer waits longer, so that another one tries the account.
+            Self::Outage => Policy::of_account(1, 5 * 60).with_delay(Delay::Pause),
+            Self::Landing => Policy::ASKS,
+            Self::Blocked | Self::GateOnBase => Policy::ASKS.with_outcome(Outcome::Failed),
+            Self::Unanswered => Policy::ASKS.with_outcome(Outcome::Interrupted),
+            Self::Budget | Self::Interrupted | Self::Drained | Self::RunLimit => Policy::ENDED,
+            Self::GateUnsure => Policy::ENDED.with_outcome(Outcome::Void),
+            Self::TakenAway | Self::OutOfContact => Policy::LOST,
+            Self::WorkerDied => Policy::death(Counts::DeathAlone),
+            Self::WorkersDied => Policy::death(Counts::DeathWithOthers),
         }
     }
 
@@ -423,10 +364,7 @@ mod tests {
     fn whatever_is_waited_for_counts_for_nothing() {
         for failure in Failure::ALL {
             let policy = failure.policy();
-            assert!(
-                !policy.means.is_empty() && policy.means.ends_with('.'),
-                "{failure:?}"
-            );
+            assert!(failure.means().ends_with('.'), "{failure:?}");
             if policy.audience == Audience::Pool || policy.account.is_some() {
                 assert_eq!(
                     (policy.counts, policy.outcome),

@@ -16,7 +16,7 @@ pub fn table() -> String {
         let policy = failure.policy();
         let cells = [
             format!("`{}`", failure.as_str()),
-            policy.means.to_owned(),
+            failure.means().to_owned(),
             counts_in_words(policy.counts),
             again_in_words(policy),
             if policy.raises_model { "yes" } else { "no" }.to_owned(),

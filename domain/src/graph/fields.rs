@@ -17,7 +17,32 @@ use crate::scheduling::paths::{MAX_PATHS, Pattern};
 pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
     let key = (!task.key.value.is_empty()).then_some(task.key.value.as_str());
     let mut refuse = |kind, what: &dyn Fn() -> String| problems.push(task.key.line, key, kind, what);
+    check_key(key, &mut refuse);
+    check_texts(task, &mut refuse);
+    check_names(task, limits, &mut refuse);
+    if let Some(retries) = task.max_retries.filter(|retries| *retries > MAX_RETRIES) {
+        refuse(ProblemKind::Value, &|| {
+            format!("`max_retries` must be a whole number from 0 to {MAX_RETRIES}, not {retries}")
+        });
+    }
+    if let Some(Err(why)) = task.concurrency.as_ref().map(Concurrency::check) {
+        refuse(ProblemKind::Value, &|| why.clone());
+    }
+    if let Some(text) = task.not_before.as_ref().filter(|text| moment(text).is_none()) {
+        refuse(ProblemKind::Value, &|| {
+            format!(
+                "`not_before` must be a time such as 2026-12-01T08:00:00+01:00, not {}",
+                quote(text)
+            )
+        });
+    }
+    check_paths(&task.paths, &mut refuse);
+}
 
+/// Adds a problem of the task.
+type Refuse<'a> = dyn FnMut(ProblemKind, &dyn Fn() -> String) + 'a;
+
+fn check_key(key: Option<&str>, refuse: &mut Refuse<'_>) {
     match key {
         None => refuse(ProblemKind::Value, &|| {
             "a task has no `key`; give it a short name of its own".into()
@@ -30,7 +55,9 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
         }),
         Some(_) => {}
     }
+}
 
+fn check_texts(task: &TaskEntry, refuse: &mut Refuse<'_>) {
     let title = task.title.trim();
     if title.is_empty() {
         refuse(ProblemKind::Value, &|| {
@@ -68,7 +95,10 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
             )
         });
     }
+}
 
+/// Of its pool, its agent and its model.
+fn check_names(task: &TaskEntry, limits: &Limits, refuse: &mut Refuse<'_>) {
     if let Some(pool) = &task.pool {
         if !is_label(pool) {
             refuse(ProblemKind::Value, &|| {
@@ -91,31 +121,18 @@ pub fn check(task: &TaskEntry, limits: &Limits, problems: &mut Problems) {
     if let Some(model) = task.model.as_ref().filter(|model| !is_name(model)) {
         refuse(ProblemKind::Value, &|| not_a_name("model", model));
     }
-    if let Some(retries) = task.max_retries.filter(|retries| *retries > MAX_RETRIES) {
-        refuse(ProblemKind::Value, &|| {
-            format!("`max_retries` must be a whole number from 0 to {MAX_RETRIES}, not {retries}")
-        });
-    }
-    if let Some(Err(why)) = task.concurrency.as_ref().map(Concurrency::check) {
-        refuse(ProblemKind::Value, &|| why.clone());
-    }
-    if let Some(text) = task.not_before.as_ref().filter(|text| moment(text).is_none()) {
-        refuse(ProblemKind::Value, &|| {
-            format!(
-                "`not_before` must be a time such as 2026-12-01T08:00:00+01:00, not {}",
-                quote(text)
-            )
-        });
-    }
-    if task.paths.len() > MAX_PATHS {
+}
+
+fn check_paths(paths: &[String], refuse: &mut Refuse<'_>) {
+    if paths.len() > MAX_PATHS {
         refuse(ProblemKind::Limit, &|| {
             format!(
                 "it has {} `paths`, {MAX_PATHS} at most; name their folders",
-                task.paths.len()
+                paths.len()
             )
         });
     }
-    for path in &task.paths {
+    for path in paths {
         if let Err(bad) = Pattern::parse(path) {
             refuse(ProblemKind::Value, &|| {
                 format!("{} can't be one of its `paths`: {bad}", quote(path))

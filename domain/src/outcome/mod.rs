@@ -287,45 +287,9 @@ fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement
 
 /// Every end but `end_turn`.
 fn broke_off(ended: &Ended) -> Judgement {
-    let retry = |failure, reason: String| Judgement::failed(failure, Step::Retry, reason);
     match ended {
-        Ended::Turn { stop_reason } => match stop_reason.as_str() {
-            "max_tokens" => retry(Failure::TurnLimit, "the agent ran into its token limit".into()),
-            "max_turn_requests" => retry(
-                Failure::TurnLimit,
-                "the agent ran into its limit of requests a turn".into(),
-            ),
-            "refusal" => retry(Failure::Refused, "the agent refused".into()),
-            "cancelled" => retry(Failure::Protocol, "the agent cancelled its turn by itself".into()),
-            other => retry(
-                Failure::Protocol,
-                format!("the agent stopped with the unknown reason `{other}`"),
-            ),
-        },
-        Ended::Told { reason } => match reason {
-            EndReason::Interrupted => retry(Failure::Interrupted, "a person interrupted it".into()),
-            EndReason::Drain => retry(Failure::Drained, "the worker was drained".into()),
-            EndReason::RunLimit => retry(Failure::RunLimit, "the run reached a limit".into()),
-            EndReason::Fenced => retry(Failure::TakenAway, "the task was taken from it".into()),
-            EndReason::OutOfContact => retry(
-                Failure::OutOfContact,
-                "the worker was out of contact for too long".into(),
-            ),
-            EndReason::DiedAlone => retry(
-                Failure::WorkerDied,
-                "its worker died while it ran, and nothing else was lost".into(),
-            ),
-            EndReason::DiedWithOthers => retry(
-                Failure::WorkersDied,
-                "its worker died while it ran, with others that were lost too".into(),
-            ),
-            EndReason::Unanswered => Judgement::failed(
-                Failure::Unanswered,
-                Step::Ask,
-                "nobody answered its question in time",
-            ),
-            EndReason::Unknown => retry(Failure::Interrupted, "it was ended from outside".into()),
-        },
+        Ended::Turn { stop_reason } => stopped(stop_reason),
+        Ended::Told { reason } => told(*reason),
         Ended::Limit { limit } => retry(Failure::of_limit(*limit), limit_in_words(*limit).into()),
         Ended::AgentExited { code: Some(code), .. } => retry(
             Failure::AgentCrash,
@@ -351,6 +315,53 @@ fn broke_off(ended: &Ended) -> Judgement {
             retry(failure, format!("the workspace failed: {message}"))
         }
     }
+}
+
+fn stopped(reason: &str) -> Judgement {
+    match reason {
+        "max_tokens" => retry(Failure::TurnLimit, "the agent ran into its token limit".into()),
+        "max_turn_requests" => retry(
+            Failure::TurnLimit,
+            "the agent ran into its limit of requests a turn".into(),
+        ),
+        "refusal" => retry(Failure::Refused, "the agent refused".into()),
+        "cancelled" => retry(Failure::Protocol, "the agent cancelled its turn by itself".into()),
+        other => retry(
+            Failure::Protocol,
+            format!("the agent stopped with the unknown reason `{other}`"),
+        ),
+    }
+}
+
+fn told(reason: EndReason) -> Judgement {
+    match reason {
+        EndReason::Interrupted => retry(Failure::Interrupted, "a person interrupted it".into()),
+        EndReason::Drain => retry(Failure::Drained, "the worker was drained".into()),
+        EndReason::RunLimit => retry(Failure::RunLimit, "the run reached a limit".into()),
+        EndReason::Fenced => retry(Failure::TakenAway, "the task was taken from it".into()),
+        EndReason::OutOfContact => retry(
+            Failure::OutOfContact,
+            "the worker was out of contact for too long".into(),
+        ),
+        EndReason::DiedAlone => retry(
+            Failure::WorkerDied,
+            "its worker died while it ran, and nothing else was lost".into(),
+        ),
+        EndReason::DiedWithOthers => retry(
+            Failure::WorkersDied,
+            "its worker died while it ran, with others that were lost too".into(),
+        ),
+        EndReason::Unanswered => Judgement::failed(
+            Failure::Unanswered,
+            Step::Ask,
+            "nobody answered its question in time",
+        ),
+        EndReason::Unknown => retry(Failure::Interrupted, "it was ended from outside".into()),
+    }
+}
+
+fn retry(failure: Failure, reason: String) -> Judgement {
+    Judgement::failed(failure, Step::Retry, reason)
 }
 
 fn limit_in_words(limit: SessionLimit) -> &'static str {
@@ -391,9 +402,6 @@ pub struct IntegrationFacts {
 
 /// Judges an integration's report.
 pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
-    let IntegrationFacts {
-        tries, is_decided, ..
-    } = facts;
     match end {
         IntegrationEnd::Merged { .. } => Judgement::new(Outcome::Merged, Step::Landed, None),
         IntegrationEnd::Updated { .. } | IntegrationEnd::Delivered { .. } | IntegrationEnd::Checked => {
@@ -408,23 +416,7 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             let reason = reason.trim_end_matches([':', '\n']);
             Judgement::failed(Failure::Conflict, Step::Retry, reason)
         }
-        // A decided integration is finished as it is, by any worker.
-        IntegrationEnd::Rewritten { .. } if is_decided && tries < MAX_INTEGRATION_TRIES => Judgement::failed(
-            Failure::Protocol,
-            Step::Repeat,
-            "it reported another patch although its push was decided",
-        ),
-        IntegrationEnd::Rewritten { .. } if tries < MAX_INTEGRATION_TRIES => Judgement::new(
-            Outcome::Void,
-            Step::Verify,
-            "the branch moved on, and on its head this is another patch than the one that was verified"
-                .to_owned(),
-        ),
-        IntegrationEnd::Rewritten { .. } => Judgement::failed(
-            Failure::Landing,
-            Step::Retry,
-            format!("the branch moved on while it was verified, {tries} times"),
-        ),
+        IntegrationEnd::Rewritten { .. } => rewritten(facts),
         IntegrationEnd::Unresolved { paths } => Judgement::failed(
             Failure::ConflictMarkers,
             Step::Retry,
@@ -445,7 +437,7 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             let again = match (*retry, *away) {
                 (true, true) => facts.away + 1 < MAX_AWAY_TRIES,
                 (false, true) => facts.away + 1 < MAX_REFUSED_TRIES,
-                (retry, false) => retry && tries < MAX_INTEGRATION_TRIES,
+                (retry, false) => retry && facts.tries < MAX_INTEGRATION_TRIES,
             };
             let step = if again { Step::Repeat } else { Step::Retry };
             let failure = if *away { Failure::Away } else { Failure::Landing };
@@ -460,6 +452,21 @@ pub fn integration(end: &IntegrationEnd, facts: IntegrationFacts) -> Judgement {
             "the integration was ended from outside",
         ),
     }
+}
+
+fn rewritten(facts: IntegrationFacts) -> Judgement {
+    let tries = facts.tries;
+    if tries >= MAX_INTEGRATION_TRIES {
+        let reason = format!("the branch moved on while it was verified, {tries} times");
+        return Judgement::failed(Failure::Landing, Step::Retry, reason);
+    }
+    // A decided integration is finished as it is, by any worker.
+    if facts.is_decided {
+        let reason = "it reported another patch although its push was decided";
+        return Judgement::failed(Failure::Protocol, Step::Repeat, reason);
+    }
+    let reason = "the branch moved on, and on its head this is another patch than the one that was verified";
+    Judgement::new(Outcome::Void, Step::Verify, reason.to_owned())
 }
 
 /// The first of some paths, and the number of the others.

@@ -8,7 +8,7 @@ use super::budget::{Budgets, Section};
 use super::sections::{self, Written};
 use super::templates::Templates;
 use super::text::{assignment, chars, data, item, line, quote};
-use super::values::{Judged, Memory, Neighbour, TaskContext};
+use super::values::{Conflict, HeldWork, Judged, Memory, Neighbour, Prerequisite, TaskContext};
 
 /// The file of a text that the prompt cuts, below [`CONTEXT_DIR`].
 const SPEC_FILE: &str = "spec.md";
@@ -238,23 +238,9 @@ fn assigned(
                 title => title(&parent.title),
                 description => reference(&parent.description),
             }),
-            prerequisites => task.prerequisites.iter().map(|blocker| context! {
-                id => blocker.id.as_str(),
-                title => title(&blocker.title),
-                skipped => blocker.skipped,
-                summary => blocker.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
-            }).collect::<Vec<_>>(),
+            prerequisites => task.prerequisites.iter().map(prerequisite).collect::<Vec<_>>(),
             more_prerequisites => task.more_prerequisites,
-            conflict => task.conflict.as_ref().map(|conflict| context! {
-                paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| listed(path)).collect::<Vec<_>>(),
-                more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),
-                others => conflict.others.iter().take(OTHERS).map(|other| context! {
-                    id => other.id.as_str(),
-                    title => title(&other.title),
-                    description => item(&other.description, INTENT_CHARS),
-                    summary => other.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
-                }).collect::<Vec<_>>(),
-            }),
+            conflict => task.conflict.as_ref().map(conflict),
             feature => title(&task.feature),
             feature_description => reference(&task.feature_description),
             spec => task.spec.as_deref().map(reference),
@@ -273,10 +259,7 @@ fn assigned(
             gate_fails => task.gate_fails,
             is_verified => task.is_verified && kind == SessionKind::Work,
             branch => task.branch.as_deref().filter(|_| kind == SessionKind::Work).map(|branch| line(branch, LINE_CHARS)),
-            holds => task.holds.as_ref().filter(|_| kind == SessionKind::Work).map(|held| context! {
-                task => line(&held.task, LINE_CHARS),
-                attempt => line(&held.attempt, LINE_CHARS),
-            }),
+            holds => task.holds.as_ref().filter(|_| kind == SessionKind::Work).map(held_work),
             neighbours => match kind {
                 SessionKind::Work => task.neighbours.iter().map(neighbour).collect(),
                 _ => Vec::new(),
@@ -289,6 +272,35 @@ fn assigned(
             reviewed => (kind == SessionKind::Review).then_some(task.base.as_deref()).flatten(),
         },
     )
+}
+
+fn prerequisite(blocker: &Prerequisite) -> Value {
+    context! {
+        id => blocker.id.as_str(),
+        title => line(&blocker.title, usize::MAX),
+        skipped => blocker.skipped,
+        summary => blocker.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
+    }
+}
+
+fn conflict(conflict: &Conflict) -> Value {
+    context! {
+        paths => conflict.paths.iter().take(CONFLICT_PATHS).map(|path| listed(path)).collect::<Vec<_>>(),
+        more => conflict.paths.len().saturating_sub(CONFLICT_PATHS),
+        others => conflict.others.iter().take(OTHERS).map(|other| context! {
+            id => other.id.as_str(),
+            title => line(&other.title, usize::MAX),
+            description => item(&other.description, INTENT_CHARS),
+            summary => other.summary.as_deref().map(|text| item(text, SUMMARY_CHARS)),
+        }).collect::<Vec<_>>(),
+    }
+}
+
+fn held_work(held: &HeldWork) -> Value {
+    context! {
+        task => line(&held.task, LINE_CHARS),
+        attempt => line(&held.attempt, LINE_CHARS),
+    }
 }
 
 fn neighbour(neighbour: &Neighbour) -> Value {

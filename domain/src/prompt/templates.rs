@@ -124,10 +124,6 @@ impl Templates {
             .trim_blocks(true)
             .lstrip_blocks(true)
             .build();
-        let invalid = |name: &str| {
-            let name = name.to_owned();
-            move |source| TemplateError::Invalid { name, source }
-        };
         env.set_syntax(syntax.map_err(invalid("syntax"))?);
         for (name, built_in) in BUILT_IN {
             let own = folder
@@ -157,25 +153,9 @@ impl Templates {
                     .map_err(invalid(&key))?;
             }
         }
-        let sigils: BTreeMap<&str, &str> = SigilName::ALL
-            .iter()
-            .map(|name| (name.as_str(), name.form()))
-            .collect();
-        let mut frames = BTreeMap::new();
-        for name in BUILT_IN
-            .map(|(name, _)| name)
-            .into_iter()
-            .filter(|name| name.ends_with(".frame"))
-        {
-            let frame = env
-                .get_template(name)
-                .and_then(|template| template.render(context! { sigil => &sigils, agent_files => asks.agent_files, kept_entries => asks.kept_entries, people => asks.people }))
-                .map_err(invalid(name))?;
-            frames.insert(name, frame);
-        }
         Ok(Self {
+            frames: frames(&env, asks)?,
             env,
-            frames,
             constant,
         })
     }
@@ -211,6 +191,35 @@ impl Templates {
             }
         }
     }
+}
+
+/// What never changes of a kind's prompts.
+fn frames(
+    env: &Environment<'_>,
+    asks: PromptOptions,
+) -> Result<BTreeMap<&'static str, String>, TemplateError> {
+    let sigils: BTreeMap<&str, &str> = SigilName::ALL
+        .iter()
+        .map(|name| (name.as_str(), name.form()))
+        .collect();
+    let mut frames = BTreeMap::new();
+    for name in BUILT_IN
+        .map(|(name, _)| name)
+        .into_iter()
+        .filter(|name| name.ends_with(".frame"))
+    {
+        let frame = env
+            .get_template(name)
+            .and_then(|template| template.render(context! { sigil => &sigils, agent_files => asks.agent_files, kept_entries => asks.kept_entries, people => asks.people }))
+            .map_err(invalid(name))?;
+        frames.insert(name, frame);
+    }
+    Ok(frames)
+}
+
+fn invalid(name: &str) -> impl FnOnce(minijinja::Error) -> TemplateError + use<> {
+    let name = name.to_owned();
+    move |source| TemplateError::Invalid { name, source }
 }
 
 fn read(path: &Path) -> Result<Option<String>, TemplateError> {

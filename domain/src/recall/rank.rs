@@ -1,5 +1,6 @@
 //! Fuses several views of each candidate to one score, and computes the confidence in the whole answer.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use time::OffsetDateTime;
@@ -265,10 +266,6 @@ pub fn rank(
     let titled = title_coverage(query, docs);
     let kin = kin(docs, &words, best);
     let told = words_on_best_file(query, docs);
-    let relative = |values: &[f64], at: usize| {
-        let most = values.iter().copied().fold(0.0, f64::max);
-        if most > 0.0 { values[at] / most } else { 0.0 }
-    };
     let hit = |(at, doc): (usize, &&Doc)| {
         let parts = Parts {
             words: words[at] / best,
@@ -294,12 +291,7 @@ pub fn rank(
         (at, hit)
     };
     let mut hits: Vec<(usize, Hit)> = docs.iter().enumerate().map(hit).collect();
-    hits.sort_by(|(_, one), (_, other)| {
-        other
-            .score
-            .total_cmp(&one.score)
-            .then(other.entry.cmp(&one.entry))
-    });
+    hits.sort_by(|(_, one), (_, other)| best_first(one, other));
     let top: Vec<usize> = hits.iter().take(RESTS_ON).map(|(at, _)| *at).collect();
     let first = hits.first().map_or_else(Parts::default, |(_, hit)| hit.parts);
     let evidence = asked.evidence(docs, &top, &first, &paired);
@@ -308,6 +300,17 @@ pub fn rank(
         confidence: evidence.confidence(),
         near: None,
     }
+}
+
+/// A value by the greatest of all.
+fn relative(values: &[f64], at: usize) -> f64 {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    if most > 0.0 { values[at] / most } else { 0.0 }
+}
+
+fn best_first(one: &Hit, other: &Hit) -> Ordering {
+    let by_score = other.score.total_cmp(&one.score);
+    by_score.then(other.entry.cmp(&one.entry))
 }
 
 /// Share of each entry's title in the question. Words in few of the candidates' titles count more.

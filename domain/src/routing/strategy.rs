@@ -174,12 +174,6 @@ fn overriding(model: &str, why: &str, strategy: Strategy, tiers: &Tiers, without
 
 /// Chooses a model; `None` leaves it to the agent (`fixed` without a model, which submit refuses).
 pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Choice> {
-    let choice = |model: &str, reason: &str| {
-        Some(Choice {
-            model: model.to_owned(),
-            reason: reason.to_owned(),
-        })
-    };
     let over = |model, why, without| Some(overriding(model, why, strategy, tiers, without));
     if let Some(model) = facts.hint {
         let without = Facts { hint: None, ..*facts };
@@ -192,7 +186,7 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
         };
         return over(model, "the task names it", &without);
     }
-    let strongest = |reason| choice(tiers.at(tiers.strongest()), reason);
+    let strongest = |reason| Some(choice(tiers.at(tiers.strongest()), reason));
     match (strategy, facts.step) {
         (Strategy::Fixed, _) => {}
         (_, Some(SessionKind::Review)) => return strongest("strongest to review the whole"),
@@ -201,46 +195,45 @@ pub fn choose(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Ch
         }
         _ => {}
     }
-    match strategy {
-        Strategy::Fixed => choice(facts.run_model?, "the run's fixed model"),
-        Strategy::CostOptimized => {
-            let (tier, reason) = cost_optimized(tiers, facts);
-            choice(tiers.at(tier), reason)
-        }
-        Strategy::Adaptive => {
-            let models: Vec<&str> = tiers.0.iter().map(|tier| tier.name.as_str()).collect();
-            let learned = facts
-                .outcomes
-                .and_then(|(facts, rows)| adaptive::choose(&models, facts, rows));
-            learned.or_else(|| {
-                let (tier, reason) = cost_optimized(tiers, facts);
-                choice(
-                    tiers.at(tier),
-                    &format!("{reason}, while too little is known of this repository"),
-                )
-            })
-        }
-        Strategy::Escalate => {
-            let up = usize::try_from(facts.failures).unwrap_or(0);
-            choice(
-                tiers.at(up),
-                if up == 0 {
-                    "weakest first"
-                } else {
-                    "one tier up for each failure"
-                },
-            )
-        }
-        Strategy::PlanThenExecute => {
-            if facts.first_of_given_plan {
-                choice(
-                    tiers.at(tiers.strongest()),
-                    "strongest for the first iteration of a given plan",
-                )
-            } else {
-                choice(tiers.at(tiers.middle()), "middle tier to execute the plan")
-            }
-        }
+    by_strategy(strategy, tiers, facts)
+}
+
+fn by_strategy(strategy: Strategy, tiers: &Tiers, facts: &Facts<'_>) -> Option<Choice> {
+    let (tier, reason) = match strategy {
+        Strategy::Fixed => return Some(choice(facts.run_model?, "the run's fixed model")),
+        Strategy::CostOptimized => cost_optimized(tiers, facts),
+        Strategy::Adaptive => return Some(adaptive_or_cost_optimized(tiers, facts)),
+        Strategy::Escalate => match usize::try_from(facts.failures).unwrap_or(0) {
+            0 => (0, "weakest first"),
+            up => (up, "one tier up for each failure"),
+        },
+        Strategy::PlanThenExecute if facts.first_of_given_plan => (
+            tiers.strongest(),
+            "strongest for the first iteration of a given plan",
+        ),
+        Strategy::PlanThenExecute => (tiers.middle(), "middle tier to execute the plan"),
+    };
+    Some(choice(tiers.at(tier), reason))
+}
+
+fn adaptive_or_cost_optimized(tiers: &Tiers, facts: &Facts<'_>) -> Choice {
+    let models: Vec<&str> = tiers.0.iter().map(|tier| tier.name.as_str()).collect();
+    let learned = facts
+        .outcomes
+        .and_then(|(facts, rows)| adaptive::choose(&models, facts, rows));
+    learned.unwrap_or_else(|| {
+        let (tier, reason) = cost_optimized(tiers, facts);
+        choice(
+            tiers.at(tier),
+            &format!("{reason}, while too little is known of this repository"),
+        )
+    })
+}
+
+fn choice(model: &str, reason: &str) -> Choice {
+    Choice {
+        model: model.to_owned(),
+        reason: reason.to_owned(),
     }
 }
 

@@ -56,8 +56,6 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     if facts.state != FeatureState::Running {
         return Decision::GoOn;
     }
-    let end = |outcome, reason: String| Decision::End { outcome, reason };
-    let count = |state| facts.counts.of(state);
     let waits = facts.live || facts.integrating || facts.following_up || facts.queued;
     if let (Some((task, state)), false) = (facts.only, waits) {
         let (outcome, reason) = end_of_task(task, state, facts.gate.as_deref());
@@ -67,16 +65,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
         if let Some(gate) = &facts.gate {
             return end(RunOutcome::Blocked, gate.clone());
         }
-        return match (
-            count(TaskState::Failed),
-            count(TaskState::NeedsReview),
-            facts.counts.total(),
-        ) {
-            (_, _, 0) => end(RunOutcome::NoPlan, "the feature has no tasks".into()),
-            (0, 0, _) => end(RunOutcome::Complete, "every task is resolved".into()),
-            (0, n, _) => end(RunOutcome::Blocked, format!("{} for a person", tasks_wait(n))),
-            (n, _, _) => end(RunOutcome::Failure, format!("{} failed for good", tasks(n))),
-        };
+        return all_over(facts);
     }
     if let Some(reason) = hard_limit(facts) {
         return if facts.live {
@@ -110,6 +99,24 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     if facts.queued {
         return Decision::GoOn;
     }
+    nothing_runs(facts)
+}
+
+/// How a run ended without open tasks.
+fn all_over(facts: &Facts<'_>) -> Decision {
+    let count = |state| facts.counts.of(state);
+    let counts = (count(TaskState::Failed), count(TaskState::NeedsReview));
+    match (counts, facts.counts.total()) {
+        (_, 0) => end(RunOutcome::NoPlan, "the feature has no tasks".into()),
+        ((0, 0), _) => end(RunOutcome::Complete, "every task is resolved".into()),
+        ((0, n), _) => end(RunOutcome::Blocked, format!("{} for a person", tasks_wait(n))),
+        ((n, _), _) => end(RunOutcome::Failure, format!("{} failed for good", tasks(n))),
+    }
+}
+
+/// How a run ended whose open tasks can't be worked on.
+fn nothing_runs(facts: &Facts<'_>) -> Decision {
+    let count = |state| facts.counts.of(state);
     match (count(TaskState::Failed), count(TaskState::NeedsReview)) {
         (0, 0) => end(
             RunOutcome::Blocked,
@@ -124,6 +131,10 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
             format!("{} failed for good, and nothing else can run", tasks(n)),
         ),
     }
+}
+
+fn end(outcome: RunOutcome, reason: String) -> Decision {
+    Decision::End { outcome, reason }
 }
 
 /// How the run of one task ended, of which nothing goes on any more.

@@ -5,7 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::budget::limit::Reached;
+use crate::budget::limit::{self, Reached};
+use crate::run::Run;
+use crate::run::end::GIVEN_UP;
 use crate::states::{FeatureState, RunOutcome};
 
 /// Where a feature is, as people and programs are told.
@@ -133,6 +135,17 @@ pub struct FinishedRun {
     pub reached: Option<Reached>,
     /// Whether an agent gave the feature up.
     pub given_up: bool,
+}
+
+impl FinishedRun {
+    /// `None` while the run goes on.
+    pub fn of(run: &Run) -> Option<Self> {
+        Some(Self {
+            outcome: run.outcome?,
+            reached: limit::reached(run),
+            given_up: run.reason.as_deref() == Some(GIVEN_UP),
+        })
+    }
 }
 
 impl Facts {

@@ -117,12 +117,7 @@ pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<WaitReason> {
     if let Some(why) = later(facts.feature_opens, words) {
         return Some(why);
     }
-    let words = match &facts.failed {
-        Some((attempt, Some(reason))) => format!("attempt {attempt} failed, tried again: {}", line(reason)),
-        Some((attempt, None)) => format!("attempt {attempt} failed, tried again"),
-        None => "it begins later".to_owned(),
-    };
-    if let Some(why) = later(facts.opens, words) {
+    if let Some(why) = later(facts.opens, begins_later(facts.failed.as_ref())) {
         return Some(why);
     }
     // A task that is not queued starts for another reason.
@@ -143,6 +138,14 @@ pub fn why_waiting(facts: &Facts, now: OffsetDateTime) -> Option<WaitReason> {
         return because(format!("its feature has {live} of {most} sessions"));
     }
     because(facts.place.as_ref()?.to_string())
+}
+
+fn begins_later(failed: Option<&(i32, Option<String>)>) -> String {
+    match failed {
+        Some((attempt, Some(reason))) => format!("attempt {attempt} failed, tried again: {}", line(reason)),
+        Some((attempt, None)) => format!("attempt {attempt} failed, tried again"),
+        None => "it begins later".to_owned(),
+    }
 }
 
 fn blocked_by(named: &[String], n: i32) -> String {

@@ -65,7 +65,7 @@ impl DispatchFacts {
     }
 
     fn means(&self) -> Option<&'static str> {
-        self.failure.map(|failure| failure.policy().means)
+        self.failure.map(Failure::means)
     }
 
     /// Adds the attributes that every span has for searches.

@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(spans.len(), 2);
         let (in_run, whole) = (&spans[0], &spans[1]);
         assert_eq!(whole.parent, Some(SpanId::of_dispatch(began)));
-        assert_eq!(whole.error.as_deref(), Some(Failure::WorkerDied.policy().means));
+        assert_eq!(whole.error.as_deref(), Some(Failure::WorkerDied.means()));
         assert_eq!(in_run.link, Some((whole.trace, whole.id)));
         assert_ne!(in_run.id, whole.id);
         assert_eq!(in_run.parent, Some(SpanId::of_run(facts.run)));

@@ -11,7 +11,8 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::http::connections::ConnectionLimits;
@@ -38,11 +39,14 @@ pub(in crate::api) async fn serve_connections(
     head: Duration,
     shutdown: CancellationToken,
 ) {
-    let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head);
-    let connections = GracefulShutdown::new();
-    let unheard = Unheard::default();
+    let connections = Connections {
+        service: TowerToHyperService::new(router),
+        http,
+        open: GracefulShutdown::new(),
+        unheard: Unheard::default(),
+    };
     let mut said: Option<Instant> = None;
     loop {
         if places.is_full() && said.is_none_or(|at| at.elapsed() > SAY_AGAIN) {
@@ -52,7 +56,7 @@ pub(in crate::api) async fn serve_connections(
         // A connection without a slot stays in the system's queue.
         let next = async {
             while tokio::time::timeout(SILENCE, places.free()).await.is_err() {
-                unheard.close_older(SILENCE);
+                connections.unheard.close_older(SILENCE);
             }
             listener.accept().await
         };
@@ -61,33 +65,7 @@ pub(in crate::api) async fn serve_connections(
             accepted = next => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                let place = places.connection();
-                let silent = unheard.opened(peer.ip());
-                let closed = silent.closed();
-                let service = service.clone();
-                let local = stream.local_addr().map(Local);
-                let heard = service_fn(move |mut request: hyper::Request<Incoming>| {
-                    silent.heard();
-                    if let Ok(local) = local {
-                        request.extensions_mut().insert(local);
-                    }
-                    service.call(request)
-                });
-                let connection = http.serve_connection(TokioIo::new(stream), heard);
-                let connection = connections.watch(connection);
-                tokio::spawn(async move {
-                    tokio::select! {
-                        ended = connection => {
-                            if let Err(error) = ended {
-                                tracing::debug!(%error, "a connection broke off");
-                            }
-                        }
-                        () = closed.cancelled() => {}
-                    }
-                    drop(place);
-                });
-            }
+            Ok((stream, peer)) => connections.serve(stream, peer, places.connection()),
             Err(error) if is_the_callers(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "no connection can be taken; trying again");
@@ -96,8 +74,48 @@ pub(in crate::api) async fn serve_connections(
         }
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
+    if tokio::time::timeout(DRAIN, connections.open.shutdown())
+        .await
+        .is_err()
+    {
         tracing::warn!("requests did not end in time; cut off");
+    }
+}
+
+struct Connections {
+    service: TowerToHyperService<Router>,
+    http: http1::Builder,
+    open: GracefulShutdown,
+    unheard: Unheard,
+}
+
+impl Connections {
+    /// Serves a connection, which gives its slot back at its end.
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, place: Option<OwnedSemaphorePermit>) {
+        let silent = self.unheard.opened(peer.ip());
+        let closed = silent.closed();
+        let service = self.service.clone();
+        let local = stream.local_addr().map(Local);
+        let heard = service_fn(move |mut request: hyper::Request<Incoming>| {
+            silent.heard();
+            if let Ok(local) = local {
+                request.extensions_mut().insert(local);
+            }
+            service.call(request)
+        });
+        let connection = self.http.serve_connection(TokioIo::new(stream), heard);
+        let connection = self.open.watch(connection);
+        tokio::spawn(async move {
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection broke off");
+                    }
+                }
+                () = closed.cancelled() => {}
+            }
+            drop(place);
+        });
     }
 }
 

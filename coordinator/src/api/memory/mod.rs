@@ -29,7 +29,7 @@ use super::transcript::{AttemptQuery, find_beginning};
 use crate::domain::recall::{
     Ended, Kind, Stratum, Sums, Worth, held_out_share, needed, pooled_difference, pooled_lift,
 };
-use crate::flow::assignment::{context, preview};
+use crate::flow::assignment::{preview, prompt_log};
 use crate::flow::memory::embedding::Meaning;
 use crate::flow::memory::library::{self, Edited, Revoked};
 use crate::flow::memory::select::SelectedEntry;
@@ -564,7 +564,7 @@ pub async fn preview(
             reason: one.left_out.clone(),
         }
     });
-    let sections = context::sections(&preview.rendered.account);
+    let sections = prompt_log::sections(&preview.rendered.account);
     Ok(Json(PromptNext {
         attempt: preview.attempt,
         tokens: SectionTokens::of(&preview.rendered.prompt.frame, &preview.rendered.prompt.body),

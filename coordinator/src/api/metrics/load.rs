@@ -1,8 +1,8 @@
 //! Figures of work for `/metrics`: amounts, outcomes, costs, and the state of the answering coordinator.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
 
+use super::families::{Families, label};
 use crate::domain::states::FeatureState;
 use crate::store::costs::Spending;
 use crate::store::figures::{EndedSessions, Features, Load, Totals, Trains};
@@ -55,34 +55,28 @@ pub fn with_resting<'a>(mut loads: Vec<Load>, pools: impl IntoIterator<Item = &'
 
 /// Tells all of it.
 pub fn render(now: &Now, counts: &Counts, own: &Own) -> String {
-    let mut text = String::new();
+    let mut text = Families::default();
     pools(&mut text, now);
     work(&mut text, now);
     outcomes(&mut text, counts);
     landings(&mut text, counts.trains);
     health(&mut text, now, counts, own);
-    text
+    text.0
 }
 
-fn pools(text: &mut String, now: &Now) {
+fn pools(text: &mut Families, now: &Now) {
     let pool = |load: &Load| label("pool", &load.pool);
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "slots_busy",
         "Sessions and integrations under way.",
         now.loads.iter().map(|load| (pool(load), load.busy)),
     );
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "slots_wanted",
         "Those, and tasks that could start now as far as their features have room: as many slots would be busy.",
         now.loads.iter().map(|load| (pool(load), load.wanted)),
     );
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "ready_oldest_seconds",
         "How long the one waits that waits longest, of the tasks that are next.",
         now.loads.iter().map(|load| (pool(load), load.waits_s)),
@@ -91,9 +85,7 @@ fn pools(text: &mut String, now: &Now) {
     for waiting in &now.shut_out {
         *shut_out.entry(&waiting.pool).or_default() += waiting.tasks;
     }
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "tasks_shut_out",
         "Tasks that could start, but that no worker can start now.",
         shut_out
@@ -102,10 +94,8 @@ fn pools(text: &mut String, now: &Now) {
     );
 }
 
-fn work(text: &mut String, now: &Now) {
-    family(
-        text,
-        "gauge",
+fn work(text: &mut Families, now: &Now) {
+    text.gauge(
         "features",
         "Features by status.",
         now.features
@@ -129,23 +119,19 @@ fn work(text: &mut String, now: &Now) {
         ("skipped", sum(|row| row.skipped)),
         ("needs_review", sum(|row| row.needs_review)),
     ];
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "tasks",
         "Tasks of features that run or are paused, by status.",
         tasks.map(|(status, n)| (label("status", status), n)),
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "tasks_need_person",
         "Tasks of all features that wait for a person.",
-        [(String::new(), now.need_person)],
+        now.need_person,
     );
 }
 
-fn outcomes(text: &mut String, counts: &Counts) {
+fn outcomes(text: &mut Families, counts: &Counts) {
     let (mut ended, mut failed): (BTreeMap<String, i64>, BTreeMap<String, i64>) = Default::default();
     for row in &counts.ended {
         let (kind, outcome) = (row.kind.as_str(), row.outcome.as_str());
@@ -157,13 +143,21 @@ fn outcomes(text: &mut String, counts: &Counts) {
             *failed.entry(labels).or_default() += row.sessions;
         }
     }
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "sessions_ended",
         "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
         ended,
     );
+    spending(text, &counts.spending);
+    text.gauge(
+        "failures",
+        "Those of them that came to nothing, by the reason of docs/failures.md.",
+        failed,
+    );
+    totals(text, &counts.totals);
+}
+
+fn spending(text: &mut Families, spending: &[Spending]) {
     let of = |row: &Spending| {
         let quoted = |text: &str| {
             text.replace('\\', "\\\\")
@@ -176,22 +170,17 @@ fn outcomes(text: &mut String, counts: &Counts) {
             quoted(&row.agent)
         )
     };
-    family(
-        text,
-        "counter",
+    text.counter(
         "spent_usd_total",
         "What sessions that ended ever cost, by model and agent. US dollars.",
-        counts
-            .spending
+        spending
             .iter()
             .map(|row| (format!("{{{}}}", of(row)), row.cost_usd)),
     );
-    family(
-        text,
-        "counter",
+    text.counter(
         "spent_tokens_total",
         "Tokens that they used, by model and agent.",
-        counts.spending.iter().flat_map(|row| {
+        spending.iter().flat_map(|row| {
             let labels = |direction| format!("{{{},direction=\"{direction}\"}}", of(row));
             [
                 (labels("input"), row.input_tokens),
@@ -199,165 +188,102 @@ fn outcomes(text: &mut String, counts: &Counts) {
             ]
         }),
     );
-    family(
-        text,
-        "gauge",
-        "failures",
-        "Those of them that came to nothing, by the reason of docs/failures.md.",
-        failed,
-    );
-    let totals = &counts.totals;
+}
+
+fn totals(text: &mut Families, totals: &Totals) {
     let tokens = [("input", totals.input_tokens), ("output", totals.output_tokens)];
     // Gauges, since they fall when a feature is deleted.
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "tokens",
         "Tokens that all runs used.",
         tokens.map(|(direction, n)| (label("direction", direction), n)),
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "cost_usd",
         "What all runs cost, by the sessions that ended. US dollars.",
-        [(String::new(), totals.cost_usd)],
+        totals.cost_usd,
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "in_flight_usd",
         "What live sessions cost so far, beside that. US dollars.",
-        [(String::new(), totals.in_flight_usd)],
+        totals.in_flight_usd,
     );
-    family(
-        text,
-        "gauge",
-        "iterations",
-        "Iterations of all runs.",
-        [(String::new(), totals.iterations)],
-    );
-    family(
-        text,
-        "gauge",
-        "iterations_succeeded",
-        "Those that succeeded.",
-        [(String::new(), totals.succeeded)],
-    );
+    text.one("iterations", "Iterations of all runs.", totals.iterations);
+    text.one("iterations_succeeded", "Those that succeeded.", totals.succeeded);
 }
 
 /// What waits to land, counted once a minute.
-fn landings(text: &mut String, trains: Trains) {
-    let mut one = |kind, name, help, value: f64| family(text, kind, name, help, [(String::new(), value)]);
-    let count = |n: i64| n as f64;
-    one(
-        "gauge",
+fn landings(text: &mut Families, trains: Trains) {
+    text.one(
         "landing_queue",
         "Attempts that passed and wait to land.",
-        count(trains.waiting),
+        trains.waiting,
     );
-    one(
-        "gauge",
+    text.one(
         "landing_oldest_seconds",
         "How long the one waits that waits longest.",
         trains.oldest_s,
     );
-    one(
-        "gauge",
+    text.one(
         "landing_checks",
         "Checks ahead of their turn of what waits or landed in the last hour.",
-        count(trains.checks),
+        trains.checks,
     );
-    one(
-        "gauge",
+    text.one(
         "landing_checks_wasted",
         "Those that were ended, since what was to land before became something else.",
-        count(trains.wasted),
+        trains.wasted,
     );
-    one(
-        "gauge",
+    text.one(
         "landings",
         "Attempts that landed in the last hour, at most 1,000.",
-        count(trains.landings),
+        trains.landings,
     );
-    one(
-        "gauge",
+    text.one(
         "landing_seconds",
         "Time from passed to landed of these, in all.",
         trains.landing_s,
     );
 }
 
-fn health(text: &mut String, now: &Now, counts: &Counts, own: &Own) {
-    family(
-        text,
-        "counter",
+fn health(text: &mut Families, now: &Now, counts: &Counts, own: &Own) {
+    text.counter(
         "bad_reports_total",
         "Reports that could not be applied and were set aside.",
         [(String::new(), counts.totals.bad_reports)],
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "counters_drifted",
         "Running features whose counters a recount of their tasks doesn't give, of the newest 20.",
-        [(String::new(), counts.drifted)],
+        counts.drifted,
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "notices_undelivered",
         "Notices of the last day that did not reach whoever is to be told, up to 1,000.",
-        [(String::new(), now.undelivered)],
+        now.undelivered,
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "database_bytes",
         "Size of the database.",
-        [(String::new(), counts.totals.database_bytes)],
+        counts.totals.database_bytes,
     );
-    family(
-        text,
-        "gauge",
+    text.one(
         "broker_connected",
         "Whether this coordinator is connected to NATS.",
-        [(String::new(), u8::from(own.is_connected))],
+        u8::from(own.is_connected),
     );
     let idle = u32::try_from(own.idle).unwrap_or(u32::MAX);
     let connections = [("idle", idle), ("busy", own.connections.saturating_sub(idle))];
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "database_connections",
         "Connections to Postgres of this coordinator, those for claims and reports left out.",
         connections.map(|(state, n)| (label("state", state), n)),
     );
-    family(
-        text,
-        "gauge",
+    text.gauge(
         "build_info",
         "Release of this coordinator.",
         [(label("version", own.version), 1)],
     );
-}
-
-fn label(name: &str, value: &str) -> String {
-    format!("{{{name}=\"{value}\"}}")
-}
-
-/// One family in Prometheus' form.
-fn family<V: Display>(
-    text: &mut String,
-    kind: &str,
-    name: &str,
-    help: &str,
-    rows: impl IntoIterator<Item = (String, V)>,
-) {
-    let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} {kind}");
-    for (labels, value) in rows {
-        let _ = writeln!(text, "ralph_{name}{labels} {value}");
-    }
 }
 
 #[cfg(test)]

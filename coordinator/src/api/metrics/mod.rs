@@ -1,15 +1,15 @@
 //! `/metrics`: Prometheus figures, read from the database so that every coordinator says the same.
 
 pub(crate) mod cached;
+mod families;
 pub(crate) mod load;
-
-use std::fmt::Write as _;
 
 use async_nats::connection::State as Connection;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 
+use self::families::{Families, label};
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::api::metrics::load::{Now, Own};
@@ -61,7 +61,7 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
 
 /// What an outside model came to.
 fn embeddings(progress: &Progress, is_failing: bool) -> String {
-    let mut text = String::new();
+    let mut text = Families::default();
     for (name, help, value) in [
         (
             "made",
@@ -84,95 +84,60 @@ fn embeddings(progress: &Progress, is_failing: bool) -> String {
             i64::from(is_failing),
         ),
     ] {
-        let _ = writeln!(
-            text,
-            "# HELP ralph_memory_embeddings_{name} {help}\n# TYPE ralph_memory_embeddings_{name} gauge\n\
-             ralph_memory_embeddings_{name} {value}"
-        );
+        text.one(&format!("memory_embeddings_{name}"), help, value);
     }
-    text
+    text.0
 }
 
 fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
-    let mut text = String::new();
-    let mut gauge = |name: &str, help: &str, rows: &[(String, i64)]| {
-        let _ = writeln!(text, "# HELP ralph_{name} {help}\n# TYPE ralph_{name} gauge");
-        for (labels, value) in rows {
-            let _ = writeln!(text, "ralph_{name}{labels} {value}");
-        }
+    let mut text = Families::default();
+    let pools = |value: fn(&view::Pool) -> i64| {
+        let of = move |(name, pool): (&String, &view::Pool)| (label("pool", name), value(pool));
+        system.pools.iter().map(of)
     };
-    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let pools = |value: fn(&view::Pool) -> i64| -> Vec<(String, i64)> {
-        system
-            .pools
-            .iter()
-            .map(|(name, pool)| (format!("{{pool=\"{name}\"}}"), value(pool)))
-            .collect()
-    };
-    gauge(
+    text.gauge(
         "tasks_ready",
         "Tasks that could start now, up to 10,000 a pool.",
-        &pools(|pool| pool.ready),
+        pools(|pool| pool.ready),
     );
-    gauge("slots", "Slots of living workers.", &pools(|pool| pool.slots));
-    gauge(
-        "sessions",
-        "Sessions under way.",
-        &[(String::new(), system.live_sessions)],
-    );
-    let workers: Vec<(String, i64)> = [WorkerStatus::Ready, WorkerStatus::Draining, WorkerStatus::Away]
-        .into_iter()
-        .map(|status| {
-            let n = system
-                .workers
-                .iter()
-                .filter(|worker| worker.status == status)
-                .count();
-            (format!("{{status=\"{}\"}}", status.as_str()), count(n))
-        })
-        .collect();
-    gauge("workers", "Workers by status.", &workers);
-    let entries: Vec<(String, i64)> = memory
-        .entries
-        .iter()
-        .map(|(kind, entries)| (format!("{{kind=\"{}\"}}", kind.as_str()), *entries))
-        .collect();
-    gauge(
-        "memory_entries",
-        "Remembered entries that can be found.",
-        &entries,
-    );
-    gauge(
+    text.gauge("slots", "Slots of living workers.", pools(|pool| pool.slots));
+    text.one("sessions", "Sessions under way.", system.live_sessions);
+    let workers = [WorkerStatus::Ready, WorkerStatus::Draining, WorkerStatus::Away].map(|status| {
+        let of_status = system.workers.iter().filter(|worker| worker.status == status);
+        (label("status", status.as_str()), of_status.count())
+    });
+    text.gauge("workers", "Workers by status.", workers);
+    let entries = memory.entries.iter();
+    let entries = entries.map(|(kind, entries)| (label("kind", kind.as_str()), entries));
+    text.gauge("memory_entries", "Remembered entries that can be found.", entries);
+    text.one(
         "memory_uncounted",
         "Entries whose words are not counted yet, up to 10,000.",
-        &[(String::new(), memory.uncounted)],
+        memory.uncounted,
     );
-    gauge(
+    text.one(
         "memory_calibrated",
         "Memories that have found their floor.",
-        &[(String::new(), memory.calibrated)],
+        memory.calibrated,
     );
-    let states: Vec<(String, i64)> = fates
-        .entries
-        .iter()
-        .map(|(status, entries)| (format!("{{status=\"{status}\"}}"), *entries))
-        .collect();
-    gauge(
+    let states = fates.entries.iter();
+    let states = states.map(|(status, entries)| (label("status", status), entries));
+    text.gauge(
         "memory_learned",
         "All that was learned and is not deleted, by what became of it.",
-        &states,
+        states,
     );
-    gauge(
+    text.one(
         "memory_distillations",
         "Sessions that merged learnings.",
-        &[(String::new(), fates.distillations)],
+        fates.distillations,
     );
-    gauge(
+    text.one(
         "memory_merged",
         "Learnings that such sessions merged.",
-        &[(String::new(), fates.merged)],
+        fates.merged,
     );
-    text
+    text.0
 }
 
 #[cfg(test)]

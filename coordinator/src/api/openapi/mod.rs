@@ -151,33 +151,8 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     for parameter in parameters.into_iter().flatten() {
         never_null(&mut parameter["schema"]);
     }
-    let role = operation["security"][0][SECURITY][0].as_str().map(str::to_owned);
-    let asks = operation["parameters"]
-        .as_array()
-        .is_some_and(|all| !all.is_empty());
-    let tells = operation.get("requestBody").is_some();
-    let mut possible: Vec<&str> = Vec::new();
-    if let Some(role) = &role {
-        possible.extend(["401", "429", "500", "503"]);
-        if role != "read" {
-            possible.push("403");
-        }
-        let words = format!("\n\nNeeds a token with the role `{role}`.");
-        let said = operation["description"].as_str().unwrap_or_default().to_owned();
-        operation["description"] = Value::String((said + &words).trim_start().to_owned());
-    }
-    if asks || tells {
-        possible.extend(["400", "422"]);
-    }
-    if tells {
-        possible.extend(["408", "413"]);
-    }
-    if path.contains('{') {
-        possible.extend(["404", "409"]);
-    }
-    if takes_key {
-        possible.extend(["400", "408", "409", "413", "422"]);
-    }
+    let possible = possible_problems(path, operation, takes_key);
+    tell_role(operation);
     let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
     if let (Some(example), Some(content)) = (
         examples::of(&name),
@@ -192,16 +167,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
         responses.insert(status.to_owned(), Value::Null);
     }
     for (status, response) in responses.iter_mut() {
-        let known = PROBLEMS.iter().find(|(problem, ..)| problem == status);
-        if let Some((_, name, _)) = known {
-            *response = json!({ "$ref": format!("#/components/responses/{name}") });
-        } else if response["description"].as_str().is_none_or(str::is_empty) {
-            response["description"] = json!(if status == "201" {
-                "It stands"
-            } else {
-                "Done, or found"
-            });
-        }
+        complete_response(status, response);
         if let Some(links) = links::of(&name, status) {
             response["links"] = links;
         }
@@ -211,18 +177,68 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
                 "schema": { "type": "string", "enum": ["true"] },
             });
         }
-        if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
-            stream["schema"] = event(stream["schema"].take());
-        }
+    }
+}
+
+/// The statuses of the problems that an operation may have.
+fn possible_problems(path: &str, operation: &Value, takes_key: bool) -> Vec<&'static str> {
+    let role = role(operation);
+    let parameters = operation["parameters"].as_array();
+    let tells = operation.get("requestBody").is_some();
+    let mut possible = Vec::new();
+    if role.is_some() {
+        possible.extend(["401", "429", "500", "503"]);
+    }
+    if role.is_some_and(|role| role != "read") {
+        possible.push("403");
+    }
+    if tells || parameters.is_some_and(|all| !all.is_empty()) {
+        possible.extend(["400", "422"]);
+    }
+    if tells {
+        possible.extend(["408", "413"]);
+    }
+    if path.contains('{') {
+        possible.extend(["404", "409"]);
+    }
+    if takes_key {
+        possible.extend(["400", "408", "409", "413", "422"]);
+    }
+    possible
+}
+
+fn tell_role(operation: &mut Value) {
+    if let Some(role) = role(operation) {
+        let words = format!("\n\nNeeds a token with the role `{role}`.");
+        let said = operation["description"].as_str().unwrap_or_default().to_owned();
+        operation["description"] = Value::String((said + &words).trim_start().to_owned());
+    }
+}
+
+/// The role of the tokens that an operation takes.
+fn role(operation: &Value) -> Option<&str> {
+    operation["security"][0][SECURITY][0].as_str()
+}
+
+fn complete_response(status: &str, response: &mut Value) {
+    let known = PROBLEMS.iter().find(|(problem, ..)| *problem == status);
+    if let Some((_, name, _)) = known {
+        *response = json!({ "$ref": format!("#/components/responses/{name}") });
+    } else if response["description"].as_str().is_none_or(str::is_empty) {
+        response["description"] = json!(if status == "201" {
+            "It stands"
+        } else {
+            "Done, or found"
+        });
+    }
+    if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
+        stream["schema"] = event(stream["schema"].take());
     }
 }
 
 /// Whether an operation changes something and so accepts a key.
 fn takes_key(operation: &Value) -> bool {
-    matches!(
-        operation["security"][0][SECURITY][0].as_str(),
-        Some("submit" | "admin")
-    )
+    matches!(role(operation), Some("submit" | "admin"))
 }
 
 /// Describes the header with the key.

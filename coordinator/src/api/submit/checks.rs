@@ -9,10 +9,13 @@ use crate::api::body::{BudgetsWish, InvalidRunSettings, RepoRef};
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::domain::budget::levels::{Level, Limit};
+use crate::domain::graph::Graph;
 use crate::domain::names;
+use crate::domain::run::DEFAULT_MAX_PARALLEL;
 use crate::domain::run::defaults::TaskDefaults;
 use crate::store;
 use crate::store::budget::Tasks;
+use crate::store::feature::NewFeature;
 
 const MOST_REVIEW_ROUNDS: i32 = 20;
 
@@ -75,6 +78,45 @@ pub(in crate::api) fn checked_rounds(wished: i32) -> Result<i32, Problem> {
         rounds @ 0..=MOST_REVIEW_ROUNDS => Ok(rounds),
         _ => Err(Problem::invalid("`review_rounds` is 0 to 20")),
     }
+}
+
+pub(super) fn checked_parallel(wished: Option<i32>, in_dir: bool) -> Result<i32, Problem> {
+    match (in_dir, wished) {
+        (true, None | Some(1)) => Ok(1),
+        (true, Some(2..)) => Err(Problem::refused(
+            "in a folder itself one session works at a time; leave out `max_parallel`, or give it a repository",
+        )),
+        (false, None) => Ok(DEFAULT_MAX_PARALLEL),
+        (false, Some(n @ 1..)) => Ok(n),
+        _ => Err(Problem::invalid("`max_parallel` must be at least 1")),
+    }
+}
+
+/// Of work in a folder.
+pub(super) fn names_no_pool(graph: &Graph) -> Result<(), Problem> {
+    match graph.nodes.iter().find(|node| node.pool.is_some()) {
+        Some(node) => Err(Problem::refused(format!(
+            "the task `{}` names a pool, but only the workers on the folder's machine can do it; leave that out",
+            node.key
+        ))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn check_merge(feature: &NewFeature) -> Result<(), Problem> {
+    if feature.merge.is_some() && feature.repo_address.is_none() {
+        return Err(Problem::refused(
+            "a feature without a repository can't be merged; leave out `merge`",
+        ));
+    }
+    if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
+        && branch::check(base).is_err()
+    {
+        let why =
+            format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
+        return Err(Problem::refused(why));
+    }
+    Ok(())
 }
 
 pub(in crate::api) fn checked_pool(wished: Option<String>) -> Result<String, Problem> {

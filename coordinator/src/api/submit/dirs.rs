@@ -52,6 +52,15 @@ pub(in crate::api) fn pool_for(dir: Option<&DirRef>, wished: Option<String>) -> 
     }
 }
 
+/// The pool of a task that joins a feature, which may work in a folder.
+pub(super) fn pool_beside(folder: Option<String>, wished: &Option<String>) -> Result<String, Problem> {
+    match (folder, wished) {
+        (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
+        (Some(pool), None) => Ok(pool),
+        (None, pool) => checked_pool(pool.clone()),
+    }
+}
+
 /// Warns when no worker may work in the folder.
 pub(in crate::api) async fn nobody_there(
     app: &App,

@@ -9,9 +9,9 @@ pub(crate) mod repository;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use futures::future::OptionFuture;
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
+use sqlx::PgConnection;
 
 use super::body::{Accepted, BudgetsWish, DirRef, GraphText, RepoRef, RunWish, SubmitFeature, SubmitTask};
 use crate::api::http::app::App;
@@ -20,9 +20,9 @@ use crate::api::http::idempotency::NewId;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::Body;
-use crate::api::submit::checks::{check_name, limits};
+use crate::api::submit::checks::{check_merge, check_name, checked_parallel, limits, names_no_pool};
 pub(super) use crate::api::submit::checks::{checked_pool, checked_retries, checked_rounds, unfit};
-use crate::api::submit::dirs::{ELSEWHERE, nobody_there, pool_for, set_dir};
+use crate::api::submit::dirs::{nobody_there, pool_beside, pool_for, set_dir};
 use crate::api::submit::repository::Repository;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
@@ -57,7 +57,7 @@ pub async fn feature(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
-    Body(request): Body<SubmitFeature>,
+    Body(mut request): Body<SubmitFeature>,
 ) -> SubmitResult {
     let id = FeatureId(new.id);
     if let Some(accepted) = made_before(&app, new).await? {
@@ -66,11 +66,9 @@ pub async fn feature(
     check_name(&request.name)?;
     may_name(&caller, request.repo.as_ref(), request.dir.as_ref())?;
     let approve = approved(&request.approve)?;
-    let text = request.tasks.as_ref().map(|tasks| tasks.text.clone());
-    let mut graph = match request.tasks {
-        Some(text) => read_graph(text).await?,
-        None => no_tasks(),
-    };
+    let tasks = request.tasks.take();
+    let text = tasks.as_ref().map(|tasks| tasks.text.clone());
+    let mut graph = read_graph(tasks).await?;
     let texts_given = Provided::new(
         request.description.as_deref().unwrap_or_default(),
         request.spec.as_deref(),
@@ -80,73 +78,27 @@ pub async fn feature(
     let Some(steps) = steps::missing(texts_given).or(request.draft.then_some(&[])) else {
         return Err(Problem::refused(steps::NOTHING_TO_START_WITH));
     };
-    let review_rounds = match request.review_rounds {
-        None if steps.is_empty() => 0,
-        None => DEFAULT_REVIEW_ROUNDS,
-        Some(rounds) => checked_rounds(rounds)?,
-    };
+    let review_rounds = review_rounds(request.review_rounds, steps)?;
     let waits = provided::waiting(&approve, texts_given, steps, text, request.draft)?;
-    let tasks = graph.nodes.len();
-    let warnings: Vec<String> = graph
-        .warnings
-        .iter()
-        .map(|w| w.describe(&graph.source_name))
-        .collect();
-    let settings = granted(&app, &request.run, tasks)?;
+    let warnings = graph.warnings.iter();
+    let warnings: Vec<String> = warnings.map(|w| w.describe(&graph.source_name)).collect();
+    let settings = granted(&app, &request.run, graph.nodes.len())?;
+    let start = if request.draft { Start::Later } else { Start::Now };
     let limits = limits(&app, &request.budgets, "").await?;
-    let max_parallel = match (&request.dir, request.max_parallel) {
-        (Some(_), None | Some(1)) => 1,
-        (Some(_), Some(2..)) => {
-            let why = "in a folder itself one session works at a time; leave out `max_parallel`, or give it a repository";
-            return Err(Problem::refused(why));
-        }
-        (None, None) => DEFAULT_MAX_PARALLEL,
-        (None, Some(n @ 1..)) => n,
-        _ => return Err(Problem::invalid("`max_parallel` must be at least 1")),
-    };
-    if request.dir.is_some()
-        && let Some(node) = graph.nodes.iter().find(|node| node.pool.is_some())
-    {
-        return Err(Problem::refused(format!(
-            "the task `{}` names a pool, but only the workers on the folder's machine can do it; leave that out",
-            node.key
-        )));
+    let max_parallel = checked_parallel(request.max_parallel, request.dir.is_some())?;
+    if request.dir.is_some() {
+        names_no_pool(&graph)?;
     }
-    let defaults = TaskDefaults {
-        max_retries: checked_retries(request.max_retries)?,
-        verify: request.verify.unwrap_or(true),
-        pool: pool_for(request.dir.as_ref(), request.pool)?,
-    };
-    let texts = Texts {
-        description: request.description.unwrap_or_default(),
-        spec: request.spec,
-        plan: request.plan,
-    };
-    let allowed = &app.deps.settings.repositories;
-    let repo = OptionFuture::from(request.repo.map(|repo| repository::resolved(repo, allowed)))
-        .await
-        .transpose()?;
-    let mut feature = new_feature(id, &request.name, texts, repo);
+    let pool = request.pool.take();
+    let defaults = defaults(
+        request.max_retries,
+        request.verify,
+        pool_for(request.dir.as_ref(), pool),
+    )?;
+    let mut feature = feature_of(&app, id, request).await?;
     feature.max_parallel = max_parallel;
-    feature.failure_policy = request.failure_policy;
     feature.approve = approve;
     feature.review_rounds = review_rounds;
-    feature.merge = request.merge;
-    feature.avoid_conflicts = request.avoid_conflicts;
-    feature.precedence = request.precedence.checked().map_err(Problem::refused)?;
-    set_dir(&mut feature, request.dir)?;
-    if feature.merge.is_some() && feature.repo_address.is_none() {
-        return Err(Problem::refused(
-            "a feature without a repository can't be merged; leave out `merge`",
-        ));
-    }
-    if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
-        && ralph_shared::branch::check(base).is_err()
-    {
-        let why =
-            format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
-        return Err(Problem::refused(why));
-    }
     if waits.graph.is_some() {
         graph = no_tasks();
     }
@@ -155,15 +107,58 @@ pub async fn feature(
         graph,
         defaults,
         limits,
-        start: if request.draft {
-            Start::Later(settings)
-        } else {
-            Start::Now(settings)
-        },
+        start: start(settings),
     };
     let mut accepted = store_submission(&app, &submission, &waits).await?;
     accepted.warnings.extend(warnings);
     Ok((StatusCode::CREATED, Json(accepted)))
+}
+
+fn review_rounds(wished: Option<i32>, steps: &[SessionKind]) -> Result<i32, Problem> {
+    match wished {
+        None if steps.is_empty() => Ok(0),
+        None => Ok(DEFAULT_REVIEW_ROUNDS),
+        Some(rounds) => checked_rounds(rounds),
+    }
+}
+
+/// Beside its tasks.
+async fn feature_of(app: &App, id: FeatureId, request: SubmitFeature) -> Result<NewFeature, Problem> {
+    let texts = Texts {
+        description: request.description.unwrap_or_default(),
+        spec: request.spec,
+        plan: request.plan,
+    };
+    let repo = resolved(app, request.repo).await?;
+    let mut feature = new_feature(id, &request.name, texts, repo);
+    feature.failure_policy = request.failure_policy;
+    feature.merge = request.merge;
+    feature.avoid_conflicts = request.avoid_conflicts;
+    feature.precedence = request.precedence.checked().map_err(Problem::refused)?;
+    set_dir(&mut feature, request.dir)?;
+    check_merge(&feature)?;
+    Ok(feature)
+}
+
+async fn resolved(app: &App, repo: Option<RepoRef>) -> Result<Option<Repository>, Problem> {
+    match repo {
+        Some(repo) => repository::resolved(repo, &app.deps.settings.repositories)
+            .await
+            .map(Some),
+        None => Ok(None),
+    }
+}
+
+fn defaults(
+    max_retries: Option<i32>,
+    verify: Option<bool>,
+    pool: Result<String, Problem>,
+) -> Result<TaskDefaults, Problem> {
+    Ok(TaskDefaults {
+        max_retries: checked_retries(max_retries)?,
+        verify: verify.unwrap_or(true),
+        pool: pool?,
+    })
 }
 
 /// Adds a task to a feature, or makes a feature for it.
@@ -221,20 +216,13 @@ async fn alone(app: &App, new: NewId, request: SubmitTask) -> SubmitResult {
         ..Texts::default()
     };
     let pool = pool_for(request.dir.as_ref(), request.pool)?;
-    let allowed = &app.deps.settings.repositories;
-    let repo = OptionFuture::from(request.repo.map(|repo| repository::resolved(repo, allowed)))
-        .await
-        .transpose()?;
+    let repo = resolved(app, request.repo).await?;
     let mut feature = new_feature(id, &name, texts, repo);
     set_dir(&mut feature, request.dir)?;
     let submission = Submission {
         feature,
         graph,
-        defaults: TaskDefaults {
-            max_retries: checked_retries(request.max_retries)?,
-            verify: request.verify.unwrap_or(true),
-            pool,
-        },
+        defaults: defaults(request.max_retries, request.verify, Ok(pool))?,
         limits,
         start: Start::Now(settings),
     };
@@ -254,6 +242,61 @@ async fn into_feature(
     feature: &str,
     request: &SubmitTask,
 ) -> SubmitResult {
+    check_addition(request)?;
+    // A single task obeys the rules of a graph's entry.
+    let graph = one_task(request)?;
+    let mut conn = app.db().await?;
+    let feature = locate::feature(&mut conn, feature).await?;
+    let id = TaskId(new.id);
+    if new.again
+        && let Some(made) = single(app, &[id]).await?
+    {
+        let accepted = accepted(app, feature, 1, Some(made)).await?;
+        return Ok((StatusCode::CREATED, Json(accepted)));
+    }
+    let (parent, after) = beside(&mut conn, request).await?;
+    let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
+    let repository = store::feature::repository(&mut conn, feature).await?.flatten();
+    if repository.is_some() || folder_pool.is_some() {
+        caller.may_name(repository.as_deref().map(normalised).as_deref())?;
+    }
+    drop(conn);
+    let limit = limits(app, &request.budgets, &feature.0.to_string())
+        .await?
+        .pop()
+        .map(|(_, limit)| limit);
+    let addition = Addition {
+        id,
+        graph,
+        key_is_chosen: request.key.is_some(),
+        parent,
+        after,
+        limit,
+        defaults: defaults(
+            request.max_retries,
+            request.verify,
+            pool_beside(folder_pool, &request.pool),
+        )?,
+        actor: caller.name(),
+    };
+    let (added, signals) =
+        store::retry_serialization(|| add_task::add(&app.deps.db, feature, &addition)).await?;
+    match added {
+        Added::Accepted => {
+            app.deps.bus.emit(signals).await;
+            store::flush(&app.deps.db).await?;
+            let made = single(app, &[id]).await?;
+            let mut accepted = accepted(app, feature, 1, made).await?;
+            accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
+            Ok((StatusCode::CREATED, Json(accepted)))
+        }
+        Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Added::Refused(why) => Err(Problem::conflict(why)),
+    }
+}
+
+/// A task takes repository, folder and limits of its feature.
+fn check_addition(request: &SubmitTask) -> Result<(), Problem> {
     if request.repo.is_some() || request.dir.is_some() {
         return Err(Problem::refused(
             "a task of a feature has that feature's repository or folder",
@@ -268,67 +311,23 @@ async fn into_feature(
             "a task of a feature has that feature's limits: give `budgets.task` alone, or set the others with `budget set`",
         ));
     }
-    // A single task obeys the rules of a graph's entry.
-    let graph = one_task(request)?;
-    let mut conn = app.db().await?;
-    let feature = locate::feature(&mut conn, feature).await?;
-    let id = TaskId(new.id);
-    if new.again
-        && let Some(made) = view::tasks(&mut conn, &[new.id], app.deps.settings.lease_ms())
-            .await?
-            .pop()
-    {
-        let accepted = accepted(app, feature, 1, Some(made)).await?;
-        return Ok((StatusCode::CREATED, Json(accepted)));
-    }
+    Ok(())
+}
+
+/// The parent of a task, and the tasks that it waits for.
+async fn beside(
+    conn: &mut PgConnection,
+    request: &SubmitTask,
+) -> Result<(Option<TaskId>, Vec<TaskId>), Problem> {
     let parent = match &request.parent {
-        Some(parent) => Some(locate::task(&mut conn, parent).await?),
+        Some(parent) => Some(locate::task(conn, parent).await?),
         None => None,
     };
     let mut after: Vec<TaskId> = Vec::new();
     for blocker in &request.after {
-        after.push(locate::task(&mut conn, blocker).await?);
+        after.push(locate::task(conn, blocker).await?);
     }
-    let of_each = feature.0.to_string();
-    let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
-    let repository = store::feature::repository(&mut conn, feature).await?.flatten();
-    if repository.is_some() || folder_pool.is_some() {
-        caller.may_name(repository.as_deref().map(normalised).as_deref())?;
-    }
-    drop(conn);
-    let limit = limits(app, &own, &of_each).await?.pop().map(|(_, limit)| limit);
-    let addition = Addition {
-        id,
-        graph,
-        key_is_chosen: request.key.is_some(),
-        parent,
-        after,
-        limit,
-        defaults: TaskDefaults {
-            max_retries: checked_retries(request.max_retries)?,
-            verify: request.verify.unwrap_or(true),
-            pool: match (&request.pool, folder_pool) {
-                (Some(_), Some(_)) => return Err(Problem::refused(ELSEWHERE)),
-                (None, Some(pool)) => pool,
-                (pool, None) => checked_pool(pool.clone())?,
-            },
-        },
-        actor: caller.name(),
-    };
-    let db = &app.deps.db;
-    let (added, signals) = store::retry_serialization(|| add_task::add(db, feature, &addition)).await?;
-    match added {
-        Added::Accepted => {
-            app.deps.bus.emit(signals).await;
-            store::flush(db).await?;
-            let made = single(app, &[id]).await?;
-            let mut accepted = accepted(app, feature, 1, made).await?;
-            accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
-            Ok((StatusCode::CREATED, Json(accepted)))
-        }
-        Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
-        Added::Refused(why) => Err(Problem::conflict(why)),
-    }
+    Ok((parent, after))
 }
 
 /// The agents that a graph's tasks name.
@@ -430,7 +429,10 @@ async fn accepted(
 }
 
 /// Parses a graph off the threads that serve requests: 100,000 tasks take a while.
-async fn read_graph(text: GraphText) -> Result<Graph, Problem> {
+async fn read_graph(text: Option<GraphText>) -> Result<Graph, Problem> {
+    let Some(text) = text else {
+        return Ok(no_tasks());
+    };
     let read = move || graph::load(&text.source, &text.text, &Limits::file());
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(graph)) => Ok(graph),

@@ -14,11 +14,13 @@ use ralph_shared::{broker, environment, file};
 use sqlx::PgPool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Health;
 use crate::cli::server::wait_for_servers;
 use crate::config::{Config, settings_of};
+use crate::flow::Settings;
 use crate::services::{Deps, Reserved, Shares};
 use crate::store::access::Role;
 use crate::{api, services, store};
@@ -36,28 +38,15 @@ pub struct MigrateArgs {
 
 /// Runs a coordinator until SIGTERM or Ctrl+C.
 pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let found = Config::find()?;
-    let mut settings = settings_of(&found)?.with_environment()?;
-    settings.in_force = ralph_cli::machine::config::of_coordinator("serve")?;
-    // Whoever else reaches the API shall not have workers look into their own machines.
-    if found.repositories.local.is_none() {
-        settings.repositories.local = args.listen.ip().is_loopback();
-    }
+    let settings = settings(&args)?;
     let subjects = Subjects::new(&args.subject_prefix).map_err(ralph_cli::args::usage::Usage)?;
-    let token = args.token_file.as_deref().map(read_token).transpose()?;
-    let read_token = args.read_token_file.as_deref().map(read_token).transpose()?;
+    let tokens = tokens(&args)?;
     let url = database_url()?;
     let nats_url = broker::url()?;
     let shutdown = CancellationToken::new();
     let stop = end_on_signal(shutdown.clone())?;
     let health = Health::default();
-    let health_server = match args.health_listen {
-        Some(address) => {
-            let listener = listen(address, "--health-listen").await?;
-            tokio::spawn(api::serve_health(health.clone(), listener, shutdown.clone()))
-        }
-        None => tokio::spawn(async {}),
-    };
+    let health_server = serve_health(&args, &health, &shutdown).await?;
     // One that can't be had later is told of at once. Until it serves, callers are refused rather than kept waiting.
     drop(listen(args.listen, "--listen").await?);
     let prepared = async {
@@ -66,12 +55,7 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let shares = Shares::of(args.db_connections);
         let db = store::connect_with(&server, shares.loops);
         schema(&db, args.migrate).await?;
-        for (token, role) in [(token, Role::Admin), (read_token, Role::Read)] {
-            let Some(token) = token else { continue };
-            api::register_token(&db, &api::operator_name(&token), &token, role)
-                .await
-                .context("failed to store a token's hash")?;
-        }
+        register(&db, tokens).await?;
         let bus = wait_for_servers::bus(&nats_url, &subjects, &health).await?;
         broker::warn_of_plain_text(&bus.client, &nats_url);
         anyhow::Ok((server, shares, db, bus.traced(settings.tracer.clone())))
@@ -85,20 +69,18 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let listener = listen(args.listen, "--listen").await?;
     tracing::info!(address = %listener.local_addr()?, "serving");
-
     // Each has connections that the others can't take.
     let pool = |connections| match connections {
         0 => db.clone(),
         n => store::connect_with(&server, n),
     };
     let first = pool(shares.first);
-    let reserved = match shares.reserved {
-        0 => Reserved::shared(&first),
-        _ => Reserved::open(&server, first),
-    };
     let deps = Deps {
         db: db.clone(),
-        reserved,
+        reserved: match shares.reserved {
+            0 => Reserved::shared(&first),
+            _ => Reserved::open(&server, first),
+        },
         bus,
         settings,
         pulse: Arc::default(),
@@ -108,6 +90,65 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ..deps.clone()
     };
     health.serves(deps.clone());
+    run(&deps, &for_api, listener, &shutdown).await;
+    let _ = health_server.await;
+    stop.abort();
+    close(&deps, &for_api).await;
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
+    let found = Config::find()?;
+    let mut settings = settings_of(&found)?.with_environment()?;
+    settings.in_force = ralph_cli::machine::config::of_coordinator("serve")?;
+    // Whoever else reaches the API shall not have workers look into their own machines.
+    if found.repositories.local.is_none() {
+        settings.repositories.local = args.listen.ip().is_loopback();
+    }
+    Ok(settings)
+}
+
+fn tokens(args: &ServeArgs) -> anyhow::Result<[(Option<String>, Role); 2]> {
+    Ok([
+        (
+            args.token_file.as_deref().map(read_token).transpose()?,
+            Role::Admin,
+        ),
+        (
+            args.read_token_file.as_deref().map(read_token).transpose()?,
+            Role::Read,
+        ),
+    ])
+}
+
+async fn serve_health(
+    args: &ServeArgs,
+    health: &Health,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<JoinHandle<()>> {
+    let Some(address) = args.health_listen else {
+        return Ok(tokio::spawn(async {}));
+    };
+    let listener = listen(address, "--health-listen").await?;
+    Ok(tokio::spawn(api::serve_health(
+        health.clone(),
+        listener,
+        shutdown.clone(),
+    )))
+}
+
+async fn register(db: &PgPool, tokens: [(Option<String>, Role); 2]) -> anyhow::Result<()> {
+    for (token, role) in tokens {
+        let Some(token) = token else { continue };
+        api::register_token(db, &api::operator_name(&token), &token, role)
+            .await
+            .context("failed to store a token's hash")?;
+    }
+    Ok(())
+}
+
+async fn run(deps: &Deps, for_api: &Deps, listener: TcpListener, shutdown: &CancellationToken) {
     let api = api::serve(for_api.clone(), listener, shutdown.clone());
     let loops = services::serve(deps.clone(), shutdown.clone());
     // It ends with the loops.
@@ -116,15 +157,14 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         shutdown.cancel();
     };
     tokio::join!(api, loops);
-    let _ = health_server.await;
-    stop.abort();
+}
+
+async fn close(deps: &Deps, for_api: &Deps) {
     // A statement that hangs is cut off: the server takes its transaction back.
     let close = async { tokio::join!(deps.reserved.close(), for_api.db.close(), deps.db.close()) };
     if tokio::time::timeout(CLOSE, close).await.is_err() {
         tracing::warn!("connections to the database did not close in time; cut off");
     }
-    tracing::info!("stopped");
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
@@ -151,7 +191,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 /// Signals that come within this time are one.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<JoinHandle<()>> {
     let mut terminate = signal(SignalKind::terminate()).context("failed to wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("failed to wait for Ctrl+C")?;
     Ok(tokio::spawn(async move {

@@ -15,18 +15,16 @@ use uuid::Uuid;
 use super::super::Settings;
 use super::super::cascade::Features;
 use super::record::{end, used};
+use super::session::EndedSession;
 use super::settle::{Incoming, ReportFate, broken};
-use crate::domain::failure::Failure;
-use crate::domain::failure::silence::{self, Silence};
+use crate::domain::failure::silence::Silence;
 use crate::domain::gate::History;
-use crate::domain::outcome::{self, AttemptFacts, IntegrationFacts, Judgement, Step};
-use crate::domain::routing::strategy;
+use crate::domain::outcome::{self, IntegrationFacts, Judgement, Step};
 use crate::domain::run::{Run, Spent};
-use crate::domain::states::{Outcome, TaskState, Verification};
-use crate::domain::text::document::document;
+use crate::domain::states::{Outcome, TaskState};
 use crate::flow::apply::availability::AvailabilityChanges;
-use crate::flow::memory::capture::{self, Captured};
-use crate::flow::{memory::distill, submit::agent_graph};
+use crate::flow::memory::capture::Captured;
+use crate::flow::memory::distill;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 use crate::store::feature::Text;
 use crate::store::git::gate::Checked;
@@ -37,13 +35,13 @@ use crate::store::memory::Source;
 use crate::store::task::Task;
 
 /// The reason of a verifier that gave none.
-const REFUSED: &str = "it was refused without a reason";
+pub(super) const REFUSED: &str = "it was refused without a reason";
 /// Most conflicting paths that are kept.
 const MAX_PATHS: usize = 100;
 
 /// All changes of a batch, before they are written.
-pub(super) struct Batch<'a> {
-    pub settings: &'a Settings,
+#[derive(Default)]
+pub(super) struct Batch {
     pub features: Features,
     pub runs: HashMap<RunId, Run>,
     pub tasks: HashMap<TaskId, Task>,
@@ -117,70 +115,9 @@ pub(super) struct Batch<'a> {
     pub doubts: Vec<(FeatureId, String)>,
 }
 
-impl<'a> Batch<'a> {
-    /// A batch on rows that the transaction has locked and read.
-    pub(super) fn new(
-        settings: &'a Settings,
-        features: Features,
-        runs: Vec<Run>,
-        tasks: Vec<Task>,
-        integrations: Vec<Integration>,
-        operations: HashMap<TaskId, GitOperation>,
-    ) -> Self {
-        Self {
-            settings,
-            features,
-            runs: runs.into_iter().map(|run| (run.id, run)).collect(),
-            tasks: tasks.into_iter().map(|task| (task.id, task)).collect(),
-            integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
-            changed: HashSet::new(),
-            ends: Vec::new(),
-            spent: BTreeMap::new(),
-            captured: Captured::default(),
-            enqueue: Vec::new(),
-            withdraw: Vec::new(),
-            landed: Vec::new(),
-            queued: Vec::new(),
-            closed: Vec::new(),
-            requeued: Vec::new(),
-            judged_again: Vec::new(),
-            turn_kept: Vec::new(),
-            explained: Vec::new(),
-            waiting: Vec::new(),
-            failed: Vec::new(),
-            split: Vec::new(),
-            grown: Vec::new(),
-            distilled: Vec::new(),
-            reviewed: Vec::new(),
-            written: Vec::new(),
-            next_models: Vec::new(),
-            if_refused: HashMap::new(),
-            availability: AvailabilityChanges::default(),
-            silences: HashMap::new(),
-            unanswered: HashMap::new(),
-            failed_runs: BTreeSet::new(),
-            pushed_late: Vec::new(),
-            late_orphans: Vec::new(),
-            operations,
-            operated: Vec::new(),
-            bases: HashMap::new(),
-            delivered: HashMap::new(),
-            noted: Vec::new(),
-            altered: Vec::new(),
-            resolved_pushes: Vec::new(),
-            turns: BTreeSet::new(),
-            histories: HashMap::new(),
-            checks: Vec::new(),
-            checked_ahead: Vec::new(),
-            ran: Vec::new(),
-            doubts: Vec::new(),
-        }
-    }
-}
-
-impl Batch<'_> {
+impl Batch {
     /// Judges one report and collects its changes.
-    pub(super) fn take(&mut self, dispatch: &Dispatch, one: &Incoming) -> ReportFate {
+    pub(super) fn take(&mut self, settings: &Settings, dispatch: &Dispatch, one: &Incoming) -> ReportFate {
         match dispatch.state {
             DispatchState::Settled => {
                 self.pushed_late(dispatch, one);
@@ -214,6 +151,17 @@ impl Batch<'_> {
             // Attempts that wait for this one may continue.
             self.turns.insert(task.feature);
         }
+        self.take_current(settings, dispatch, task, one)
+    }
+
+    /// Takes the report of a task's current dispatch.
+    fn take_current(
+        &mut self,
+        settings: &Settings,
+        dispatch: &Dispatch,
+        task: Task,
+        one: &Incoming,
+    ) -> ReportFate {
         let integrates = dispatch.kind == SessionKind::Integrate;
         let has_agent = dispatch.kind.has_agent();
         if !has_agent && matches!(one.report.finished, Finished::Integration(_)) {
@@ -236,206 +184,17 @@ impl Batch<'_> {
                 ..
             }) if has_agent => self.landed_before(dispatch, task, &one.report, end),
             Finished::Session(report) if has_agent => {
-                self.session(dispatch, task, one, report);
+                self.session(&EndedSession::new(settings, dispatch, one, report), task);
             }
             Finished::Integration(report) if integrates => {
                 self.integration(dispatch, task, &one.report, report);
             }
             _ => {
                 let report = broken(dispatch, "its report is not of its kind".to_owned());
-                return self.take(dispatch, &report);
+                return self.take(settings, dispatch, &report);
             }
         }
         ReportFate::Applied
-    }
-
-    pub(super) fn session(
-        &mut self,
-        dispatch: &Dispatch,
-        mut task: Task,
-        one: &Incoming,
-        session: &SessionReport,
-    ) {
-        let (kind, report, text) = (dispatch.kind, &one.report, &one.text);
-        let sigils = one.sigils(self.settings, dispatch);
-        let feature = self.features.get(&task.feature);
-        let has_repository = feature.is_some_and(|f| f.has_repository);
-        let has_dir = feature.is_some_and(|f| f.has_dir);
-        let document =
-            document(text).filter(|_| matches!(dispatch.kind, SessionKind::Spec | SessionKind::Plan));
-        let facts = AttemptFacts {
-            verify: task.verify && (has_repository || has_dir),
-            needs_push: has_repository,
-            pushed: session.snapshot.pushed_ref.is_some(),
-            verify_tries: task.verify_tries,
-            // Corrections of a review's earlier attempt are part of the commit that this attempt started
-            // from.
-            changed: session.snapshot.files_changed_count > 0
-                || (kind == SessionKind::Review && task.start_commit.is_some()),
-            wrote: document.is_some(),
-        };
-        let mut judgement = outcome::session(kind, &session.ended, &sigils, facts);
-        let account = &session.agent.account;
-        let meaning = (silence::is_empty(session, text) && !account.is_empty()).then(|| {
-            let known = self.silences.entry(account.clone()).or_default();
-            known.met(task.id)
-        });
-        if let Some(meaning) = meaning {
-            judgement = outcome::empty_turn(kind, meaning, judgement);
-        }
-        if kind == SessionKind::Work && judgement.outcome == Outcome::Done {
-            judgement.reason = outcome::doubt(session.tool_calls, session.failed_tool_calls, facts);
-        }
-        judgement = outcome::bulky(kind, &session.snapshot.bulk, judgement);
-        if let Some(unread) = &session.unread_output
-            && !matches!(
-                judgement.outcome,
-                Outcome::Done | Outcome::Passed | Outcome::Split
-            )
-        {
-            judgement.reason = Some(match judgement.reason {
-                Some(reason) => format!("{reason}; {unread}"),
-                None => unread.clone(),
-            });
-        }
-        if judgement.outcome == Outcome::Error
-            && let Some(error) = &session.snapshot.push_error
-        {
-            judgement.reason = Some(format!("{}: {error}", judgement.reason.unwrap_or_default()));
-        }
-        let begins = dispatch.kind.begins_attempt();
-        self.availability.note(dispatch, session, &judgement, meaning);
-        let counted = kind == SessionKind::Work && !judgement.is_nobodys();
-        self.spend(dispatch, session, counted, judgement.outcome == Outcome::Done);
-        self.captured
-            .add_questions(dispatch.id, task.id, &session.questions);
-        let source = self.source(dispatch);
-        if begins {
-            if dispatch.kind != SessionKind::Distill {
-                let files = &session.snapshot.files_changed;
-                self.captured
-                    .learn(&source, &sigils, files, self.settings.kept_entries);
-            } else if judgement.outcome == Outcome::Done {
-                self.distilled.push(distill::MergedLearnings {
-                    task: task.id,
-                    source: source.clone(),
-                    learnings: sigils.learnings.clone(),
-                    knowledge: sigils.knowledge.clone(),
-                });
-            }
-            let reason = judgement.reason.as_deref();
-            if !judgement.is_nobodys() {
-                self.captured
-                    .failure(&source, judgement.outcome, reason, session, text, &sigils);
-            }
-            let had_hint =
-                dispatch.model_reason.as_deref().is_some_and(strategy::is_hinted) && !judgement.is_nobodys();
-            if sigils.next_model.is_some() || had_hint {
-                self.next_models.push((task.id, sigils.next_model.clone()));
-            }
-            if sigils.task_graph.is_some() {
-                self.if_refused
-                    .insert(task.id, (source.clone(), Arc::clone(&sigils)));
-            }
-        }
-        if dispatch.kind == SessionKind::Verify && judgement.outcome == Outcome::Failed {
-            let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
-            self.captured.refusal(&source, ErrorCategory::Unknown, reason);
-            self.not_done_after_all(dispatch);
-        }
-        if dispatch.kind.changes_files() {
-            keep_start(&mut task, session, &judgement);
-        }
-        if judgement.run_failed {
-            self.failed_runs.insert(task.feature);
-        }
-        // A review is no iteration, but its journal is shown to later sessions.
-        let wrote = kind == SessionKind::Review && sigils.journal.is_some();
-        let journal = (counted || wrote).then(|| capture::journal(&sigils));
-        let mut end = end(
-            dispatch,
-            DispatchState::Settled,
-            &judgement,
-            report,
-            journal,
-            sigils.malformed,
-        );
-        if counted {
-            end.iteration = self.iteration(dispatch);
-            end.difficulty = sigils.difficulty;
-        }
-        self.ends.push(end);
-        if dispatch.kind == SessionKind::Verify {
-            self.verified_in_turn(&task, &judgement);
-        }
-        if judgement.grows && judgement.step == Step::Landed {
-            self.grown.push((task.id, agent_graph::asked_for(&sigils)));
-            self.tasks.insert(task.id, task);
-            return;
-        }
-        if dispatch.kind == SessionKind::Review && judgement.outcome == Outcome::Done {
-            // The review's own corrections may still fail, so its requests wait for them. Older requests are
-            // void.
-            let asked = judgement.grows.then(|| agent_graph::asked_for(&sigils));
-            if let Some(Err(problem)) = asked.as_deref().map(|graph| agent_graph::check(graph, false)) {
-                self.refuse_graph(task, problem);
-                return;
-            }
-            self.written.push((task.feature, Text::ProposedGraph, asked));
-        }
-        match judgement.step {
-            Step::Verify | Step::Land | Step::Landed => self.go_on(task, judgement.step),
-            Step::Wrote => self.wrote(task, document.unwrap_or_default()),
-            Step::Split => {
-                self.split
-                    .push((task.id, sigils.task_graph.clone().unwrap_or_default()));
-                self.tasks.insert(task.id, task);
-            }
-            Step::Ask if judgement.failure == Some(Failure::Unanswered) => match self
-                .unanswered
-                .remove(&dispatch.id)
-            {
-                Some(asked) => {
-                    let id = task.id;
-                    self.waits_for_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
-                }
-                // The answer came when the session had been told to end.
-                None => {
-                    let judgement = Judgement {
-                        failure: Some(Failure::Interrupted),
-                        ..judgement
-                    };
-                    self.retry(
-                        task,
-                        dispatch,
-                        &judgement,
-                        session.snapshot.files_changed_count > 0,
-                    );
-                }
-            },
-            Step::Ask if judgement.failure == Some(Failure::Blocked) => {
-                let why = judgement.reason.map(|why| format!(": {why}")).unwrap_or_default();
-                self.needs_person(task, format!("the agent says that it is blocked{why}"));
-            }
-            Step::Retry => {
-                if kind == SessionKind::Verify {
-                    task.verification = Verification::Failed;
-                }
-                let changes = session.snapshot.files_changed_count > 0;
-                self.retry(task, dispatch, &judgement, changes);
-            }
-            Step::Repeat => self.repeat_verify(task, dispatch, &judgement),
-            Step::Resolve | Step::Ask => {
-                let reason = judgement.reason.unwrap_or_default();
-                self.needs_person(task, reason);
-            }
-        }
-    }
-
-    /// The number of the last counted iteration, of the run and this batch.
-    fn iteration(&self, dispatch: &Dispatch) -> Option<i32> {
-        let before = self.runs.get(&dispatch.run)?.iterations;
-        Some(before + self.spent.get(&dispatch.run)?.iterations)
     }
 
     pub(super) fn integration(
@@ -464,11 +223,7 @@ impl Batch<'_> {
         match judgement.step {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {
-                    self.closed.push(ClosedIntegration {
-                        landed: Some(commit.clone()),
-                        empty: *empty,
-                        ..ClosedIntegration::without_landing(task.id, IntegrationState::Merged)
-                    });
+                    self.landed_in_turn(task.id, commit, *empty);
                 }
                 self.land(task);
             }
@@ -485,12 +240,6 @@ impl Batch<'_> {
                 self.tasks.insert(task.id, task);
             }
             _ => {
-                if judgement.outcome == Outcome::Failed {
-                    let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
-                    let source = self.source(dispatch);
-                    self.captured.refusal(&source, ErrorCategory::TestFailure, reason);
-                    self.not_done_after_all(dispatch);
-                }
                 let state = match judgement.outcome {
                     Outcome::Conflict => IntegrationState::Conflict,
                     Outcome::Failed => IntegrationState::GateFailed,
@@ -502,14 +251,32 @@ impl Batch<'_> {
                     gate_signature,
                     ..ClosedIntegration::without_landing(task.id, state)
                 });
-                if judgement.step == Step::Ask {
-                    self.protects(task, &judgement);
-                } else if judgement.outcome == Outcome::Error {
-                    self.needs_person_to_land(task, &judgement);
-                } else {
-                    self.retry(task, dispatch, &judgement, true);
-                }
+                self.did_not_land(dispatch, task, &judgement);
             }
+        }
+    }
+
+    pub(super) fn landed_in_turn(&mut self, task: TaskId, commit: &str, empty: bool) {
+        self.closed.push(ClosedIntegration {
+            landed: Some(commit.to_owned()),
+            empty,
+            ..ClosedIntegration::without_landing(task, IntegrationState::Merged)
+        });
+    }
+
+    fn did_not_land(&mut self, dispatch: &Dispatch, task: Task, judgement: &Judgement) {
+        if judgement.outcome == Outcome::Failed {
+            let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
+            let source = self.source(dispatch);
+            self.captured.refusal(&source, ErrorCategory::TestFailure, reason);
+            self.not_done_after_all(dispatch);
+        }
+        if judgement.step == Step::Ask {
+            self.protects(task, judgement);
+        } else if judgement.outcome == Outcome::Error {
+            self.needs_person_to_land(task, judgement);
+        } else {
+            self.retry(task, dispatch, judgement, true);
         }
     }
 
@@ -528,7 +295,7 @@ impl Batch<'_> {
     }
 
     /// An attempt that its agent considered done was refused.
-    fn not_done_after_all(&mut self, dispatch: &Dispatch) {
+    pub(super) fn not_done_after_all(&mut self, dispatch: &Dispatch) {
         self.spent.entry(dispatch.run).or_default().succeeded -= 1;
     }
 
@@ -561,20 +328,5 @@ pub(super) fn collision(end: &IntegrationEnd) -> Collision {
             .filter(ShortPrefix::is_whole)
             .map(|id| id.as_str().to_owned())
             .collect(),
-    }
-}
-
-/// Sets where the task's next dispatch starts (SPEC 3.3): from the feature branch after a failure by the
-/// agent's own word, else from this session's pushed commit.
-pub(super) fn keep_start(task: &mut Task, session: &SessionReport, judgement: &Judgement) {
-    let is_review = task.role == SessionKind::Review;
-    if judgement.outcome == Outcome::Failed {
-        task.start_commit = None;
-        task.start_ref = None;
-    } else if is_review && task.start_commit.is_none() && session.snapshot.files_changed_count == 0 {
-        // The review corrected nothing, so the next review starts from whatever has landed by then.
-    } else if let (Some(commit), Some(pushed)) = (&session.snapshot.commit, &session.snapshot.pushed_ref) {
-        task.start_commit = Some(commit.clone());
-        task.start_ref = Some(pushed.clone());
     }
 }

@@ -18,7 +18,7 @@ use crate::store::git::gate::Checked;
 use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::task::Task;
 
-impl Batch<'_> {
+impl Batch {
     /// Collects the changes of a check's report.
     pub(super) fn checked(
         &mut self,

@@ -11,7 +11,7 @@ use crate::domain::outcome::{Judgement, Step};
 use crate::domain::states::{Outcome, TaskState};
 use crate::store::dispatch::{Dispatch, DispatchState};
 
-impl Batch<'_> {
+impl Batch {
     /// Takes a further report of a dispatch that is over. It says at most that its work was pushed since. If
     /// no attempt started meanwhile, the next one starts from that work.
     pub(super) fn pushed_late(&mut self, dispatch: &Dispatch, one: &Incoming) {

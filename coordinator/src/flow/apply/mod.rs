@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `settle` | applies a batch in one transaction, and handles its failure |
 //! | `batch` | judges each report and collects its changes |
+//! | `session` | the same for the report of a session |
 //! | `late` | handles reports of dispatches that are over |
 //! | `moves` | applies a judgement to a task |
 //! | `availability` | availability of agents |
@@ -26,6 +27,7 @@ mod moves;
 mod operate;
 mod origin;
 mod record;
+mod session;
 mod settle;
 mod write;
 

@@ -21,7 +21,7 @@ use crate::store::task::Task;
 /// Longest stored reason for a person. Bytes.
 const REASON_BYTES: usize = 8 * 1024;
 
-impl Batch<'_> {
+impl Batch {
     pub(super) fn move_to(&mut self, task: &mut Task, to: TaskState) {
         cascade::moved(&mut self.features, task.feature, task.state, to);
         task.state = to;

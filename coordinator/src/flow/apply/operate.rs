@@ -17,7 +17,7 @@ use crate::domain::states::{Outcome, TaskState, Verification};
 use crate::flow::{integrate::base_gate, memory::library};
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
-use crate::store::git::integration::{ClosedIntegration, Collision, IntegrationState};
+use crate::store::git::integration::{Collision, IntegrationState};
 use crate::store::git::operation::OperationEnd;
 use crate::store::task::Task;
 
@@ -51,7 +51,7 @@ fn runs_merge_command(operation: Option<&GitOperation>) -> bool {
     *how == MergeHow::Command
 }
 
-impl Batch<'_> {
+impl Batch {
     /// Collects the changes of an operation's report.
     pub(super) fn operation(
         &mut self,
@@ -77,39 +77,7 @@ impl Batch<'_> {
                 self.landed_by_itself(&task, &integration.end);
                 self.land(task);
             }
-            Step::Resolve => {
-                let IntegrationEnd::Conflict {
-                    source: Some(source),
-                    source_ref: Some(source_ref),
-                    ..
-                } = &integration.end
-                else {
-                    return;
-                };
-                self.noted.push(OperationEnd {
-                    feature: task.feature,
-                    task: task.id,
-                    attempt: task.attempt,
-                    commit: source.clone(),
-                    commit_ref: source_ref.clone(),
-                    state: IntegrationState::Conflict,
-                    collision: collision(&integration.end),
-                });
-                if let Some(GitOperation::Update { branch, .. }) = operation {
-                    let brings = Some(source.clone());
-                    self.altered
-                        .push((task.id, GitOperation::Update { branch, brings }));
-                }
-                task.start_commit = Some(source.clone());
-                task.start_ref = Some(source_ref.clone());
-                // A restart after a failed resolution is the same conflict; failures are counted apart.
-                task.trouble.conflicts = task.trouble.conflicts.max(1);
-                let waiting = task.waiting();
-                self.move_to(&mut task, waiting);
-                task.next_kind = Some(SessionKind::Work);
-                self.enqueue.push((task.id, Duration::ZERO));
-                self.tasks.insert(task.id, task);
-            }
+            Step::Resolve => self.resolve(task, &integration.end, operation),
             Step::Ask => self.needs_person(task, judgement.reason.unwrap_or_default()),
             // The branch moved during each of its tries, so the next ones wait for a while.
             _ if judgement.outcome == Outcome::Void => {
@@ -121,6 +89,41 @@ impl Batch<'_> {
             }
             _ => self.retry(task, dispatch, &judgement, false),
         }
+    }
+
+    /// Has an agent resolve the conflict of an operation.
+    fn resolve(&mut self, mut task: Task, end: &IntegrationEnd, operation: Option<GitOperation>) {
+        let IntegrationEnd::Conflict {
+            source: Some(source),
+            source_ref: Some(source_ref),
+            ..
+        } = end
+        else {
+            return;
+        };
+        self.noted.push(OperationEnd {
+            feature: task.feature,
+            task: task.id,
+            attempt: task.attempt,
+            commit: source.clone(),
+            commit_ref: source_ref.clone(),
+            state: IntegrationState::Conflict,
+            collision: collision(end),
+        });
+        if let Some(GitOperation::Update { branch, .. }) = operation {
+            let brings = Some(source.clone());
+            self.altered
+                .push((task.id, GitOperation::Update { branch, brings }));
+        }
+        task.start_commit = Some(source.clone());
+        task.start_ref = Some(source_ref.clone());
+        // A restart after a failed resolution is the same conflict; failures are counted apart.
+        task.trouble.conflicts = task.trouble.conflicts.max(1);
+        let waiting = task.waiting();
+        self.move_to(&mut task, waiting);
+        task.next_kind = Some(SessionKind::Work);
+        self.enqueue.push((task.id, Duration::ZERO));
+        self.tasks.insert(task.id, task);
     }
 
     fn landed_by_itself(&mut self, task: &Task, end: &IntegrationEnd) {
@@ -160,11 +163,7 @@ impl Batch<'_> {
             return;
         };
         if self.integrations.contains_key(&task.id) {
-            self.closed.push(ClosedIntegration {
-                landed: Some(commit.clone()),
-                empty: *empty,
-                ..ClosedIntegration::without_landing(task.id, IntegrationState::Merged)
-            });
+            self.landed_in_turn(task.id, commit, *empty);
         } else {
             self.note_landing(&task, commit);
         }
@@ -200,52 +199,55 @@ impl Batch<'_> {
             store::git::operation::set(conn, *task, operation).await?;
         }
         for id in std::mem::take(&mut self.operated) {
-            let Some(feature) = self.tasks.get(&id).map(|task| task.feature) else {
-                continue;
-            };
-            match self.operations.get(&id).cloned() {
-                Some(GitOperation::Update { brings, .. }) => {
-                    if let Some(base) = self.bases.get(&id).cloned().or(brings) {
-                        store::git::operation::rebase(conn, feature, &base).await?;
-                        base_gate::follow(
-                            conn,
-                            &mut self.features,
-                            feature,
-                            base_gate::GateCause::Changed,
-                            signals,
-                        )
-                        .await?;
-                    }
+            self.follow_operation(conn, id, signals).await?;
+        }
+        Ok(())
+    }
+
+    async fn follow_operation(
+        &mut self,
+        conn: &mut PgConnection,
+        id: TaskId,
+        signals: &mut Signals,
+    ) -> sqlx::Result<()> {
+        let Some(feature) = self.tasks.get(&id).map(|task| task.feature) else {
+            return Ok(());
+        };
+        match self.operations.get(&id).cloned() {
+            Some(GitOperation::Update { brings, .. }) => {
+                if let Some(base) = self.bases.get(&id).cloned().or(brings) {
+                    store::git::operation::rebase(conn, feature, &base).await?;
+                    let cause = base_gate::GateCause::Changed;
+                    base_gate::follow(conn, &mut self.features, feature, cause, signals).await?;
                 }
-                Some(GitOperation::Revert { task, commit, redo }) => {
-                    if !self.take_back(conn, task, &commit).await? {
-                        let why = format!(
-                            "{commit}, which {task} had landed, was taken back before; {task} stays as it is"
-                        );
-                        store::task::log(conn, id, BY_REVERT, "revert", Some(&why)).await?;
-                        continue;
-                    }
-                    for task in redo {
-                        self.begin_again(conn, task, signals).await?;
-                    }
+            }
+            Some(GitOperation::Revert { task, commit, redo }) => {
+                if !self.take_back(conn, task, &commit).await? {
+                    let why = format!(
+                        "{commit}, which {task} had landed, was taken back before; {task} stays as it is"
+                    );
+                    return store::task::log(conn, id, BY_REVERT, "revert", Some(&why)).await;
                 }
-                Some(GitOperation::Merge {
+                for task in redo {
+                    self.begin_again(conn, task, signals).await?;
+                }
+            }
+            Some(GitOperation::Merge {
+                branch,
+                how,
+                head,
+                at_end,
+            }) => {
+                // The merge includes work that landed before it began, and no later work.
+                let merged = GitOperation::Merge {
                     branch,
                     how,
-                    head,
+                    head: self.delivered.remove(&id).unwrap_or(head),
                     at_end,
-                }) => {
-                    // The merge includes work that landed before it began, and no later work.
-                    let merged = GitOperation::Merge {
-                        branch,
-                        how,
-                        head: self.delivered.remove(&id).unwrap_or(head),
-                        at_end,
-                    };
-                    store::git::operation::set(conn, id, &merged).await?;
-                }
-                Some(GitOperation::Check { .. }) | None => {}
+                };
+                store::git::operation::set(conn, id, &merged).await?;
             }
+            Some(GitOperation::Check { .. }) | None => {}
         }
         Ok(())
     }

@@ -82,9 +82,7 @@ pub(super) fn end(
     };
     match &report.finished {
         Finished::Session(session) => {
-            end.commit = session.snapshot.commit.clone();
-            end.pushed_ref = session.snapshot.pushed_ref.clone();
-            end.strays = session.snapshot.strays.clone();
+            add_session(&mut end, dispatch, session, judgement.step);
             if let Some(left) = &session.snapshot.left {
                 let words = leftover_files::words(left, &report.worker);
                 end.reason = Some(match end.reason.take() {
@@ -92,31 +90,6 @@ pub(super) fn end(
                     None => words,
                 });
             }
-            end.files_changed = session.snapshot.files_changed.clone();
-            end.change = session
-                .snapshot
-                .change
-                .clone()
-                .and_then(|change| stored_change(change, judgement.step));
-            end.stop_reason = match &session.ended {
-                Ended::Turn { stop_reason } => Some(stop_reason.clone()),
-                _ => None,
-            };
-            end.agent = session
-                .agent
-                .name
-                .clone()
-                .or_else(|| Some(session.agent.configured.clone()));
-            let chosen = dispatch.model.as_deref().map(str::to_lowercase);
-            // Agents may report a longer name of the chosen model.
-            let is_another = |used: &String| {
-                chosen
-                    .as_ref()
-                    .is_none_or(|chosen| !used.to_lowercase().contains(chosen))
-            };
-            end.model_used = session.agent.model.clone().filter(is_another);
-            end.used = used(dispatch, session);
-            end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
         }
         Finished::Integration(integration) => {
             end.gate_times.clone_from(&integration.steps);
@@ -133,4 +106,30 @@ pub(super) fn end(
         }
     }
     end
+}
+
+fn add_session(end: &mut End, dispatch: &Dispatch, session: &SessionReport, step: Step) {
+    let snapshot = &session.snapshot;
+    end.commit = snapshot.commit.clone();
+    end.pushed_ref = snapshot.pushed_ref.clone();
+    end.strays = snapshot.strays.clone();
+    end.files_changed = snapshot.files_changed.clone();
+    let change = snapshot.change.clone();
+    end.change = change.and_then(|change| stored_change(change, step));
+    end.stop_reason = match &session.ended {
+        Ended::Turn { stop_reason } => Some(stop_reason.clone()),
+        _ => None,
+    };
+    let agent = &session.agent;
+    end.agent = agent.name.clone().or_else(|| Some(agent.configured.clone()));
+    let chosen = dispatch.model.as_deref().map(str::to_lowercase);
+    // Agents may report a longer name of the chosen model.
+    let is_another = |used: &String| {
+        chosen
+            .as_ref()
+            .is_none_or(|chosen| !used.to_lowercase().contains(chosen))
+    };
+    end.model_used = agent.model.clone().filter(is_another);
+    end.used = used(dispatch, session);
+    end.tool_calls = i32::try_from(session.tool_calls).unwrap_or(i32::MAX);
 }

@@ -323,58 +323,83 @@ async fn within(
     signals: &mut Signals,
 ) -> sqlx::Result<Vec<ReportFate>> {
     let ids: Vec<Uuid> = incoming.iter().map(|one| one.report.dispatch.0).collect();
-    let known: Option<Vec<DispatchOrigin>> = incoming
+    let origins = origins(tx, incoming, &ids).await?;
+    let mut batch = lock_and_read(tx, &origins).await?;
+    // While the features are locked, only this transaction changes their dispatches and runs.
+    let dispatches = store::dispatch::read(tx, &ids).await?;
+    let mut dispatches: HashMap<DispatchId, Dispatch> = dispatches.into_iter().map(|d| (d.id, d)).collect();
+    let strangers = strangers(tx, incoming, &dispatches).await?;
+    read_history(tx, &mut batch, incoming, &dispatches).await?;
+    let mut fates = Vec::with_capacity(incoming.len());
+    for (at, one) in incoming.iter().enumerate() {
+        fates.push(match dispatches.get_mut(&one.report.dispatch) {
+            None => ReportFate::Unknown,
+            Some(_) if strangers.contains(&at) => ReportFate::Foreign,
+            Some(dispatch) => take(&mut batch, settings, dispatch, one),
+        });
+    }
+    batch.write(tx, settings, memory, signals).await?;
+    Ok(fates)
+}
+
+async fn origins(
+    conn: &mut PgConnection,
+    incoming: &[Incoming],
+    ids: &[Uuid],
+) -> sqlx::Result<Vec<DispatchOrigin>> {
+    let known = incoming
         .iter()
-        .map(|one| one.known.as_ref().map(|known| known.place))
-        .collect();
-    let named = match known {
-        Some(known) => known,
-        None => {
-            let read = store::dispatch::read(tx, &ids).await?;
-            read.iter().map(DispatchOrigin::from).collect()
-        }
-    };
-    let features: BTreeSet<FeatureId> = named.iter().map(|d| d.feature).collect();
+        .map(|one| one.known.as_ref().map(|known| known.place));
+    if let Some(known) = known.collect() {
+        return Ok(known);
+    }
+    let read = store::dispatch::read(conn, ids).await?;
+    Ok(read.iter().map(DispatchOrigin::from).collect())
+}
+
+async fn lock_and_read(tx: &mut PgConnection, origins: &[DispatchOrigin]) -> sqlx::Result<Batch> {
+    let features: BTreeSet<FeatureId> = origins.iter().map(|d| d.feature).collect();
     let features = cascade::lock_features(tx, &features).await?;
-    let task_ids: Vec<Uuid> = named.iter().map(|d| d.task.0).collect();
+    let task_ids: Vec<Uuid> = origins.iter().map(|d| d.task.0).collect();
     let current = features.values().filter_map(|feature| feature.current_run);
-    let run_ids: Vec<Uuid> = named
+    let run_ids: Vec<Uuid> = origins
         .iter()
         .map(|d| d.run)
         .chain(current)
         .map(|run| run.0)
         .collect();
-    // While the features are locked, only this transaction changes their dispatches and runs.
     let tasks = store::task::lock(tx, &task_ids).await?;
-    let dispatches = store::dispatch::read(tx, &ids).await?;
     let runs = store::run::read(tx, &run_ids).await?;
-    let mut dispatches: HashMap<DispatchId, Dispatch> = dispatches.into_iter().map(|d| (d.id, d)).collect();
-    let integrating: Vec<Uuid> = named
-        .iter()
-        .filter(|d| {
-            matches!(
-                d.kind,
-                SessionKind::Integrate | SessionKind::Verify | SessionKind::Check
-            )
-        })
-        .map(|d| d.task.0)
-        .collect();
-    let integrations = if integrating.is_empty() {
-        Vec::new()
-    } else {
-        store::git::integration::open_of_tasks(tx, &integrating).await?
-    };
+    let integrating = origins.iter().filter(|d| {
+        matches!(
+            d.kind,
+            SessionKind::Integrate | SessionKind::Verify | SessionKind::Check
+        )
+    });
+    let integrating: Vec<Uuid> = integrating.map(|d| d.task.0).collect();
+    let integrations = store::git::integration::open_of_tasks(tx, &integrating).await?;
     let operating = tasks
         .iter()
         .filter(|task| matches!(task.role, SessionKind::Git | SessionKind::Check));
     let operating: Vec<Uuid> = operating.map(|task| task.id.0).collect();
-    let operations = if operating.is_empty() {
-        HashMap::new()
-    } else {
-        store::git::operation::of_tasks(tx, &operating).await?
-    };
-    let strangers = strangers(tx, incoming, &dispatches).await?;
-    let mut batch = Batch::new(settings, features, runs, tasks, integrations, operations);
+    let operations = store::git::operation::of_tasks(tx, &operating).await?;
+    Ok(Batch {
+        features,
+        runs: runs.into_iter().map(|run| (run.id, run)).collect(),
+        tasks: tasks.into_iter().map(|task| (task.id, task)).collect(),
+        integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
+        operations,
+        ..Batch::default()
+    })
+}
+
+/// Reads what few reports need: past results of the gate, open questions and empty turns.
+async fn read_history(
+    conn: &mut PgConnection,
+    batch: &mut Batch,
+    incoming: &[Incoming],
+    dispatches: &HashMap<DispatchId, Dispatch>,
+) -> sqlx::Result<()> {
     for one in incoming {
         if let Finished::Integration(IntegrationReport {
             end: IntegrationEnd::GateFailed { .. },
@@ -383,43 +408,35 @@ async fn within(
             && let Some(of) = dispatches.get(&one.report.dispatch)
             && of.kind == SessionKind::Integrate
         {
-            let history = store::git::gate::history(tx, of.feature, of.task).await?;
+            let history = store::git::gate::history(conn, of.feature, of.task).await?;
             batch.histories.insert(of.task, history);
         }
     }
     let unanswered = unanswered(incoming);
     if !unanswered.is_empty() {
-        batch.unanswered = store::question::unanswered(tx, &unanswered).await?;
+        batch.unanswered = store::question::unanswered(conn, &unanswered).await?;
     }
     let silent = silent_accounts(incoming);
     if !silent.is_empty() {
-        batch.silences = store::availability::silences(tx, &silent).await?;
+        batch.silences = store::availability::silences(conn, &silent).await?;
     }
-    let mut fates = Vec::with_capacity(incoming.len());
-    for (at, one) in incoming.iter().enumerate() {
-        let fate = match dispatches.get_mut(&one.report.dispatch) {
-            None => ReportFate::Unknown,
-            Some(_) if strangers.contains(&at) => ReportFate::Foreign,
-            Some(dispatch) => {
-                let fate = batch.take(dispatch, one);
-                // When one batch has the same report twice, the second one finds the dispatch over.
-                match fate {
-                    ReportFate::Applied => dispatch.state = DispatchState::Settled,
-                    ReportFate::Superseded => dispatch.state = DispatchState::Superseded,
-                    _ => {}
-                }
-                dispatch.reported = true;
-                if let Some(end) = batch.ends.iter().rfind(|end| end.id == dispatch.id) {
-                    dispatch.outcome = Some(end.outcome);
-                    dispatch.pushed = end.pushed_ref.is_some();
-                }
-                fate
-            }
-        };
-        fates.push(fate);
+    Ok(())
+}
+
+fn take(batch: &mut Batch, settings: &Settings, dispatch: &mut Dispatch, one: &Incoming) -> ReportFate {
+    let fate = batch.take(settings, dispatch, one);
+    // When one batch has the same report twice, the second one finds the dispatch over.
+    match fate {
+        ReportFate::Applied => dispatch.state = DispatchState::Settled,
+        ReportFate::Superseded => dispatch.state = DispatchState::Superseded,
+        _ => {}
     }
-    batch.write(tx, memory, signals).await?;
-    Ok(fates)
+    dispatch.reported = true;
+    if let Some(end) = batch.ends.iter().rfind(|end| end.id == dispatch.id) {
+        dispatch.outcome = Some(end.outcome);
+        dispatch.pushed = end.pushed_ref.is_some();
+    }
+    fate
 }
 
 /// Sessions that ended since nobody answered them.

@@ -7,7 +7,7 @@ use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::{Signals, cascade, finish, integrate};
+use super::super::{Settings, Signals, cascade, finish, integrate};
 use super::batch::Batch;
 use super::settle::Memory;
 use crate::domain::failure::Failure;
@@ -20,21 +20,66 @@ use crate::flow::{
     memory::{capture, distill},
     submit::agent_graph,
 };
-use crate::prompt::own_tasks;
+use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Text;
 use crate::store::task::Task;
 
-impl Batch<'_> {
+impl Batch {
     /// Writes all changes.
     pub(super) async fn write(
         mut self,
         conn: &mut PgConnection,
+        settings: &Settings,
         memory: Memory,
         signals: &mut Signals,
     ) -> sqlx::Result<()> {
+        self.write_graphs(conn, &settings.templates).await?;
+        self.write_ends(conn, signals).await?;
+        let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
+        let released = match memory {
+            Memory::Stored => self.captured.save(conn, &landed).await?,
+            Memory::Omitted => Vec::new(),
+        };
+        for answer in self.distilled.iter().filter(|_| memory == Memory::Stored) {
+            distill::take(conn, answer).await?;
+        }
+        self.write_reasons(conn).await?;
+        self.availability.write(conn).await?;
+        for (task, model) in &self.next_models {
+            store::task::hint_model(conn, *task, model.as_deref()).await?;
+        }
+        self.write_integrations(conn).await?;
+        self.queue(conn, signals).await?;
+        if memory == Memory::Stored {
+            capture::release(conn, &landed, released).await?;
+        }
+        let any_queued = self.free(conn, &landed, signals).await?;
+        // After the landings, so that tasks which these free are held as well.
+        let failed: Vec<_> = self
+            .failed
+            .iter()
+            .map(|(feature, task, _)| (*feature, *task))
+            .collect();
+        cascade::failed(conn, &mut self.features, &failed).await?;
+        self.write_operations(conn, signals).await?;
+        self.write_checks(conn, signals).await?;
+        path_holds::release(conn, &self.features, signals).await?;
+        integrate::promote(conn, &self.turns, signals).await?;
+        let spent = self.spent.iter().filter(|(_, spent)| **spent != Spent::default());
+        store::run::spend(conn, spent).await?;
+        for feature in &self.failed_runs {
+            finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
+        }
+        if !(any_queued && self.goes_on()) {
+            finish::check(conn, &mut self.features, signals).await?;
+        }
+        cascade::save_features(conn, &self.features, signals).await
+    }
+
+    async fn write_graphs(&mut self, conn: &mut PgConnection, templates: &Templates) -> sqlx::Result<()> {
         for (id, graph) in std::mem::take(&mut self.split) {
-            self.split_task(conn, id, &graph).await?;
+            self.split_task(conn, templates, id, &graph).await?;
         }
         for (id, graph) in std::mem::take(&mut self.grown) {
             self.grow(conn, id, &graph).await?;
@@ -43,8 +88,12 @@ impl Batch<'_> {
             store::feature::write(conn, *feature, *which, text.as_deref()).await?;
         }
         for id in std::mem::take(&mut self.reviewed) {
-            self.take_up(conn, id).await?;
+            self.take_up(conn, templates, id).await?;
         }
+        Ok(())
+    }
+
+    async fn write_ends(&self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
         let changed: Vec<&Task> = self.changed.iter().filter_map(|id| self.tasks.get(id)).collect();
         store::task::save(conn, &changed).await?;
         store::dispatch::end(conn, &self.ends).await?;
@@ -58,14 +107,11 @@ impl Batch<'_> {
         if !self.withdraw.is_empty() {
             store::queue::ready::withdraw(conn, &self.withdraw).await?;
         }
-        let landed: Vec<Uuid> = self.landed.iter().map(|task| task.0).collect();
-        let released = match memory {
-            Memory::Stored => self.captured.save(conn, &landed).await?,
-            Memory::Omitted => Vec::new(),
-        };
-        for answer in self.distilled.iter().filter(|_| memory == Memory::Stored) {
-            distill::take(conn, answer).await?;
-        }
+        Ok(())
+    }
+
+    /// Writes why tasks wait, need a person or failed.
+    async fn write_reasons(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
         for (task, why) in &self.waiting {
             store::git::integration::note_away(conn, *task, why.is_some()).await?;
             store::task::explain(conn, *task, why.as_deref()).await?;
@@ -79,10 +125,10 @@ impl Batch<'_> {
         for (_, task, reason) in &self.failed {
             store::task::explain(conn, *task, Some(reason)).await?;
         }
-        self.availability.write(conn).await?;
-        for (task, model) in &self.next_models {
-            store::task::hint_model(conn, *task, model.as_deref()).await?;
-        }
+        Ok(())
+    }
+
+    async fn write_integrations(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
         for closed in &self.closed {
             store::git::integration::close(conn, closed).await?;
         }
@@ -99,6 +145,10 @@ impl Batch<'_> {
             let feature = self.tasks[task].feature;
             store::git::integration::queue(conn, feature, *task, *attempt, commit, source_ref, false).await?;
         }
+        Ok(())
+    }
+
+    async fn queue(&self, conn: &mut PgConnection, signals: &mut Signals) -> sqlx::Result<()> {
         let ids: Vec<Uuid> = self.enqueue.iter().map(|(task, _)| task.0).collect();
         let delays: Vec<i64> = self
             .enqueue
@@ -107,44 +157,27 @@ impl Batch<'_> {
             .collect();
         let pools = store::queue::ready::enqueue(conn, &ids, &delays).await?;
         signals.got_work(pools);
-        self.put_off_colliding(conn).await?;
-        if memory == Memory::Stored {
-            capture::release(conn, &landed, released).await?;
+        self.put_off_colliding(conn).await
+    }
+
+    /// Frees the tasks that waited for what landed. Returns whether that queued any.
+    async fn free(
+        &mut self,
+        conn: &mut PgConnection,
+        landed: &[Uuid],
+        signals: &mut Signals,
+    ) -> sqlx::Result<bool> {
+        if self.landed.is_empty() {
+            return Ok(false);
         }
-        let mut freed = cascade::Freed::default();
-        if !self.landed.is_empty() {
-            let tasks = std::mem::take(&mut self.landed);
-            let is_part = |id: &&TaskId| self.tasks.get(id).is_none_or(|task| task.parent.is_some());
-            let parts = tasks.iter().filter(is_part).copied().collect();
-            freed = cascade::freed(conn, &mut self.features, tasks, parts, signals).await?;
-            if freed.any {
-                store::task::pass_models_on(conn, &landed).await?;
-            }
+        let tasks = std::mem::take(&mut self.landed);
+        let is_part = |id: &&TaskId| self.tasks.get(id).is_none_or(|task| task.parent.is_some());
+        let parts = tasks.iter().filter(is_part).copied().collect();
+        let freed = cascade::freed(conn, &mut self.features, tasks, parts, signals).await?;
+        if freed.any {
+            store::task::pass_models_on(conn, landed).await?;
         }
-        // After the landings, so that tasks which these free are held as well.
-        let failed: Vec<_> = self
-            .failed
-            .iter()
-            .map(|(feature, task, _)| (*feature, *task))
-            .collect();
-        cascade::failed(conn, &mut self.features, &failed).await?;
-        self.write_operations(conn, signals).await?;
-        self.write_checks(conn, signals).await?;
-        let apart = self.features.values().filter(|feature| feature.avoid_conflicts);
-        let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
-        if !apart.is_empty() {
-            path_holds::release(conn, &apart, signals).await?;
-        }
-        integrate::promote(conn, &self.turns, signals).await?;
-        let spent = self.spent.iter().filter(|(_, spent)| **spent != Spent::default());
-        store::run::spend(conn, spent).await?;
-        for feature in &self.failed_runs {
-            finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
-        }
-        if !(freed.any_queued && self.goes_on()) {
-            finish::check(conn, &mut self.features, signals).await?;
-        }
-        cascade::save_features(conn, &self.features, signals).await
+        Ok(freed.any_queued)
     }
 
     /// Whether the only run of this batch surely continues, since the batch queued something. Most reports
@@ -179,16 +212,17 @@ impl Batch<'_> {
     }
 
     /// Makes a task the parent of its agent's graph. An unusable graph fails the attempt.
-    pub(super) async fn split_task(
+    async fn split_task(
         &mut self,
         conn: &mut PgConnection,
+        templates: &Templates,
         id: TaskId,
         graph: &str,
     ) -> sqlx::Result<()> {
         let Some(mut task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
-        match agent_graph::split(conn, &self.settings.templates, &task, graph).await? {
+        match agent_graph::split(conn, templates, &task, graph).await? {
             Ok(children) => {
                 self.move_to(&mut task, TaskState::InProgress);
                 task.next_kind = None;
@@ -246,7 +280,12 @@ impl Batch<'_> {
     }
 
     /// Creates the tasks that a review requested, once its own corrections landed.
-    async fn take_up(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
+    async fn take_up(
+        &mut self,
+        conn: &mut PgConnection,
+        templates: &Templates,
+        id: TaskId,
+    ) -> sqlx::Result<()> {
         let Some(task) = self.tasks.get(&id).cloned() else {
             return Ok(());
         };
@@ -259,7 +298,7 @@ impl Batch<'_> {
         match agent_graph::grow(conn, &task, &graph).await? {
             Ok(children) => self.joined(&task, &children),
             Err(problem) => {
-                let changes = own_tasks::changes(&self.settings.templates, &problem, &graph);
+                let changes = own_tasks::changes(templates, &problem, &graph);
                 let asked = agent_graph::of_changes(&capture::bounded(&changes));
                 match agent_graph::grow(conn, &task, &asked).await? {
                     Ok(children) => self.joined(&task, &children),

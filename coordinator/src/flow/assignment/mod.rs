@@ -2,6 +2,7 @@
 
 pub(crate) mod attempts;
 pub mod context;
+mod facts;
 pub(crate) mod instructions;
 pub mod preview;
 pub(crate) mod prompt_log;

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ralph_shared::wire::sha256_hex;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::domain::recall::Kind;
 use crate::faults;
+use crate::flow::claim::opened::Opened;
+use crate::flow::memory::{distill, layout::PromptMemory};
+use crate::prompt;
 use crate::store;
-use crate::store::dispatch::prompt::Prompts;
+use crate::store::dispatch::prompt::{Prompts, SentSection, StoredPrompt};
 use crate::store::memory::exposures::Use;
 
 /// Sent prompts and their memory entries, for storage after the claims are answered.
@@ -21,6 +25,44 @@ pub struct SentPrompts {
 }
 
 impl SentPrompts {
+    /// Notes the prompt of a dispatch, and the memory entries in it.
+    pub(super) fn note(
+        &mut self,
+        dispatch: &Opened,
+        rendered: &prompt::Rendered,
+        laid: Option<PromptMemory>,
+        merging: Option<&distill::Order>,
+    ) {
+        if let Some(laid) = laid {
+            self.uses.extend(laid.uses(rendered));
+            self.trials.extend(laid.trial());
+        }
+        let merged = merging.map(|order| order.uses(dispatch.dispatch));
+        self.uses.extend(merged.into_iter().flatten());
+        let frame = self.frame(&rendered.prompt.frame);
+        if let Some(row) = dispatch.prompts {
+            let body = StoredPrompt {
+                frame,
+                body: rendered.prompt.body.clone(),
+                sections: sections(&rendered.account),
+            };
+            self.prompts
+                .entry(row)
+                .or_default()
+                .insert(dispatch.dispatch.0, body);
+        }
+    }
+
+    /// The hash of a frame, which is kept once for all prompts.
+    fn frame(&mut self, frame: &str) -> String {
+        if let Some((hash, _)) = self.frames.iter().find(|(_, kept)| *kept == frame) {
+            return hash.clone();
+        }
+        let hash = sha256_hex(frame.as_bytes());
+        self.frames.insert(hash.clone(), frame.to_owned());
+        hash
+    }
+
     /// Merges two records.
     pub(in crate::flow) fn merge(&mut self, other: Self) {
         for (row, prompts) in other.prompts {
@@ -83,4 +125,15 @@ impl SentPrompts {
         self.uses.retain(|one| !with_purged.contains(&one.dispatch));
         Ok(())
     }
+}
+
+/// The account of a prompt's sections, for storage.
+pub fn sections(account: &[prompt::SectionAccount]) -> Vec<SentSection> {
+    let kept = account.iter().map(|one| SentSection {
+        name: one.section.as_str().to_owned(),
+        status: one.fate.as_str().to_owned(),
+        chars: one.chars,
+        allowed: one.allowed,
+    });
+    kept.collect()
 }

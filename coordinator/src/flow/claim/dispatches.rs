@@ -58,35 +58,13 @@ pub(in crate::flow) async fn take(
         .iter()
         .filter(|one| !matches!(one.state, BreakerState::Free(_)));
     let waiting: HashSet<&String> = waits.map(|one| &one.account).collect();
-    let mut free = Vec::new();
-    // A claim that was repeated while it waited here gets the answer of the first one.
-    let mut first: HashMap<DispatchId, usize> = HashMap::new();
-    let mut repeated = Vec::new();
-    for (index, claim) in claims.iter().enumerate() {
-        let first_one = *first.entry(claim.claim).or_insert(index);
-        if first_one != index {
-            repeated.push((index, first_one));
-            continue;
-        }
-        match known.get(claim.worker.as_str()) {
-            Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
-            None => answers[index] = ClaimAnswer::SayHello,
-            Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
-            Some(worker) => {
-                if worker.accounts.values().any(|account| waiting.contains(account)) {
-                    // A ticket may be for a task that it cannot start now, so it polls.
-                    answers[index] = not_now("an account that its agents use waits");
-                }
-                free.push(index);
-            }
-        }
-    }
-    let mut opened = Vec::new();
-    let free = serve_repeated(tx, claims, free, &mut answers, &mut opened).await?;
     let asking = OpenClaims {
         claims,
         known: &known,
     };
+    let (free, repeated) = free(asking, &waiting, &mut answers);
+    let mut opened = Vec::new();
+    let free = serve_repeated(tx, claims, free, &mut answers, &mut opened).await?;
     let ClaimMatches {
         matched: dealt,
         unmet,
@@ -103,6 +81,38 @@ pub(in crate::flow) async fn take(
         opened,
         unmet,
     })
+}
+
+/// The claims that may get a task, and repeated ones with their first. Says why others get nothing now.
+fn free(
+    asking: OpenClaims<'_>,
+    waiting: &HashSet<&String>,
+    answers: &mut [ClaimAnswer],
+) -> (Vec<usize>, Vec<(usize, usize)>) {
+    let mut free = Vec::new();
+    // A claim that was repeated while it waited here gets the answer of the first one.
+    let mut first: HashMap<DispatchId, usize> = HashMap::new();
+    let mut repeated = Vec::new();
+    for (index, claim) in asking.claims.iter().enumerate() {
+        let first_one = *first.entry(claim.claim).or_insert(index);
+        if first_one != index {
+            repeated.push((index, first_one));
+            continue;
+        }
+        match asking.known.get(claim.worker.as_str()) {
+            Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
+            None => answers[index] = ClaimAnswer::SayHello,
+            Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
+            Some(worker) => {
+                if worker.accounts.values().any(|account| waiting.contains(account)) {
+                    // A ticket may be for a task that it cannot start now, so it polls.
+                    answers[index] = not_now("an account that its agents use waits");
+                }
+                free.push(index);
+            }
+        }
+    }
+    (free, repeated)
 }
 
 fn not_now(reason: &str) -> ClaimAnswer {

@@ -90,6 +90,17 @@ impl OpenClaims<'_> {
         let open = claim.agents.iter().map(String::as_str);
         Some(Capability::new(&claim.pools, open, agents, accounts))
     }
+
+    /// The claims with the same offer, by offer.
+    fn offers(&self, indices: &[usize], accounts: Accounts<'_>) -> BTreeMap<Capability, Vec<usize>> {
+        let mut offers: BTreeMap<Capability, Vec<usize>> = BTreeMap::new();
+        for &index in indices {
+            if let Some(offer) = self.offer(index, accounts) {
+                offers.entry(offer).or_default().push(index);
+            }
+        }
+        offers
+    }
 }
 
 /// Matches tasks with the claims at these indices. The caller holds the lock on claims.
@@ -99,28 +110,26 @@ pub(in crate::flow) async fn match_claims(
     asking: OpenClaims<'_>,
     mut free: Vec<usize>,
     accounts: &[Account],
-    mut levels: Levels,
+    levels: Levels,
 ) -> sqlx::Result<ClaimMatches> {
-    let mut deal = ClaimMatches::default();
+    let mut matching = Matching {
+        settings,
+        asking,
+        levels,
+        deal: ClaimMatches::default(),
+    };
     for account in accounts {
         let BreakerState::Free(mut room) = account.state else {
             continue;
         };
         let only = Accounts::Only(&account.account);
-        let mut offers: BTreeMap<Capability, Vec<usize>> = BTreeMap::new();
-        for &index in &free {
-            let offer = asking
-                .offer(index, only)
-                .filter(|offer| !offer.startable.is_empty());
-            if let Some(offer) = offer {
-                offers.entry(offer).or_default().push(index);
-            }
-        }
-        for (offer, mut indices) in offers {
+        let offers = asking.offers(&free, only).into_iter();
+        for (offer, mut indices) in offers.filter(|(offer, _)| !offer.startable.is_empty()) {
             indices.truncate(room);
-            let before = deal.matched.len();
-            give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
-            let dealt: Vec<usize> = deal.matched[before..].iter().map(|one| one.index).collect();
+            let before = matching.deal.matched.len();
+            matching.give(conn, &offer, indices).await?;
+            let dealt = &matching.deal.matched[before..];
+            let dealt: Vec<usize> = dealt.iter().map(|one| one.index).collect();
             if let Some(first) = dealt.first().filter(|_| account.width == 1) {
                 store::availability::try_with(conn, &account.account, asking.claims[*first].claim).await?;
             }
@@ -132,126 +141,170 @@ pub(in crate::flow) async fn match_claims(
         }
     }
     let mut closed: BTreeSet<String> = accounts.iter().map(|one| one.account.clone()).collect();
-    closed.extend(levels.empty_accounts().cloned());
-    let mut offers: BTreeMap<Capability, Vec<usize>> = BTreeMap::new();
-    for index in free {
-        if let Some(offer) = asking.offer(index, Accounts::Not(&closed)) {
-            offers.entry(offer).or_default().push(index);
-        }
+    closed.extend(matching.levels.empty_accounts().cloned());
+    for (offer, indices) in asking.offers(&free, Accounts::Not(&closed)) {
+        matching.give(conn, &offer, indices).await?;
     }
-    for (offer, indices) in offers {
-        give(conn, settings, asking, &offer, indices, (&mut deal, &mut levels)).await?;
-    }
-    if !accounts.is_empty() || !levels.are_none() {
+    if !accounts.is_empty() || !matching.levels.are_none() {
         // Reasons change with time.
-        deal.unmet.clear();
+        matching.deal.unmet.clear();
     }
-    Ok(deal)
+    Ok(matching.deal)
 }
 
-/// Gives the best tasks to slots with the same offer.
-async fn give(
-    conn: &mut PgConnection,
-    settings: &Settings,
-    asking: OpenClaims<'_>,
-    offer: &Capability,
-    indices: Vec<usize>,
-    (
-        ClaimMatches {
-            matched: dealt,
-            unmet,
-        },
-        levels,
-    ): (&mut ClaimMatches, &mut Levels),
-) -> sqlx::Result<()> {
-    let mut left = Unserved::Unknown;
-    let mut is_sure = true;
-    let mut indices = VecDeque::from(indices);
-    for _ in 0..MAX_QUERIES {
-        if indices.is_empty() {
-            break;
+/// Claims with what was given to them so far.
+struct Matching<'a> {
+    settings: &'a Settings,
+    asking: OpenClaims<'a>,
+    levels: Levels,
+    deal: ClaimMatches,
+}
+
+/// What is known of taken tasks.
+struct TakenFacts {
+    budgets: HashMap<RunId, Budget>,
+    models: HashMap<TaskId, ModelFacts>,
+    outcomes: HashMap<String, Vec<Outcomes>>,
+    /// Sessions that may still start, by concurrency key.
+    rooms: HashMap<String, i64>,
+}
+
+impl Matching<'_> {
+    /// Gives the best tasks to slots with the same offer.
+    async fn give(
+        &mut self,
+        conn: &mut PgConnection,
+        offer: &Capability,
+        indices: Vec<usize>,
+    ) -> sqlx::Result<()> {
+        let mut left = Unserved::Unknown;
+        let mut is_sure = true;
+        let mut indices = VecDeque::from(indices);
+        for _ in 0..MAX_QUERIES {
+            if indices.is_empty() {
+                break;
+            }
+            let before: Vec<Dequeued> = self.deal.matched.iter().map(|one| one.task.clone()).collect();
+            let turns = &self.settings.turns;
+            let took = selection::take(conn, offer, indices.len(), &before, turns, &self.levels).await?;
+            left = took.left;
+            if took.tasks.is_empty() {
+                break;
+            }
+            let mut facts = self.read(conn, &took.tasks, took.budgets).await?;
+            let mut back = Vec::new();
+            for (task, run) in took.tasks {
+                let fitted = match indices.front() {
+                    Some(&index) => self.fit(&mut facts, offer, index, (task, run)),
+                    None => Err(task),
+                };
+                match fitted {
+                    Ok(matched) => {
+                        indices.pop_front();
+                        self.deal.matched.push(matched);
+                    }
+                    Err(task) => back.push(task),
+                }
+            }
+            if back.is_empty() {
+                break;
+            }
+            is_sure = false;
+            store::queue::ready::put_back(conn, &back, SKIPPED_MS).await?;
         }
-        let took: Vec<Dequeued> = dealt.iter().map(|one| one.task.clone()).collect();
-        let took = selection::take(conn, offer, indices.len(), &took, &settings.turns, levels).await?;
-        left = took.left;
-        let mut budgets = took.budgets;
-        for one in &*dealt {
+        if !is_sure {
+            left = Unserved::Unknown;
+        }
+        let unmet = indices.into_iter().map(|index| (index, left));
+        self.deal.unmet.extend(unmet);
+        Ok(())
+    }
+
+    /// Reads what is known of taken tasks; of their budgets, the matched ones have their shares already.
+    async fn read(
+        &mut self,
+        conn: &mut PgConnection,
+        taken: &[(Dequeued, RunId)],
+        mut budgets: HashMap<RunId, Budget>,
+    ) -> sqlx::Result<TakenFacts> {
+        for one in &self.deal.matched {
             if let Some(budget) = budgets.get_mut(&one.run) {
                 budget.purse.give(one.share);
             }
         }
-        if took.tasks.is_empty() {
-            break;
+        let ids: Vec<Uuid> = taken.iter().map(|(one, _)| one.task.0).collect();
+        if self.levels.limits(Level::Task) {
+            store::budget::of_tasks(conn, &mut self.levels, Tasks::Of(&ids)).await?;
         }
-        let ids: Vec<Uuid> = took.tasks.iter().map(|(one, _)| one.task.0).collect();
-        if levels.limits(Level::Task) {
-            store::budget::of_tasks(conn, levels, Tasks::Of(&ids)).await?;
-        }
-        let facts: HashMap<TaskId, ModelFacts> = store::dispatch::context::models(conn, &ids)
-            .await?
-            .into_iter()
-            .collect();
-        let outcomes = outcomes(conn, facts.values()).await?;
-        let mut rooms = rooms(conn, &took.tasks, dealt).await?;
-        let mut back = Vec::new();
-        for (taken, run) in took.tasks {
-            let Some(&index) = indices.front() else {
-                back.push(taken);
-                continue;
-            };
-            let rules = asking.worker(index).map_or(&[][..], |worker| &worker.rules);
-            let facts = facts.get(&taken.task);
-            let (chosen, agent) = match facts {
-                Some(facts) => choose(settings, rules, (taken.task, facts), taken.kind, &outcomes),
-                None => Default::default(),
-            };
-            let has_key = taken
-                .key
-                .as_ref()
-                .is_none_or(|key| rooms.get(key).is_some_and(|room| *room > 0));
-            let is_able = has_key && (taken.kind != SessionKind::Check || asking.claims[index].checks);
-            if !is_able || !offer.can_start(agent.as_deref()) {
-                back.push(taken);
-                continue;
-            }
-            let accounts = asking.worker(index).map(|worker| &worker.accounts);
-            let account = accounts
-                .zip(agent)
-                .and_then(|(accounts, agent)| accounts.get(&agent).cloned());
-            let place = SessionScope {
-                task: taken.task,
-                feature: taken.feature,
-                account: account.as_deref(),
-            };
-            let budget = budgets.get_mut(&run);
-            let Some(share) = share(settings, facts, taken.kind, budget, (levels, &place)) else {
-                back.push(taken);
-                continue;
-            };
-            if let Some(room) = taken.key.as_ref().and_then(|key| rooms.get_mut(key)) {
-                *room -= 1;
-            }
-            indices.pop_front();
-            dealt.push(MatchedTask {
-                account,
-                share,
-                index,
-                task: taken,
-                run,
-                chosen,
-            });
-        }
-        if back.is_empty() {
-            break;
-        }
-        is_sure = false;
-        store::queue::ready::put_back(conn, &back, SKIPPED_MS).await?;
+        let models = store::dispatch::context::models(conn, &ids).await?;
+        let models: HashMap<TaskId, ModelFacts> = models.into_iter().collect();
+        Ok(TakenFacts {
+            budgets,
+            outcomes: outcomes(conn, models.values()).await?,
+            models,
+            rooms: rooms(conn, taken, &self.deal.matched).await?,
+        })
     }
-    if !is_sure {
-        left = Unserved::Unknown;
+
+    /// Matches a task with a slot, or returns it when the slot can't start it.
+    fn fit(
+        &mut self,
+        known: &mut TakenFacts,
+        offer: &Capability,
+        index: usize,
+        (task, run): (Dequeued, RunId),
+    ) -> Result<MatchedTask, Dequeued> {
+        let worker = self.asking.worker(index);
+        let rules = worker.map_or(&[][..], |worker| &worker.rules);
+        let facts = known.models.get(&task.task);
+        let (chosen, agent) = match facts {
+            Some(facts) => choose(
+                self.settings,
+                rules,
+                (task.task, facts),
+                task.kind,
+                &known.outcomes,
+            ),
+            None => Default::default(),
+        };
+        let has_key = task
+            .key
+            .as_ref()
+            .is_none_or(|key| known.rooms.get(key).is_some_and(|room| *room > 0));
+        let is_able = has_key && (task.kind != SessionKind::Check || self.asking.claims[index].checks);
+        if !is_able || !offer.can_start(agent.as_deref()) {
+            return Err(task);
+        }
+        let account = worker
+            .zip(agent)
+            .and_then(|(worker, agent)| worker.accounts.get(&agent).cloned());
+        let place = SessionScope {
+            task: task.task,
+            feature: task.feature,
+            account: account.as_deref(),
+        };
+        let budget = known.budgets.get_mut(&run);
+        let Some(share) = share(
+            self.settings,
+            facts,
+            task.kind,
+            budget,
+            (&mut self.levels, &place),
+        ) else {
+            return Err(task);
+        };
+        if let Some(room) = task.key.as_ref().and_then(|key| known.rooms.get_mut(key)) {
+            *room -= 1;
+        }
+        Ok(MatchedTask {
+            account,
+            share,
+            index,
+            task,
+            run,
+            chosen,
+        })
     }
-    unmet.extend(indices.into_iter().map(|index| (index, left)));
-    Ok(())
 }
 
 /// How many more sessions may start with the keys of the taken tasks, without those matched already.

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::domain::scheduling::capability::Capability;
 use crate::domain::scheduling::paths::{self, Admission};
 use crate::flow::Signals;
+use crate::flow::cascade::Features;
 use crate::store;
 use crate::store::queue::ready::Dequeued;
 
@@ -63,10 +64,15 @@ pub(in crate::flow) async fn take(
 /// Releases tasks that were held by tasks that are over. The caller holds the features.
 pub(in crate::flow) async fn release(
     conn: &mut PgConnection,
-    features: &[Uuid],
+    features: &Features,
     signals: &mut Signals,
 ) -> sqlx::Result<()> {
-    let free = store::queue::path_holds::release(conn, features).await?;
+    let apart = features.values().filter(|feature| feature.avoid_conflicts);
+    let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
+    if apart.is_empty() {
+        return Ok(());
+    }
+    let free = store::queue::path_holds::release(conn, &apart).await?;
     if !free.is_empty() {
         let at_once = vec![0; free.len()];
         signals.got_work(store::queue::ready::enqueue(conn, &free, &at_once).await?);

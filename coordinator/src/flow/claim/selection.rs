@@ -70,16 +70,7 @@ pub(in crate::flow) async fn take(
     count(&mut features, before);
     keep_within(&mut features);
     let mut left = u32::try_from(slots).unwrap_or(u32::MAX);
-    let follow_ups: Vec<Share> = features
-        .values()
-        .map(|f| Share {
-            feature: f.feature,
-            running: 0,
-            room: u32::try_from(f.follow_ups).unwrap_or(0),
-            ..share(f)
-        })
-        .collect();
-    let shares = divide(left, &follow_ups);
+    let shares = divide(left, &shares_of(&features, |feature| feature.follow_ups));
     let budgets = features.values().map(|f| (f.run, Budget::from(f))).collect();
     for feature in features.values_mut() {
         feature.purse = levels.least_of_feature(feature.purse, feature.feature);
@@ -106,16 +97,7 @@ pub(in crate::flow) async fn take(
     }
     turns().note(&shares);
     // Slots that nobody else needs.
-    let speculation: Vec<Share> = features
-        .values()
-        .map(|f| Share {
-            feature: f.feature,
-            running: 0,
-            room: u32::try_from(f.speculation).unwrap_or(0),
-            ..share(f)
-        })
-        .collect();
-    let shares = divide(left, &speculation);
+    let shares = divide(left, &shares_of(&features, |feature| feature.speculation));
     if !shares.is_empty() {
         taken.extend(store::queue::ready::take(conn, offer, &shares, ReadyFilter::Speculation).await?);
     }
@@ -182,6 +164,16 @@ fn count(features: &mut BTreeMap<FeatureId, Claimable>, taken: &[Dequeued]) {
             feature.working += i32::from(one.kind == SessionKind::Work);
         }
     }
+}
+
+/// Shares of tasks that need no room of their feature.
+fn shares_of(features: &BTreeMap<FeatureId, Claimable>, ready: impl Fn(&Claimable) -> i32) -> Vec<Share> {
+    let shares = features.values().map(|feature| Share {
+        running: 0,
+        room: u32::try_from(ready(feature)).unwrap_or(0),
+        ..share(feature)
+    });
+    shares.collect()
 }
 
 async fn take_shares(

@@ -20,7 +20,7 @@ use crate::flow::{
     submit::agent_graph,
 };
 use crate::store;
-use crate::store::feature::Text;
+use crate::store::feature::{Locked, Text};
 use crate::store::task::Task;
 
 /// Queues the last pushed attempt of a task that needs a person for its feature's turn. A run that ended for
@@ -41,41 +41,16 @@ pub async fn approve(
         return Ok((CommandOutcome::NotFound, signals));
     };
     let feature = task.feature;
-    let refused = |why: String, signals| Ok((CommandOutcome::Refused(why), signals));
-    if task.state != TaskState::NeedsReview {
-        let state = task.state.as_str();
-        return refused(
-            format!("only what needs a person can be approved, and {id} is {state}"),
-            signals,
-        );
-    }
-    if let Some(held) = features.get(&feature)
-        && held.state == FeatureState::Cancelled
-    {
-        let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
-        return refused(why, signals);
-    }
-    if task.role == SessionKind::Check {
-        let why = format!(
-            "{id} runs the gate on the base commit: `task retry {id}` tries it again, `task skip {id}` lets work land all the same"
-        );
-        return refused(why, signals);
+    if let Some(why) = refusal(&task, features.get(&feature)) {
+        return Ok((CommandOutcome::Refused(why), signals));
     }
     if !task.role.changes_files() {
         return step(tx, features, task, by, why).await;
     }
-    if task.role == SessionKind::Git {
-        let why = format!(
-            "{id} changes branches, which is no work to approve: `task retry {id}` does it again from how things are now, \
-             `task cancel {id}` leaves them"
-        );
-        return refused(why, signals);
-    }
     let Some(pushed) = store::dispatch::last_pushed(&mut tx, id).await? else {
-        return refused(
-            format!("no attempt of {id} left anything that could land; `task done {id}` goes on without it"),
-            signals,
-        );
+        let why =
+            format!("no attempt of {id} left anything that could land; `task done {id}` goes on without it");
+        return Ok((CommandOutcome::Refused(why), signals));
     };
     let from = task.state;
     task.state = TaskState::InProgress;
@@ -104,6 +79,33 @@ pub async fn approve(
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((CommandOutcome::Done(1), signals))
+}
+
+/// Why a task can't be approved, whatever it left.
+fn refusal(task: &Task, feature: Option<&Locked>) -> Option<String> {
+    let id = task.id;
+    if task.state != TaskState::NeedsReview {
+        let state = task.state.as_str();
+        return Some(format!(
+            "only what needs a person can be approved, and {id} is {state}"
+        ));
+    }
+    if let Some(held) = feature.filter(|held| held.state == FeatureState::Cancelled) {
+        return Some(format!(
+            "the feature `{}` is cancelled; submit a new one",
+            held.name
+        ));
+    }
+    match task.role {
+        SessionKind::Check => Some(format!(
+            "{id} runs the gate on the base commit: `task retry {id}` tries it again, `task skip {id}` lets work land all the same"
+        )),
+        SessionKind::Git => Some(format!(
+            "{id} changes branches, which is no work to approve: `task retry {id}` does it again from how things are now, \
+             `task cancel {id}` leaves them"
+        )),
+        _ => None,
+    }
 }
 
 /// Accepts the result of a step: a stored text, or a graph that becomes tasks now.

@@ -126,19 +126,7 @@ impl TaskCommand {
 
     /// The state that it leads to, or why it is refused. Commands for parts were referred to them before.
     pub(in crate::flow::control) fn target(self, task: &Task) -> Result<TaskState, String> {
-        let refuse = || {
-            let (id, state) = (task.id, task.state.as_str());
-            Err(match (self, task.state) {
-                (Self::Done, TaskState::Done)
-                | (Self::Skip, TaskState::Skipped)
-                | (Self::Cancel, TaskState::Cancelled)
-                | (Self::Fail, TaskState::Failed) => format!("{id} is {state} already"),
-                (Self::Retry, TaskState::Done) => {
-                    format!("{id} is done; where it landed, `task revert {id} --redo` does it again")
-                }
-                _ => format!("can't {} a task that is {state}", self.words()),
-            })
-        };
+        let refuse = || Err(self.refusal(task));
         match (self, task.state) {
             // A parent's retry concerns the failures below it, whatever its own state, unless it is over.
             (Self::Retry, state) if task.children > 0 && !state.is_resolved() => Ok(state),
@@ -187,6 +175,20 @@ impl TaskCommand {
             (Self::Cancel, _) => Ok(TaskState::Cancelled),
             (Self::Fail, _) => Ok(TaskState::Failed),
             (Self::Done, _) => Ok(TaskState::Done),
+        }
+    }
+
+    fn refusal(self, task: &Task) -> String {
+        let (id, state) = (task.id, task.state.as_str());
+        match (self, task.state) {
+            (Self::Done, TaskState::Done)
+            | (Self::Skip, TaskState::Skipped)
+            | (Self::Cancel, TaskState::Cancelled)
+            | (Self::Fail, TaskState::Failed) => format!("{id} is {state} already"),
+            (Self::Retry, TaskState::Done) => {
+                format!("{id} is done; where it landed, `task revert {id} --redo` does it again")
+            }
+            _ => format!("can't {} a task that is {state}", self.words()),
         }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use ralph_shared::wire::EndReason;
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
-use super::super::{Signals, cascade, finish, integrate, submit};
+use super::super::cascade::{self, Features};
+use super::super::{Signals, finish, integrate, submit};
 use super::command::{By, CommandOutcome};
 use crate::domain::run::RunSettings;
 use crate::domain::states::{FeatureState, RunOutcome};
@@ -57,80 +58,106 @@ pub async fn feature_by(
         return Ok((done, runs.first().map(|run| run.id), signals));
     }
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([id])).await?;
-    let Some(held) = features.get_mut(&id) else {
+    let Some(held) = features.get(&id) else {
         return Ok((CommandOutcome::NotFound, None, signals));
     };
     let (name, stood) = (held.name.clone(), held.state);
-    let refused = |verb: FeatureVerb| CommandOutcome::Refused(suggestion::of_feature(verb, stood, &name));
-    let mut run = None;
-    match command {
-        FeatureCommand::Run(settings) => {
-            run = submit::start(&mut tx, id, new, settings, &mut signals).await?;
-            if run.is_none() {
-                return Ok((refused(FeatureVerb::Run), None, signals));
-            }
-            by.note(&mut tx, 1).await?;
-            tx.commit().await?;
-            return Ok((CommandOutcome::Done(1), run, signals));
+    let refused = |verb: FeatureVerb| Err(suggestion::of_feature(verb, stood, &name));
+    let done = match command {
+        FeatureCommand::Run(settings) => match submit::start(&mut tx, id, new, settings, &mut signals).await?
+        {
+            Some(run) => Ok(Some(run)),
+            None => refused(FeatureVerb::Run),
+        },
+        FeatureCommand::RunTask(settings, task) => {
+            run_alone::start(&mut tx, id, (new, *task), settings, &mut signals)
+                .await?
+                .map(Some)
         }
-        FeatureCommand::Build(settings)
-        | FeatureCommand::Review(settings)
-        | FeatureCommand::RunTask(settings, _) => {
-            let started = match command {
-                FeatureCommand::RunTask(_, task) => {
-                    run_alone::start(&mut tx, id, (new, *task), settings, &mut signals).await?
-                }
-                FeatureCommand::Build(_) => submit::build(&mut tx, id, new, settings, &mut signals).await?,
-                _ => submit::review_now(&mut tx, id, new, settings, &mut signals).await?,
-            };
-            return Ok(match started {
-                Ok(run) => {
-                    by.note(&mut tx, 1).await?;
-                    tx.commit().await?;
-                    (CommandOutcome::Done(1), Some(run), signals)
-                }
-                Err(why) => (CommandOutcome::Refused(why), None, Signals::default()),
-            });
+        FeatureCommand::Build(settings) => submit::build(&mut tx, id, new, settings, &mut signals)
+            .await?
+            .map(Some),
+        FeatureCommand::Review(settings) => submit::review_now(&mut tx, id, new, settings, &mut signals)
+            .await?
+            .map(Some),
+        FeatureCommand::Pause if stood == FeatureState::Running => {
+            pause(&mut tx, &mut features, id, &mut signals).await?;
+            Ok(None)
         }
-        FeatureCommand::Pause if held.state == FeatureState::Running => {
-            held.state = FeatureState::Paused;
-            if let Some(run) = held.current_run {
-                store::run::pause(&mut tx, run).await?;
-            }
-            store::queue::ready::withdraw_feature(&mut tx, id).await?;
-            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        FeatureCommand::Resume if stood == FeatureState::Paused => {
+            resume(&mut tx, &mut features, id, &mut signals).await?;
+            Ok(None)
         }
-        FeatureCommand::Resume if held.state == FeatureState::Paused => {
-            held.state = FeatureState::Running;
-            let run = held.current_run;
-            if let Some(run) = run {
-                store::run::resume(&mut tx, run).await?;
-            }
-            cascade::save_features(&mut tx, &features, &mut signals).await?;
-            signals.got_work(store::queue::ready::enqueue_feature(&mut tx, id, run).await?);
-            integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
-            finish::check(&mut tx, &mut features, &mut signals).await?;
-            cascade::save_features(&mut tx, &features, &mut signals).await?;
+        FeatureCommand::Cancel if !matches!(stood, FeatureState::Done | FeatureState::Cancelled) => {
+            cancel(&mut tx, &mut features, id, &mut signals).await?;
+            Ok(None)
         }
-        FeatureCommand::Cancel if !matches!(held.state, FeatureState::Done | FeatureState::Cancelled) => {
-            if let Some(current) = held
-                .current_run
-                .filter(|_| matches!(held.state, FeatureState::Running | FeatureState::Paused))
-            {
-                let (outcome, reason) = (RunOutcome::Interrupted, "a person cancelled the feature");
-                store::run::end(&mut tx, current, outcome, reason).await?;
-                store::notice::run_ended(&mut tx, id, current, outcome, reason).await?;
-                signals.ended_runs.push(current);
-            }
-            held.state = FeatureState::Cancelled;
-            finish::empty(&mut tx, id, EndReason::Interrupted, &mut signals).await?;
-            cascade::save_features(&mut tx, &features, &mut signals).await?;
-        }
-        FeatureCommand::Pause => return Ok((refused(FeatureVerb::Pause), None, signals)),
-        FeatureCommand::Resume => return Ok((refused(FeatureVerb::Resume), None, signals)),
-        FeatureCommand::Cancel => return Ok((refused(FeatureVerb::Cancel), None, signals)),
-    }
+        FeatureCommand::Pause => refused(FeatureVerb::Pause),
+        FeatureCommand::Resume => refused(FeatureVerb::Resume),
+        FeatureCommand::Cancel => refused(FeatureVerb::Cancel),
+    };
+    let run = match done {
+        Ok(run) => run,
+        Err(why) => return Ok((CommandOutcome::Refused(why), None, Signals::default())),
+    };
     by.note(&mut tx, 1).await?;
     tx.commit().await?;
     Ok((CommandOutcome::Done(1), run, signals))
+}
+
+async fn pause(
+    tx: &mut PgConnection,
+    features: &mut Features,
+    id: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    if let Some(held) = features.get_mut(&id) {
+        held.state = FeatureState::Paused;
+        if let Some(run) = held.current_run {
+            store::run::pause(tx, run).await?;
+        }
+    }
+    store::queue::ready::withdraw_feature(tx, id).await?;
+    cascade::save_features(tx, features, signals).await
+}
+
+async fn resume(
+    tx: &mut PgConnection,
+    features: &mut Features,
+    id: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let mut run = None;
+    if let Some(held) = features.get_mut(&id) {
+        held.state = FeatureState::Running;
+        run = held.current_run;
+    }
+    if let Some(run) = run {
+        store::run::resume(tx, run).await?;
+    }
+    cascade::save_features(tx, features, signals).await?;
+    signals.got_work(store::queue::ready::enqueue_feature(tx, id, run).await?);
+    integrate::promote(tx, &BTreeSet::from([id]), signals).await?;
+    finish::check(tx, features, signals).await?;
+    cascade::save_features(tx, features, signals).await
+}
+
+async fn cancel(
+    tx: &mut PgConnection,
+    features: &mut Features,
+    id: FeatureId,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    if let Some(held) = features.get_mut(&id) {
+        let has_run = matches!(held.state, FeatureState::Running | FeatureState::Paused);
+        if let Some(current) = held.current_run.filter(|_| has_run) {
+            let (outcome, reason) = (RunOutcome::Interrupted, "a person cancelled the feature");
+            store::run::end(tx, current, outcome, reason).await?;
+            store::notice::run_ended(tx, id, current, outcome, reason).await?;
+            signals.ended_runs.push(current);
+        }
+        held.state = FeatureState::Cancelled;
+    }
+    finish::empty(tx, id, EndReason::Interrupted, signals).await?;
+    cascade::save_features(tx, features, signals).await
 }

@@ -57,139 +57,191 @@ pub(in crate::flow) async fn task_in(
     actor: &str,
     why: Option<&str>,
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
-    let mut signals = Signals::default();
-    let Some((mut features, mut task)) = cascade::lock_task(tx, id).await? else {
-        return Ok((CommandOutcome::NotFound, signals));
+    let Some((features, task)) = cascade::lock_task(tx, id).await? else {
+        return Ok((CommandOutcome::NotFound, Signals::default()));
     };
-    let feature = task.feature;
-    if command.is_for_parts(&task) {
-        let why = subtasks::refer(tx, id, command.verb(), |part| command.fits(part)).await?;
-        return Ok((CommandOutcome::Refused(why), signals));
-    }
-    let to = match command.target(&task) {
-        Ok(to) => to,
-        Err(reason) => return Ok((CommandOutcome::Refused(reason), signals)),
+    let mut execution = Execution {
+        command,
+        actor,
+        why,
+        features,
+        signals: Signals::default(),
     };
-    if command.tries_again()
-        && let Some(held) = features.get_mut(&feature)
-    {
-        match held.state {
-            FeatureState::Cancelled => {
-                let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
-                return Ok((CommandOutcome::Refused(why), signals));
-            }
-            // There is something to run again.
-            FeatureState::Done => held.state = FeatureState::Ready,
-            _ => {}
+    let outcome = match execution.execute(tx, task).await? {
+        Ok(count) => CommandOutcome::Done(count),
+        Err(why) => CommandOutcome::Refused(why),
+    };
+    Ok((outcome, execution.signals))
+}
+
+/// A command with the features that it has locked, and what others are told of it.
+struct Execution<'a> {
+    command: TaskCommand,
+    actor: &'a str,
+    why: Option<&'a str>,
+    features: Features,
+    signals: Signals,
+}
+
+impl Execution<'_> {
+    /// The number of tasks on which it took effect, or why it is refused.
+    async fn execute(&mut self, tx: &mut PgConnection, task: Task) -> sqlx::Result<Result<usize, String>> {
+        let (id, feature, command) = (task.id, task.feature, self.command);
+        if command.is_for_parts(&task) {
+            return Ok(Err(subtasks::refer(tx, id, command.verb(), |part| {
+                command.fits(part)
+            })
+            .await?));
         }
+        let to = match command.target(&task) {
+            Ok(to) => to,
+            Err(why) => return Ok(Err(why)),
+        };
+        if let Some(why) = self.refusal(tx, &task).await? {
+            return Ok(Err(why));
+        }
+        let done = if command == TaskCommand::Retry && task.children > 0 {
+            self.retry_below(tx, &task).await?
+        } else if command.tries_again() {
+            retry::try_again(tx, &mut self.features, vec![task], self.why, &mut self.signals).await?;
+            Ok(1)
+        } else {
+            self.move_to(tx, task, to).await?
+        };
+        if done.is_err() {
+            return Ok(done);
+        }
+        if command.tries_again() {
+            let cause = base_gate::GateCause::Again;
+            base_gate::follow(tx, &mut self.features, feature, cause, &mut self.signals).await?;
+        }
+        integrate::promote(tx, &BTreeSet::from([feature]), &mut self.signals).await?;
+        store::task::log(tx, id, self.actor, command.verb(), self.why).await?;
+        finish::check(tx, &mut self.features, &mut self.signals).await?;
+        cascade::save_features(tx, &self.features, &mut self.signals).await?;
+        Ok(done)
     }
-    if command.tries_again()
-        && let Some(parent) = task.parent
-        && let Some(state) = store::task::state_of(tx, parent).await?
-        && state.is_resolved()
-    {
-        let reason = format!(
-            "its parent {parent} is {} already; submit the work anew",
-            state.as_str()
-        );
-        return Ok((CommandOutcome::Refused(reason), signals));
-    }
-    if let Some(decided) = store::git::integration::open_of_tasks(tx, &[id.0]).await?.first() {
-        let held = features.get(&feature);
-        let state = held.map_or(FeatureState::Cancelled, |held| held.state);
-        // For a cancelled feature nobody finds out any more whether the push arrived.
-        let is_abandoned = state == FeatureState::Cancelled && decided.dispatch.is_none();
-        if decided.state == IntegrationState::Decided && !is_abandoned {
-            let finds_out = held.and_then(|held| suggestion::finds_out(state, &held.name));
-            let reason = match finds_out.filter(|_| decided.dispatch.is_none()) {
-                Some(finds_out) => {
-                    format!("its push was decided, and nobody knows whether it arrived; {finds_out}")
+
+    /// Why something beside the task's own state forbids it. Withdraws what waits to land.
+    async fn refusal(&mut self, tx: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+        let again = self.command.tries_again();
+        if again && let Some(held) = self.features.get_mut(&task.feature) {
+            match held.state {
+                FeatureState::Cancelled => {
+                    let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
+                    return Ok(Some(why));
                 }
-                None => "its integration is decided and being pushed; try again in a moment".to_owned(),
-            };
-            return Ok((CommandOutcome::Refused(reason), signals));
+                // There is something to run again.
+                FeatureState::Done => held.state = FeatureState::Ready,
+                _ => {}
+            }
         }
-        let withdrawn = ClosedIntegration::without_landing(id, IntegrationState::Withdrawn);
-        store::git::integration::close(tx, &withdrawn).await?;
+        if again
+            && let Some(parent) = task.parent
+            && let Some(state) = store::task::state_of(tx, parent).await?
+            && state.is_resolved()
+        {
+            return Ok(Some(format!(
+                "its parent {parent} is {} already; submit the work anew",
+                state.as_str()
+            )));
+        }
+        let feature = self.features.get(&task.feature);
+        if let Some(why) = withdraw_integration(tx, task.id, feature).await? {
+            return Ok(Some(why));
+        }
+        if task.role == SessionKind::Git
+            && let Some(why) = pushes(tx, task, self.command, feature).await?
+        {
+            return Ok(Some(why));
+        }
+        if again { is_void(tx, task).await } else { Ok(None) }
     }
-    if task.role == SessionKind::Git
-        && let Some(reason) = pushes(tx, &task, command, features.get(&feature)).await?
-    {
-        return Ok((CommandOutcome::Refused(reason), signals));
-    }
-    if command.tries_again()
-        && let Some(reason) = is_void(tx, &task).await?
-    {
-        return Ok((CommandOutcome::Refused(reason), signals));
-    }
-    if command == TaskCommand::Retry && task.children > 0 {
-        let leaves = retry::failed_below(tx, &task).await?;
+
+    /// Tries again what failed below a parent.
+    async fn retry_below(
+        &mut self,
+        tx: &mut PgConnection,
+        task: &Task,
+    ) -> sqlx::Result<Result<usize, String>> {
+        let leaves = retry::failed_below(tx, task).await?;
         if leaves.is_empty() {
-            let why =
-                format!("nothing below {id} failed or waits for a person, so there is nothing to try again");
-            return Ok((CommandOutcome::Refused(why), signals));
+            return Ok(Err(format!(
+                "nothing below {} failed or waits for a person, so there is nothing to try again",
+                task.id
+            )));
         }
         let ids: Vec<TaskId> = leaves.iter().map(|leaf| leaf.id).collect();
-        retry::try_again(tx, &mut features, leaves, why, &mut signals).await?;
+        retry::try_again(tx, &mut self.features, leaves, self.why, &mut self.signals).await?;
         for leaf in &ids {
-            store::task::log(tx, *leaf, actor, command.verb(), why).await?;
+            store::task::log(tx, *leaf, self.actor, self.command.verb(), self.why).await?;
         }
-        base_gate::follow(
-            tx,
-            &mut features,
-            feature,
-            base_gate::GateCause::Again,
-            &mut signals,
-        )
-        .await?;
-        integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
-        end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
-        return Ok((CommandOutcome::Done(ids.len()), signals));
+        Ok(Ok(ids.len()))
     }
-    if command.tries_again() {
-        retry::try_again(tx, &mut features, vec![task], why, &mut signals).await?;
-    } else {
-        let settled = proposal::settle(tx, &mut features, &task, to, actor, &mut signals).await?;
+
+    async fn move_to(
+        &mut self,
+        tx: &mut PgConnection,
+        mut task: Task,
+        to: TaskState,
+    ) -> sqlx::Result<Result<usize, String>> {
+        let (features, signals) = (&mut self.features, &mut self.signals);
+        let (id, feature, from) = (task.id, task.feature, task.state);
+        let settled = proposal::settle(tx, features, &task, to, self.actor, signals).await?;
         if let Err(why) = settled {
-            return Ok((CommandOutcome::Refused(why), signals));
+            return Ok(Err(why));
         }
-        let from = task.state;
-        fence_off(tx, &mut task, &mut signals).await?;
+        fence_off(tx, &mut task, signals).await?;
         store::queue::ready::withdraw(tx, &[id.0]).await?;
-        moved(&mut features, feature, from, to);
+        moved(features, feature, from, to);
         task.state = to;
         task.next_kind = (task.children == 0).then_some(task.role);
-        let reason = (to == TaskState::Failed).then_some(why.unwrap_or("a person failed it"));
+        let reason = (to == TaskState::Failed).then_some(self.why.unwrap_or("a person failed it"));
         store::task::explain(tx, id, reason).await?;
         store::task::save(tx, &[&task]).await?;
         if from == TaskState::Failed {
-            cascade::forgiven(tx, &mut features, feature, &[], &mut signals).await?;
+            cascade::forgiven(tx, features, feature, &[], signals).await?;
         }
         match to {
             TaskState::Done | TaskState::Skipped => {
                 if from == TaskState::Cancelled {
                     store::task::reopen_parents(tx, &[id.0]).await?;
                 }
-                cascade::resolved(tx, &mut features, vec![id], &mut signals).await?;
+                cascade::resolved(tx, features, vec![id], signals).await?;
             }
-            TaskState::Cancelled => cascade::cancelled(tx, &mut features, &[id.0], &mut signals).await?,
-            TaskState::Failed => cascade::failed(tx, &mut features, &[(feature, id)]).await?,
+            TaskState::Cancelled => cascade::cancelled(tx, features, &[id.0], signals).await?,
+            TaskState::Failed => cascade::failed(tx, features, &[(feature, id)]).await?,
             _ => signals.got_work(store::queue::ready::enqueue(tx, &[id.0], &[0]).await?),
         }
+        Ok(Ok(1))
     }
-    if command.tries_again() {
-        base_gate::follow(
-            tx,
-            &mut features,
-            feature,
-            base_gate::GateCause::Again,
-            &mut signals,
-        )
-        .await?;
+}
+
+/// Takes the task's attempt out of its turn, or says why its push has to be waited for.
+async fn withdraw_integration(
+    conn: &mut PgConnection,
+    id: TaskId,
+    feature: Option<&Locked>,
+) -> sqlx::Result<Option<String>> {
+    let open = store::git::integration::open_of_tasks(conn, &[id.0]).await?;
+    let Some(open) = open.first() else {
+        return Ok(None);
+    };
+    let state = feature.map_or(FeatureState::Cancelled, |held| held.state);
+    // For a cancelled feature nobody finds out any more whether the push arrived.
+    let is_abandoned = state == FeatureState::Cancelled && open.dispatch.is_none();
+    if open.state == IntegrationState::Decided && !is_abandoned {
+        let finds_out = feature.and_then(|held| suggestion::finds_out(state, &held.name));
+        return Ok(Some(match finds_out.filter(|_| open.dispatch.is_none()) {
+            Some(finds_out) => {
+                format!("its push was decided, and nobody knows whether it arrived; {finds_out}")
+            }
+            None => "its integration is decided and being pushed; try again in a moment".to_owned(),
+        }));
     }
-    integrate::promote(tx, &BTreeSet::from([feature]), &mut signals).await?;
-    end_of_step(tx, &mut features, id, command, actor, why, &mut signals).await?;
-    Ok((CommandOutcome::Done(1), signals))
+    let withdrawn = ClosedIntegration::without_landing(id, IntegrationState::Withdrawn);
+    store::git::integration::close(conn, &withdrawn).await?;
+    Ok(None)
 }
 
 /// Why a revert is void: its commit is no longer the landing of its task.
@@ -250,20 +302,6 @@ async fn pushes(
             }),
         },
     })
-}
-
-async fn end_of_step(
-    conn: &mut PgConnection,
-    features: &mut Features,
-    id: TaskId,
-    command: TaskCommand,
-    actor: &str,
-    why: Option<&str>,
-    signals: &mut Signals,
-) -> sqlx::Result<()> {
-    store::task::log(conn, id, actor, command.verb(), why).await?;
-    finish::check(conn, features, signals).await?;
-    cascade::save_features(conn, features, signals).await
 }
 
 /// Takes a task from its worker: clears its fence, ends its session, and cancels its verification.

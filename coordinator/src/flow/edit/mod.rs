@@ -99,17 +99,8 @@ pub async fn feature(
         return Ok((CommandOutcome::NotFound, Signals::default()));
     };
     let refused = |why: String| Ok((CommandOutcome::Refused(why), Signals::default()));
-    if held.state == FeatureState::Cancelled {
-        return refused(format!(
-            "`{}` is cancelled: no session will begin that a change could concern; submit another feature",
-            held.name
-        ));
-    }
-    if held.has_dir && edit.max_parallel.is_some_and(|most| most > 1) {
-        return refused(format!(
-            "`{}` works in a folder itself, where one session works at a time; `max_parallel` stays 1",
-            held.name
-        ));
+    if let Some(why) = refusal(held, edit) {
+        return refused(why);
     }
     if let Some(text) = &edit.description {
         let texts = store::feature::texts(&mut tx, id).await?.unwrap_or_default();
@@ -131,14 +122,8 @@ pub async fn feature(
         ..Signals::default()
     };
     if run.is_some() && matches!(held.state, FeatureState::Running | FeatureState::Paused) {
-        base_gate::follow(
-            &mut tx,
-            &mut features,
-            id,
-            base_gate::GateCause::Changed,
-            &mut signals,
-        )
-        .await?;
+        let cause = base_gate::GateCause::Changed;
+        base_gate::follow(&mut tx, &mut features, id, cause, &mut signals).await?;
         cascade::save_features(&mut tx, &features, &mut signals).await?;
         integrate::promote(&mut tx, &BTreeSet::from([id]), &mut signals).await?;
     }
@@ -156,6 +141,21 @@ pub async fn feature(
         CommandOutcome::Done(usize::try_from(changed).unwrap_or(0)),
         signals,
     ))
+}
+
+fn refusal(held: &Locked, edit: &FeatureEdit) -> Option<String> {
+    if held.state == FeatureState::Cancelled {
+        return Some(format!(
+            "`{}` is cancelled: no session will begin that a change could concern; submit another feature",
+            held.name
+        ));
+    }
+    (held.has_dir && edit.max_parallel.is_some_and(|most| most > 1)).then(|| {
+        format!(
+            "`{}` works in a folder itself, where one session works at a time; `max_parallel` stays 1",
+            held.name
+        )
+    })
 }
 
 /// Changes the present run, an ended one that may continue, or the settings of a draft's first run. The inner
@@ -309,13 +309,7 @@ pub async fn text(
         features: BTreeSet::from([id]),
         ..Signals::default()
     };
-    let mut ends = Vec::new();
-    if let Some(before) = steps::needless_with(step)
-        && let Some(task) = store::feature::step(&mut tx, id, before).await?
-    {
-        let state = store::task::state_of(&mut tx, task).await?;
-        ends.push((task, state, TaskCommand::Skip));
-    }
+    let mut ends = needless(&mut tx, id, step).await?;
     ends.extend(task.map(|task| (task, state, TaskCommand::Done)));
     let why = format!("a person wrote the {result}");
     for (task, state, command) in ends {
@@ -333,6 +327,22 @@ pub async fn text(
     }
     tx.commit().await?;
     Ok((CommandOutcome::Done(1), signals))
+}
+
+/// The step that only fed this one, its state, and its end.
+async fn needless(
+    conn: &mut PgConnection,
+    id: FeatureId,
+    step: SessionKind,
+) -> sqlx::Result<Vec<(TaskId, Option<TaskState>, TaskCommand)>> {
+    let Some(before) = steps::needless_with(step) else {
+        return Ok(Vec::new());
+    };
+    let Some(task) = store::feature::step(conn, id, before).await? else {
+        return Ok(Vec::new());
+    };
+    let state = store::task::state_of(conn, task).await?;
+    Ok(vec![(task, state, TaskCommand::Skip)])
 }
 
 /// The changes, for the log, with the old values, so that no text is lost.

@@ -14,12 +14,15 @@ use super::cascade::{self, Features};
 use super::guard::{guarded, is_away};
 use super::{Signals, integrate, submit};
 use crate::domain::gate;
+use crate::domain::run::Run;
 use crate::domain::run::end::{self, Decision, Facts};
 use crate::domain::states::{FeatureState, RunOutcome, TaskState};
 use crate::domain::status::suggestion::{self, FeatureVerb};
 use crate::flow::control::{By, CommandOutcome};
 use crate::flow::{claim::path_holds, integrate::operations};
 use crate::store;
+use crate::store::feature::Locked;
+use crate::store::git::gate::OpenCheck;
 
 /// Ends the runs of locked features that are over; the caller writes the features back.
 pub async fn check(
@@ -38,26 +41,10 @@ pub async fn check(
     }
     let runs = store::run::read(conn, &runs).await?;
     let under_way = store::queue::ready::under_way(conn, &ids).await?;
-    let troubled = features.values().filter(|feature| {
-        let waits = feature.counts.of(TaskState::NeedsReview) + feature.counts.of(TaskState::Failed) > 0;
-        feature.has_repository && feature.state == FeatureState::Running && waits
-    });
-    let troubled: Vec<Uuid> = troubled.map(|feature| feature.id.0).collect();
-    let checks = match troubled[..] {
-        [] => HashMap::new(),
-        _ => store::git::gate::open(conn, &troubled).await?,
-    };
+    let checks = open_checks(conn, features).await?;
     let held = store::budget::hold_reasons(conn, &ids).await?;
     for run in runs {
-        let only = match run.only_task {
-            Some(task) => Some((
-                task,
-                store::task::state_of(conn, task)
-                    .await?
-                    .unwrap_or(TaskState::Cancelled),
-            )),
-            None => None,
-        };
+        let only = only_task(conn, &run).await?;
         let (Some(feature), Some(under_way)) = (features.get_mut(&run.feature), under_way.get(&run.feature))
         else {
             continue;
@@ -78,29 +65,63 @@ pub async fn check(
             now: run.now,
             run: &run,
         };
-        match end::decide(&facts) {
-            Decision::GoOn => {}
-            Decision::EndSessions { reason } => {
-                let sessions = end_sessions(conn, feature.id, None, EndReason::RunLimit, signals).await?;
-                tracing::info!(feature = feature.name, reason, sessions, "run limit reached");
-            }
-            Decision::End {
-                outcome: RunOutcome::Complete,
+        decide(conn, feature, &facts, signals).await?;
+    }
+    Ok(())
+}
+
+/// Checks of the base commit in features where something waits for a person or failed.
+async fn open_checks(
+    conn: &mut PgConnection,
+    features: &Features,
+) -> sqlx::Result<HashMap<FeatureId, OpenCheck>> {
+    let troubled = features.values().filter(|feature| {
+        let waits = feature.counts.of(TaskState::NeedsReview) + feature.counts.of(TaskState::Failed) > 0;
+        feature.has_repository && feature.state == FeatureState::Running && waits
+    });
+    let troubled: Vec<Uuid> = troubled.map(|feature| feature.id.0).collect();
+    match troubled[..] {
+        [] => Ok(HashMap::new()),
+        _ => store::git::gate::open(conn, &troubled).await,
+    }
+}
+
+async fn only_task(conn: &mut PgConnection, run: &Run) -> sqlx::Result<Option<(TaskId, TaskState)>> {
+    let Some(task) = run.only_task else {
+        return Ok(None);
+    };
+    let state = store::task::state_of(conn, task).await?;
+    Ok(Some((task, state.unwrap_or(TaskState::Cancelled))))
+}
+
+async fn decide(
+    conn: &mut PgConnection,
+    feature: &mut Locked,
+    facts: &Facts<'_>,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    match end::decide(facts) {
+        Decision::GoOn => {}
+        Decision::EndSessions { reason } => {
+            let sessions = end_sessions(conn, feature.id, None, EndReason::RunLimit, signals).await?;
+            tracing::info!(feature = feature.name, reason, sessions, "run limit reached");
+        }
+        Decision::End {
+            outcome: RunOutcome::Complete,
+            reason,
+        } if facts.only.is_none() || is_over(feature) => {
+            complete(conn, feature, facts, &reason, signals).await?;
+        }
+        Decision::End { outcome, reason } => {
+            tracing::info!(
+                feature = feature.name,
+                outcome = outcome.as_str(),
                 reason,
-            } if only.is_none() || is_over(feature) => {
-                complete(conn, feature, &facts, &reason, signals).await?
-            }
-            Decision::End { outcome, reason } => {
-                tracing::info!(
-                    feature = feature.name,
-                    outcome = outcome.as_str(),
-                    reason,
-                    "run ended"
-                );
-                end(conn, feature, outcome, &reason, signals).await?;
-                if only.is_some() && (outcome == RunOutcome::Complete || feature.counts.open() > 0) {
-                    feature.state = FeatureState::Ready;
-                }
+                "run ended"
+            );
+            end(conn, feature, outcome, &reason, signals).await?;
+            if facts.only.is_some() && (outcome == RunOutcome::Complete || feature.counts.open() > 0) {
+                feature.state = FeatureState::Ready;
             }
         }
     }
@@ -108,13 +129,13 @@ pub async fn check(
 }
 
 /// Whether every task is resolved.
-fn is_over(feature: &store::feature::Locked) -> bool {
+fn is_over(feature: &Locked) -> bool {
     let count = |state| feature.counts.of(state);
     feature.counts.open() + count(TaskState::Failed) + count(TaskState::NeedsReview) == 0
 }
 
 /// Why no attempt of a feature can land, when only a person can help.
-fn why_nothing_lands(check: &store::git::gate::OpenCheck) -> String {
+fn why_nothing_lands(check: &OpenCheck) -> String {
     let commit = match &check.operation {
         GitOperation::Check { commit, .. } => gate::short(commit),
         _ => "",
@@ -129,7 +150,7 @@ fn why_nothing_lands(check: &store::git::gate::OpenCheck) -> String {
 /// Every task is resolved: continues with a due review, then with a requested merge, then ends the run.
 async fn complete(
     conn: &mut PgConnection,
-    feature: &mut store::feature::Locked,
+    feature: &mut Locked,
     facts: &Facts<'_>,
     reason: &str,
     signals: &mut Signals,
@@ -172,7 +193,7 @@ async fn complete(
 
 async fn end(
     conn: &mut PgConnection,
-    feature: &mut store::feature::Locked,
+    feature: &mut Locked,
     outcome: RunOutcome,
     reason: &str,
     signals: &mut Signals,
@@ -303,9 +324,7 @@ async fn check_feature(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
     let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
     // The poll finds tasks that may start or land by now without a signal.
-    if features.values().any(|feature| feature.avoid_conflicts) {
-        path_holds::release(&mut tx, &[id], &mut signals).await?;
-    }
+    path_holds::release(&mut tx, &features, &mut signals).await?;
     crate::flow::integrate::base_gate::reuse_pass(&mut tx, &mut features, FeatureId(id), &mut signals)
         .await?;
     integrate::promote(&mut tx, &BTreeSet::from([FeatureId(id)]), &mut signals).await?;

@@ -20,7 +20,7 @@ use crate::flow::cascade::{self, Features};
 use crate::flow::{Signals, control};
 use crate::store;
 use crate::store::feature::Locked;
-use crate::store::git::gate::Base;
+use crate::store::git::gate::{Base, OpenCheck};
 use crate::store::task::{NewTask, Task};
 
 /// The actor in a task's log.
@@ -63,10 +63,6 @@ pub(in crate::flow) async fn ensure(
         store::git::gate::doubt(conn, &base.repo_id, &base.commit, &settings.gate).await?;
     }
     let open = store::git::gate::open(conn, &[held.id.0]).await?.remove(&held.id);
-    let same = open.as_ref().is_some_and(|open| match &open.operation {
-        GitOperation::Check { commit, gate, .. } => *commit == base.commit && *gate == settings.gate,
-        _ => false,
-    });
     let task = match &open {
         Some(open) => store::task::lock(conn, &[open.task.0]).await?.pop(),
         None => None,
@@ -75,7 +71,7 @@ pub(in crate::flow) async fn ensure(
         wanted,
         passes: wanted && store::git::gate::passes(conn, &base.repo_id, &base.commit, &settings.gate).await?,
         open: task.as_ref().map(|task| PendingCheck {
-            same,
+            same: open.as_ref().is_some_and(|open| is_same(open, &base, settings)),
             runs: task.state == TaskState::InProgress,
             waits: matches!(task.state, TaskState::Failed | TaskState::NeedsReview),
         }),
@@ -103,6 +99,13 @@ pub(in crate::flow) async fn ensure(
         }
     }
     Ok(())
+}
+
+fn is_same(open: &OpenCheck, base: &Base, settings: &RunSettings) -> bool {
+    match &open.operation {
+        GitOperation::Check { commit, gate, .. } => *commit == base.commit && *gate == settings.gate,
+        _ => false,
+    }
 }
 
 /// The same for a running feature, with its run's gate.

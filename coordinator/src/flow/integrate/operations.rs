@@ -16,8 +16,8 @@ use crate::flow::cascade::{self, Features};
 use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
-use crate::store::git::operation::{Branches, Progress};
-use crate::store::task::NewTask;
+use crate::store::git::operation::{Branches, Landing, Progress};
+use crate::store::task::{NewTask, Task};
 
 /// What came of a wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,62 +230,85 @@ pub async fn revert(
         return refused(format!("{id} is no task's work; revert the tasks themselves"));
     }
     if wish.redo
-        && let Some(parent) = reverted.parent
-        && let Some(state) = store::task::state_of(&mut tx, parent).await?
-        && state.is_resolved()
+        && let Some(why) = never_again(&mut tx, &reverted).await?
     {
-        return refused(format!(
-            "its parent {parent} is {} already, so {id} can't be done again; take it back without --redo",
-            state.as_str()
-        ));
+        return refused(why);
     }
     let open = store::git::operation::open(&mut tx, feature).await?;
-    let reverts = |wanted: TaskId| {
-        let one = |open: &GitOperation| matches!(open, GitOperation::Revert { task, .. } if *task == wanted);
-        open.iter().find(|(_, open)| one(open)).map(|(task, _)| *task)
-    };
-    if let Some(task) = reverts(id) {
+    if let Some(task) = reverts(&open, id) {
         return refused(does_that_already(task));
     }
     let mut landings = store::git::operation::landed_after(&mut tx, id).await?;
-    if !landings.is_empty() && !wish.dependents {
-        let names: Vec<_> = landings
-            .iter()
-            .map(|one| format!("{} {}", one.task, one.title))
-            .collect();
-        return refused(format!(
-            "what waited for {id} has landed on it: {}; --with-dependents takes that back as well",
-            names.join(", ")
-        ));
-    }
-    if let Some((one, task)) = landings
-        .iter()
-        .find_map(|one| Some((one.task, reverts(one.task)?)))
-    {
-        return refused(format!(
-            "{task} takes {one} back already, which is one of what waited for {id}; wait for it, or `task cancel {task}` first"
-        ));
+    if let Some(why) = built_upon(id, &landings, &open, wish.dependents) {
+        return refused(why);
     }
     landings.push(landing);
-    let mut tasks = Vec::new();
-    for (n, one) in (1..).zip(&landings) {
-        // Tasks are repeated only when everything is reverted.
-        let is_last = one.task == id;
-        let redo = landings.iter().rev().map(|one| one.task);
-        let title = format!("Revert: {}", one.title);
-        let description = own_tasks::revert(templates, &one.task.to_string(), &one.title, &one.commit);
-        let operation = GitOperation::Revert {
-            task: one.task,
-            commit: one.commit.clone(),
-            redo: redo.filter(|_| wish.redo && is_last).collect(),
-        };
-        tasks.push(task(&held.branches, n, "revert", title, description, operation));
-    }
+    let tasks = reverting(templates, &held.branches, &landings, wish.redo);
     if let Some(why) = why {
         store::dispatch::note_feedback(&mut tx, id, why).await?;
     }
     store::task::log(&mut tx, id, actor, "revert", why).await?;
     add(tx, feature, &mut held, first, tasks, actor).await
+}
+
+/// Why a reverted task can't be done again.
+async fn never_again(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+    let Some(parent) = task.parent else {
+        return Ok(None);
+    };
+    let state = store::task::state_of(conn, parent).await?;
+    Ok(state.filter(|state| state.is_resolved()).map(|state| {
+        format!(
+            "its parent {parent} is {} already, so {} can't be done again; take it back without --redo",
+            state.as_str(),
+            task.id
+        )
+    }))
+}
+
+/// The open task that reverts `wanted`.
+fn reverts(open: &[(TaskId, GitOperation)], wanted: TaskId) -> Option<TaskId> {
+    let one = |open: &GitOperation| matches!(open, GitOperation::Revert { task, .. } if *task == wanted);
+    open.iter().find(|(_, open)| one(open)).map(|(task, _)| *task)
+}
+
+/// Why a task can't be reverted with what landed on it.
+fn built_upon(
+    id: TaskId,
+    landings: &[Landing],
+    open: &[(TaskId, GitOperation)],
+    with_dependents: bool,
+) -> Option<String> {
+    if !landings.is_empty() && !with_dependents {
+        let names = landings.iter().map(|one| format!("{} {}", one.task, one.title));
+        return Some(format!(
+            "what waited for {id} has landed on it: {}; --with-dependents takes that back as well",
+            names.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let mut already = landings.iter().map(|one| (one.task, reverts(open, one.task)));
+    let (one, task) = already.find_map(|(one, task)| Some((one, task?)))?;
+    Some(format!(
+        "{task} takes {one} back already, which is one of what waited for {id}; wait for it, or `task cancel {task}` first"
+    ))
+}
+
+/// The tasks that revert these landings, the last of which was asked for.
+fn reverting(templates: &Templates, branches: &Branches, landings: &[Landing], redo: bool) -> Vec<NewTask> {
+    let reverts = (1..).zip(landings).map(|(n, one)| {
+        // Tasks are repeated only when everything is reverted.
+        let is_last = landings.last().is_some_and(|last| last.task == one.task);
+        let again = landings.iter().rev().map(|one| one.task);
+        let title = format!("Revert: {}", one.title);
+        let description = own_tasks::revert(templates, &one.task.to_string(), &one.title, &one.commit);
+        let operation = GitOperation::Revert {
+            task: one.task,
+            commit: one.commit.clone(),
+            redo: again.filter(|_| redo && is_last).collect(),
+        };
+        task(branches, n, "revert", title, description, operation)
+    });
+    reverts.collect()
 }
 
 /// The merge that a finished feature waits for.

@@ -56,32 +56,7 @@ impl Captured {
     /// entry before it doesn't count.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String], kept: usize) {
         self.kept_of_task = i64::try_from(kept * RETAINED_ATTEMPTS).unwrap_or(i64::MAX);
-        // Of entries with one title the last one replaces the others and takes over their tags, as it would
-        // on release.
-        let mut by_title: HashMap<String, usize> = HashMap::new();
-        let mut knowledge: Vec<Learned> = Vec::new();
-        for told in &sigils.knowledge {
-            let at = *by_title
-                .entry(told.title.to_lowercase())
-                .or_insert(knowledge.len());
-            let before = knowledge.get(at).map(|before| before.tags.as_slice());
-            let tags = merged_tags(before.into_iter(), &told.tags);
-            let learned = Learned {
-                id: Uuid::now_v7(),
-                source: source.clone(),
-                head: told.title.clone(),
-                paths: paths(&tags, files_changed),
-                tags,
-                body: bounded(&told.body),
-            };
-            if let Some(before) = knowledge.get_mut(at) {
-                *before = learned;
-            } else if knowledge.iter().any(|old| has_same_body(old, &learned)) {
-                by_title.remove(&told.title.to_lowercase());
-            } else if at < kept {
-                knowledge.push(learned);
-            }
-        }
+        let knowledge = knowledge(source, sigils, files_changed, kept);
         let mut said: Vec<Statement> = knowledge.iter().map(|one| Statement::of(&one.body)).collect();
         let is_new = |learning: &&Learning| {
             let new = Statement::of(&learning.body);
@@ -282,6 +257,36 @@ impl Captured {
         }
         Ok(released)
     }
+}
+
+fn knowledge(source: &Source, sigils: &Sigils, files_changed: &[String], kept: usize) -> Vec<Learned> {
+    // Of entries with one title the last one replaces the others and takes over their tags, as it would
+    // on release.
+    let mut by_title: HashMap<String, usize> = HashMap::new();
+    let mut knowledge: Vec<Learned> = Vec::new();
+    for told in &sigils.knowledge {
+        let at = *by_title
+            .entry(told.title.to_lowercase())
+            .or_insert(knowledge.len());
+        let before = knowledge.get(at).map(|before| before.tags.as_slice());
+        let tags = merged_tags(before.into_iter(), &told.tags);
+        let learned = Learned {
+            id: Uuid::now_v7(),
+            source: source.clone(),
+            head: told.title.clone(),
+            paths: paths(&tags, files_changed),
+            tags,
+            body: bounded(&told.body),
+        };
+        if let Some(before) = knowledge.get_mut(at) {
+            *before = learned;
+        } else if knowledge.iter().any(|old| has_same_body(old, &learned)) {
+            by_title.remove(&told.title.to_lowercase());
+        } else if at < kept {
+            knowledge.push(learned);
+        }
+    }
+    knowledge
 }
 
 fn has_same_body(old: &Learned, new: &Learned) -> bool {

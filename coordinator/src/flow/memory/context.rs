@@ -180,6 +180,47 @@ fn together<'a>(
     (kept, gone)
 }
 
+/// The newest journal entries of features and near to tasks, and the recalled ones.
+async fn journal(
+    conn: &mut PgConnection,
+    features: &[Uuid],
+    placed: &[Uuid],
+    recalled: &HashMap<DispatchId, Recalled>,
+) -> sqlx::Result<Vec<JournalEntry>> {
+    let mut journal = store::dispatch::earlier::journal(conn, features, placed, JOURNAL_READ, &[]).await?;
+    let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
+    let named: HashSet<Uuid> = recalled
+        .values()
+        .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
+        .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
+        .filter(|named| !read.contains(named))
+        .collect();
+    if !named.is_empty() {
+        let named: Vec<Uuid> = named.into_iter().collect();
+        journal.extend(store::dispatch::earlier::journal(conn, &[], &[], JOURNAL_READ, &named).await?);
+        journal.sort_by_key(|entry| (entry.claimed_at, entry.dispatch));
+    }
+    Ok(journal)
+}
+
+/// Recalled entries that a prompt doesn't show, and why.
+fn left_out(recalled: &Recalled, alone: bool) -> impl Iterator<Item = (EntryKind, Uuid, f64, &'static str)> {
+    let is_hidden = alone || recalled.is_off;
+    let why = match recalled.is_off {
+        true => "this memory is switched off, since it was found to hurt",
+        false => "held out to measure what memory is worth",
+    };
+    recalled.by_kind.iter().flat_map(move |(kind, picked)| {
+        let shown = picked.shown.iter().filter(move |_| is_hidden);
+        let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
+        shown
+            .map(move |one| (one, why))
+            .chain(others)
+            .take(MAX_OMITTED)
+            .map(|(one, why)| (*kind, one.entry.id, one.score, why))
+    })
+}
+
 /// Whether its prompt shows other tasks' memory. A session that merges learnings gets only these.
 pub(in crate::flow) fn remembers(dispatch: &Opened) -> bool {
     let begins = dispatch.kind.begins_attempt() && dispatch.kind.has_agent();
@@ -233,20 +274,7 @@ impl Remembered {
         let recalled = recall(conn, asking).await?;
         let most = settings.max_entries;
         let notes = store::memory::notes(conn, &features, &task_ids, most).await?;
-        let mut journal =
-            store::dispatch::earlier::journal(conn, &features, &placed, JOURNAL_READ, &[]).await?;
-        let read: HashSet<Uuid> = journal.iter().map(|entry| entry.dispatch).collect();
-        let named: HashSet<Uuid> = recalled
-            .values()
-            .filter_map(|recalled| recalled.by_kind.get(&EntryKind::Journal))
-            .flat_map(|picked| picked.shown.iter().map(|one| one.entry.id))
-            .filter(|named| !read.contains(named))
-            .collect();
-        if !named.is_empty() {
-            let named: Vec<Uuid> = named.into_iter().collect();
-            journal.extend(store::dispatch::earlier::journal(conn, &[], &[], JOURNAL_READ, &named).await?);
-            journal.sort_by_key(|entry| (entry.claimed_at, entry.dispatch));
-        }
+        let journal = journal(conn, &features, &placed, &recalled).await?;
         Ok(Self {
             earlier,
             journal: journal.into_iter().map(Journaled::new).collect(),
@@ -295,19 +323,6 @@ impl Remembered {
             journal,
             knowledge: knowledge.iter().map(|one| one.knowledge(now)).collect(),
         };
-        let left_out = recalled.by_kind.iter().flat_map(|(kind, picked)| {
-            let why = match recalled.is_off {
-                true => "this memory is switched off, since it was found to hurt",
-                false => "held out to measure what memory is worth",
-            };
-            let shown = picked.shown.iter().filter(|_| alone || recalled.is_off);
-            let shown = shown.map(move |one| (one, why));
-            let others = picked.left_out.iter().map(|(one, why)| (one, why.as_str()));
-            shown
-                .chain(others)
-                .take(MAX_OMITTED)
-                .map(|(one, why)| (*kind, one.entry.id, one.score, why))
-        });
         let like_own = [
             (EntryKind::Learning, like_learnings),
             (EntryKind::Knowledge, like_knowledge),
@@ -322,7 +337,7 @@ impl Remembered {
             learnings: learnings.iter().map(|one| Some(one.scored())).collect(),
             knowledge: knowledge.iter().map(|one| Some(one.scored())).collect(),
             journal: behind_journal,
-            left_out: like_own.chain(left_out).collect(),
+            left_out: like_own.chain(left_out(recalled, alone)).collect(),
             trial: (asked && !recalled.is_off).then(|| (recalled.repo_id.clone(), alone)),
             memory,
         }
@@ -382,21 +397,16 @@ impl Remembered {
     /// Errors of the task itself and of its siblings stand under Previous Attempts: each once.
     fn session(&self, task: &TaskFacts, earlier: &[&Earlier], alone: bool) -> prompt::SessionMemory {
         let parent = task.parent.as_ref().map(|parent| parent.id.0);
-        let is_elsewhere = |note: &Note| {
-            let is_own = note.task == Some(task.task.0);
-            is_own || parent.is_none() || note.parent == parent
-        };
+        let is_own = |note: &Note| note.task == Some(task.task.0);
+        let is_elsewhere = |note: &Note| is_own(note) || parent.is_none() || note.parent == parent;
         let notes: Vec<&Note> = self
             .notes
             .iter()
-            .filter(|n| n.feature == task.feature.0 && (!alone || n.task == Some(task.task.0)))
+            .filter(|n| n.feature == task.feature.0 && (!alone || is_own(n)))
             .collect();
-        let is_own = |note: &Note| note.task == Some(task.task.0);
         let is_shown = |note: &Note| is_own(note) || note.verified;
         let own = |kind: NoteKind| -> Vec<String> {
-            let mine = notes
-                .iter()
-                .filter(|n| n.kind == kind && n.task == Some(task.task.0));
+            let mine = notes.iter().filter(|n| n.kind == kind && is_own(n));
             distinct(mine.map(|n| n.body.clone()))
         };
         let completed = own(NoteKind::StepDone);
@@ -411,13 +421,6 @@ impl Remembered {
             .filter(|n| matches!(n.kind, NoteKind::Decision | NoteKind::Error) && !n.resolved)
             .collect();
         let kept = &kept[kept.len().saturating_sub(self.max_entries)..];
-        let blocked = earlier
-            .iter()
-            .rev()
-            .find(|e| e.kind.begins_attempt() && e.kind != SessionKind::Check)
-            .filter(|e| e.difficulty == Some(Difficulty::Blocked))
-            .and_then(|e| e.report.as_ref())
-            .map(|report| report.why_failed.clone());
         prompt::SessionMemory {
             feature: task.feature_name.clone(),
             phase: task.role.as_str().to_owned(),
@@ -425,22 +428,12 @@ impl Remembered {
             pull_request: None,
             completed,
             pending,
-            blocked,
+            blocked: blocked(earlier),
             files_modified: distinct(files.into_iter()),
             errors: kept
                 .iter()
                 .filter(|n| n.kind == NoteKind::Error && !is_elsewhere(n))
-                .map(|n| prompt::UnresolvedError {
-                    iteration: n.iteration,
-                    phase: n.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
-                    task: n.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
-                    category: n.category.clone().unwrap_or_default(),
-                    text: if is_shown(n) {
-                        n.body.clone()
-                    } else {
-                        String::new()
-                    },
-                })
+                .map(|n| unresolved(n, is_shown(n)))
                 .collect(),
             decisions: kept
                 .iter()
@@ -457,6 +450,31 @@ impl Remembered {
                     .map(|n| n.body.clone()),
             ),
         }
+    }
+}
+
+/// What blocked the last attempt.
+fn blocked(earlier: &[&Earlier]) -> Option<String> {
+    earlier
+        .iter()
+        .rev()
+        .find(|e| e.kind.begins_attempt() && e.kind != SessionKind::Check)
+        .filter(|e| e.difficulty == Some(Difficulty::Blocked))
+        .and_then(|e| e.report.as_ref())
+        .map(|report| report.why_failed.clone())
+}
+
+fn unresolved(note: &Note, is_shown: bool) -> prompt::UnresolvedError {
+    prompt::UnresolvedError {
+        iteration: note.iteration,
+        phase: note.phase.unwrap_or(SessionKind::Work).as_str().to_owned(),
+        task: note.task.map(|id| TaskId(id).to_string()).unwrap_or_default(),
+        category: note.category.clone().unwrap_or_default(),
+        text: if is_shown {
+            note.body.clone()
+        } else {
+            String::new()
+        },
     }
 }
 

@@ -14,7 +14,7 @@ use crate::domain::recall::{
 };
 use crate::flow::memory::embedding::Meaning;
 use crate::store;
-use crate::store::memory::index::Indexed;
+use crate::store::memory::index::{Indexed, MemoryFacts};
 use crate::store::memory::postings::Tail;
 
 /// Most candidates of a question by its words, and further ones by files.
@@ -109,28 +109,11 @@ async fn recall_together(
     questions: &[Question],
     fresh: &[Arc<Indexed>],
 ) -> sqlx::Result<Vec<Hits>> {
-    let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
-    let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
-    let keys: BTreeSet<i64> = questions
-        .iter()
-        .flat_map(|q| q.query.lookups(q.scope()))
-        .collect();
-    let keys: Vec<i64> = keys.into_iter().collect();
-    let memories = store::memory::index::lookup(conn, &repos, &keys).await?;
-    let memory_of = |q: &Question| memories.get(&(q.repo_id.clone(), q.kind));
-    if questions.iter().all(|q| memory_of(q).is_none()) {
+    let memories = Memories::read(conn, questions).await?;
+    if questions.iter().all(|q| memories.of(q).is_none()) {
         return Ok(questions.iter().map(|_| Hits::nothing()).collect());
     }
-    let none = Stats::default();
-    let stats_of = |q: &Question| memory_of(q).map_or(&none, |memory| &memory.stats);
-    let by_words: Vec<Vec<Lookup>> = questions
-        .iter()
-        .map(|q| {
-            memory_of(q).map_or(Vec::new(), |memory| {
-                q.query.candidate_lookups(q.scope(), &memory.stats)
-            })
-        })
-        .collect();
+    let by_words: Vec<Vec<Lookup>> = questions.iter().map(|q| memories.lookups(q)).collect();
     let keys = distinct(by_words.iter().flatten().map(|wanted| wanted.key));
     // The model works while the index is read.
     let (asked, postings) = tokio::join!(
@@ -151,14 +134,14 @@ async fn recall_together(
     let hits: Vec<FirstHits<'_>> = questions
         .iter()
         .zip(&of_words)
-        .map(|(q, docs)| first_hits(&q.query, q.scope(), stats_of(q), docs, q.now))
+        .map(|(q, docs)| first_hits(&q.query, q.scope(), memories.stats(q), docs, q.now))
         .collect();
     let keys = distinct(hits.iter().flat_map(FirstHits::files));
     let (postings, counts) = store::memory::postings::read_counted(conn, &keys, FILE_BLOCKS, fresh).await?;
     let files: Vec<FileWeights> = questions
         .iter()
         .zip(&hits)
-        .map(|(q, hits)| hits.weigh(stats_of(q), &counts))
+        .map(|(q, hits)| hits.weigh(memories.stats(q), &counts))
         .collect();
     let found = questions.iter().zip(&files);
     let found = found.map(|(q, files)| candidates(&postings, &files.lookups(), q.now, BY_FILES));
@@ -167,24 +150,51 @@ async fn recall_together(
     let mut answers: Vec<Hits> = questions
         .iter()
         .enumerate()
-        .map(|(index, q)| Hits {
-            ranking: rank(
-                &q.query,
-                q.scope(),
-                stats_of(q),
-                &docs.of(index, q.now),
-                &files[index],
-                q.now,
-            ),
-            floor: memory_of(q).map_or(Floor::of(0, None), |memory| {
-                Floor::of(memory.stats.entries, memory.floor)
-            }),
-            entries: stats_of(q).entries,
-        })
+        .map(|(index, q)| memories.hits(q, &docs.of(index, q.now), &files[index]))
         .collect();
     let docs_of = |index: usize| docs.of(index, questions[index].now);
     asked.order(conn, questions, &mut answers, docs_of).await?;
     Ok(answers)
+}
+
+/// What is counted of the memories that questions are asked of.
+struct Memories {
+    known: HashMap<(String, Kind), MemoryFacts>,
+    none: Stats,
+}
+
+impl Memories {
+    async fn read(conn: &mut PgConnection, questions: &[Question]) -> sqlx::Result<Self> {
+        let repos: BTreeSet<&str> = questions.iter().map(|q| q.repo_id.as_str()).collect();
+        let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
+        let keys = distinct(questions.iter().flat_map(|q| q.query.lookups(q.scope())));
+        Ok(Self {
+            known: store::memory::index::lookup(conn, &repos, &keys).await?,
+            none: Stats::default(),
+        })
+    }
+
+    fn of(&self, q: &Question) -> Option<&MemoryFacts> {
+        self.known.get(&(q.repo_id.clone(), q.kind))
+    }
+
+    fn stats(&self, q: &Question) -> &Stats {
+        self.of(q).map_or(&self.none, |memory| &memory.stats)
+    }
+
+    fn lookups(&self, q: &Question) -> Vec<Lookup> {
+        let of_memory = |memory: &MemoryFacts| q.query.candidate_lookups(q.scope(), &memory.stats);
+        self.of(q).map_or(Vec::new(), of_memory)
+    }
+
+    fn hits(&self, q: &Question, docs: &[&Doc], files: &FileWeights) -> Hits {
+        let stats = self.stats(q);
+        Hits {
+            ranking: rank(&q.query, q.scope(), stats, docs, files, q.now),
+            floor: Floor::of(stats.entries, self.of(q).and_then(|memory| memory.floor)),
+            entries: stats.entries,
+        }
+    }
 }
 
 /// Each once, in order.

@@ -166,18 +166,7 @@ async fn knowledge(
         let missing = known.into_iter().filter(|name| !kept.contains_key(*name));
         gone.extend(missing.map(str::to_owned));
     }
-    if !gone.is_empty() {
-        for name in &gone {
-            changed += usize::from(forget_landed(conn, feature, repo, name).await?);
-        }
-        let elsewhere = store::memory::repo_scan::had_elsewhere(conn, feature, repo, &gone).await?;
-        for name in gone.iter().filter(|name| !elsewhere.contains(name)) {
-            if let Some(id) = store::memory::repo_scan::unname(conn, repo, &external_id(name)).await? {
-                hide(conn, &[id]).await?;
-                changed += 1;
-            }
-        }
-    }
+    changed += forget_gone(conn, feature, repo, &gone).await?;
     if folder.left_out > 0 {
         tracing::warn!(
             repo,
@@ -186,6 +175,30 @@ async fn knowledge(
         );
     }
     store::memory::repo_scan::keep_files(conn, feature, folder.tree.as_deref(), &kept).await?;
+    Ok(changed)
+}
+
+/// Forgets files that are no longer there. Returns the number of changed ones.
+async fn forget_gone(
+    conn: &mut PgConnection,
+    feature: FeatureId,
+    repo: &str,
+    gone: &[String],
+) -> sqlx::Result<usize> {
+    if gone.is_empty() {
+        return Ok(0);
+    }
+    let mut changed = 0;
+    for name in gone {
+        changed += usize::from(forget_landed(conn, feature, repo, name).await?);
+    }
+    let elsewhere = store::memory::repo_scan::had_elsewhere(conn, feature, repo, gone).await?;
+    for name in gone.iter().filter(|name| !elsewhere.contains(name)) {
+        if let Some(id) = store::memory::repo_scan::unname(conn, repo, &external_id(name)).await? {
+            hide(conn, &[id]).await?;
+            changed += 1;
+        }
+    }
     Ok(changed)
 }
 

@@ -14,8 +14,9 @@ use crate::domain::names;
 use crate::domain::states::{FeatureState, TaskState};
 use crate::flow::{Signals, cascade, edit::cycle};
 use crate::store;
-use crate::store::task::Task;
+use crate::store::feature::Locked;
 use crate::store::task::waits::Moment;
+use crate::store::task::{NewTask, Task};
 use crate::{domain::run::defaults::TaskDefaults, flow::submit::rows};
 
 /// What is added.
@@ -72,46 +73,25 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sq
     if let Some(why) = refusal(&mut tx, feature, addition, &neighbours).await? {
         return Ok((Added::Refused(why), signals));
     }
-    let neighbour = |id: &TaskId| neighbours.iter().find(|task| task.id == *id);
-    let after: BTreeSet<TaskId> = addition.after.iter().copied().collect();
-    let open = after
-        .iter()
-        .filter_map(&neighbour)
-        .filter(|blocker| !blocker.state.satisfies_dependents())
-        .count();
-    let parent = addition.parent.as_ref().and_then(&neighbour);
-    let parent_is_closed = parent.is_some_and(|parent| parent.open_blockers > 0);
-
-    let (mut tasks, _) = rows(&addition.graph, &addition.defaults);
-    let Some(task) = tasks.first_mut() else {
-        return Ok((Added::Refused("there is no task to add".to_owned()), signals));
+    let task = match new_task(&mut tx, held, addition, &neighbours).await? {
+        Ok(task) => task,
+        Err(why) => return Ok((Added::Refused(why), signals)),
     };
-    let taken = store::task::keys_beginning(&mut tx, feature, &task.key).await?;
-    if addition.key_is_chosen && taken.contains(&task.key) {
-        let why = format!(
-            "the feature `{}` has a task `{}` already; choose another key",
-            held.name, task.key
-        );
-        return Ok((Added::Refused(why), signals));
-    }
-    task.key = names::free_key(&task.key, &taken);
-    task.id = addition.id;
-    task.parent = addition.parent;
-    task.open_blockers = i32::try_from(open).unwrap_or(i32::MAX) + i32::from(parent_is_closed);
-    let (id, state) = (task.id, task.state());
+    let id = task.id;
+    let after: BTreeSet<TaskId> = addition.after.iter().copied().collect();
     let edges: Vec<_> = after.into_iter().map(|blocker| (id, blocker)).collect();
     store::queue::concurrency_keys::declare(&mut tx, feature, addition.graph.keys()).await?;
-    store::task::insert(&mut tx, feature, &tasks, &edges).await?;
+    store::task::insert(&mut tx, feature, std::slice::from_ref(&task), &edges).await?;
     if let Some(limit) = addition.limit {
         let key = (Level::Task, id.0.to_string());
         store::budget::set(&mut tx, &key, Some(limit.cost_usd), Some(limit.tokens)).await?;
     }
     store::task::hold_new(&mut tx, &[id.0]).await?;
-    if let Some(parent) = parent {
-        store::queue::ready::withdraw(&mut tx, &[parent.id.0]).await?;
-        store::task::become_parent(&mut tx, parent.id, 1).await?;
+    if let Some(parent) = task.parent {
+        store::queue::ready::withdraw(&mut tx, &[parent.0]).await?;
+        store::task::become_parent(&mut tx, parent, 1).await?;
     }
-    held.counts.add(state, 1);
+    held.counts.add(task.state(), 1);
     agent_graph::allow(&mut tx, feature, 1).await?;
     if matches!(
         held.state,
@@ -124,6 +104,36 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sq
     signals.got_work(store::queue::ready::enqueue(&mut tx, &[id.0], &[0]).await?);
     tx.commit().await?;
     Ok((Added::Accepted, signals))
+}
+
+/// The task with a free key, behind what it waits for among its locked neighbours.
+async fn new_task(
+    conn: &mut PgConnection,
+    held: &Locked,
+    addition: &Addition<'_>,
+    neighbours: &[Task],
+) -> sqlx::Result<Result<NewTask, String>> {
+    let (tasks, _) = rows(&addition.graph, &addition.defaults);
+    let Some(mut task) = tasks.into_iter().next() else {
+        return Ok(Err("there is no task to add".to_owned()));
+    };
+    let taken = store::task::keys_beginning(conn, held.id, &task.key).await?;
+    if addition.key_is_chosen && taken.contains(&task.key) {
+        return Ok(Err(format!(
+            "the feature `{}` has a task `{}` already; choose another key",
+            held.name, task.key
+        )));
+    }
+    let open = neighbours
+        .iter()
+        .filter(|one| addition.after.contains(&one.id) && !one.state.satisfies_dependents());
+    let mut parent = neighbours.iter().filter(|one| addition.parent == Some(one.id));
+    let parent_is_closed = parent.any(|parent| parent.open_blockers > 0);
+    task.key = names::free_key(&task.key, &taken);
+    task.id = addition.id;
+    task.parent = addition.parent;
+    task.open_blockers = i32::try_from(open.count()).unwrap_or(i32::MAX) + i32::from(parent_is_closed);
+    Ok(Ok(task))
 }
 
 async fn refusal(

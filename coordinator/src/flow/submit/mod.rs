@@ -104,42 +104,12 @@ pub(super) async fn within(
         let why = names::branch_taken(branch, &owned.branch, &owned.feature);
         return Ok(Submitted::BranchTaken(why));
     }
-    let feature = submission.feature.id;
+    let feature = new.id;
     // Older than the tasks that follow, since the newest task decides a feature's condition.
-    let asked = waiting.tasks(&submission.feature.description, &submission.defaults);
-    let bytes = submission.graph.nodes.len() * size_of::<NewTask>();
-    let (mut tasks, mut edges) = by_length(bytes, || rows(&submission.graph, &submission.defaults));
-    let texts = &submission.feature;
-    let given = Provided::new(
-        &texts.description,
-        texts.spec.as_deref(),
-        texts.plan.as_deref(),
-        tasks.len() + usize::from(waiting.graph.is_some()),
-    );
-    let steps = steps::missing(given).unwrap_or_default();
-    chain(
-        steps,
-        &submission.feature.description,
-        &submission.defaults,
-        &mut tasks,
-        &mut edges,
-    );
-    provided::hold(&asked, &mut tasks, &mut edges);
-    let mut held = Locked::inserted(&submission.feature);
-    for task in &tasks {
-        held.counts.add(task.state(), 1);
-    }
-    held.counts.add(
-        TaskState::NeedsReview,
-        i32::try_from(asked.len()).unwrap_or(i32::MAX),
-    );
+    let asked = waiting.tasks(&new.description, &submission.defaults);
+    let (mut tasks, edges, steps) = planned(submission, waiting, &asked);
+    let mut held = locked(new, &tasks, steps, asked.len());
     tasks.extend(asked.iter().cloned());
-    held.state = match steps {
-        _ if tasks.is_empty() => FeatureState::Draft,
-        [] => FeatureState::Ready,
-        [SessionKind::Build] => FeatureState::Planned,
-        _ => FeatureState::Draft,
-    };
     let begun = match &submission.start {
         Start::Now(settings) if may_start(&held) => Some(settings),
         Start::Now(_) | Start::Later(_) => None,
@@ -158,11 +128,7 @@ pub(super) async fn within(
         provided::await_approval(tx, &held, waiting, &asked).await?;
     }
     if let Some(settings) = begun {
-        let before = held.counts;
-        base_gate::ensure(tx, &mut held, settings, base_gate::GateCause::Changed, signals).await?;
-        if held.counts != before {
-            store::feature::save(tx, std::iter::once(&held)).await?;
-        }
+        ensure_gate(tx, &mut held, settings, signals).await?;
     }
     signals.features.insert(feature);
     if let (None, Start::Now(settings) | Start::Later(settings)) = (begun, &submission.start) {
@@ -175,6 +141,58 @@ pub(super) async fn within(
         tasks: tasks.len(),
         ids,
     })
+}
+
+/// Tasks that a feature begins with, their edges, and the steps among them that write what it lacks.
+fn planned(
+    submission: &Submission,
+    waiting: &provided::ProvidedResults,
+    asked: &[NewTask],
+) -> (Vec<NewTask>, Vec<(TaskId, TaskId)>, &'static [SessionKind]) {
+    let (texts, defaults) = (&submission.feature, &submission.defaults);
+    let bytes = submission.graph.nodes.len() * size_of::<NewTask>();
+    let (mut tasks, mut edges) = by_length(bytes, || rows(&submission.graph, defaults));
+    let given = Provided::new(
+        &texts.description,
+        texts.spec.as_deref(),
+        texts.plan.as_deref(),
+        tasks.len() + usize::from(waiting.graph.is_some()),
+    );
+    let steps = steps::missing(given).unwrap_or_default();
+    chain(steps, &texts.description, defaults, &mut tasks, &mut edges);
+    provided::hold(asked, &mut tasks, &mut edges);
+    (tasks, edges, steps)
+}
+
+/// Its state and counts before its run starts, with so many results that wait for approval.
+fn locked(new: &NewFeature, tasks: &[NewTask], steps: &[SessionKind], asked: usize) -> Locked {
+    let mut held = Locked::inserted(new);
+    for task in tasks {
+        held.counts.add(task.state(), 1);
+    }
+    held.counts
+        .add(TaskState::NeedsReview, i32::try_from(asked).unwrap_or(i32::MAX));
+    held.state = match steps {
+        _ if tasks.len() + asked == 0 => FeatureState::Draft,
+        [] => FeatureState::Ready,
+        [SessionKind::Build] => FeatureState::Planned,
+        _ => FeatureState::Draft,
+    };
+    held
+}
+
+async fn ensure_gate(
+    tx: &mut PgConnection,
+    held: &mut Locked,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> sqlx::Result<()> {
+    let before = held.counts;
+    base_gate::ensure(tx, held, settings, base_gate::GateCause::Changed, signals).await?;
+    if held.counts != before {
+        store::feature::save(tx, std::iter::once(&*held)).await?;
+    }
+    Ok(())
 }
 
 /// As it is kept.

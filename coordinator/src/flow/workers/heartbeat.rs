@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use ralph_shared::ids::DispatchId;
-use ralph_shared::wire::{DispatchUsage, End, EndReason, Heartbeat, HeartbeatAnswer, Settled, Settlement};
-use sqlx::PgPool;
+use ralph_shared::wire::{
+    DispatchUsage, End, EndReason, Granted, Heartbeat, HeartbeatAnswer, Settled, Settlement,
+};
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use crate::domain::budget::bounded;
@@ -38,16 +40,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     let Some(drain) = store::worker::seen(&mut tx, beat).await? else {
         return Ok(HeartbeatAnswer::SayHello);
     };
-    if !beat.answered.is_empty() {
-        store::availability::answered(&mut tx, &beat.answered).await?;
-    }
-    if !beat.heard.is_empty() {
-        store::question::heard(&mut tx, &beat.worker, &beat.heard).await?;
-    }
-    let archived = match beat.transcripts[..] {
-        [] => Vec::new(),
-        _ => store::dispatch::transcript::cared_for(&mut tx, &beat.transcripts).await?,
-    };
+    let archived = note(&mut tx, beat).await?;
     if all.is_empty() {
         tx.commit().await?;
         return Ok(HeartbeatAnswer::Renewed {
@@ -72,24 +65,8 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     faults::point("heartbeat.before_commit");
     tx.commit().await?;
     faults::point("heartbeat.after_commit");
-    let over = |one: &&DispatchUsage| {
-        standings
-            .iter()
-            .any(|s| s.id == one.dispatch && s.state != DispatchState::Live)
-    };
-    let late: Vec<&DispatchUsage> = used.iter().filter(over).collect();
-    if !late.is_empty() {
-        usage::record_late(db, &beat.worker, &late).await?;
-    }
-    let asking: Vec<Uuid> = used
-        .iter()
-        .filter(|one| one.asks)
-        .map(|one| one.dispatch.0)
-        .collect();
-    let shares = match asking[..] {
-        [] => Vec::new(),
-        _ => usage::enlarge(db, settings, &beat.worker, &asking).await?,
-    };
+    record_late(db, beat, &used, &standings).await?;
+    let shares = shares(db, settings, beat, &used).await?;
     let (settled, end) = reply(beat, &standings);
     Ok(HeartbeatAnswer::Renewed {
         settled,
@@ -102,6 +79,53 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             .map(|words| question::words_for_agent(&settings.templates, words))
             .collect(),
     })
+}
+
+/// Notes what else a worker tells. Returns its transcripts that are stored.
+async fn note(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Vec<DispatchId>> {
+    if !beat.answered.is_empty() {
+        store::availability::answered(conn, &beat.answered).await?;
+    }
+    if !beat.heard.is_empty() {
+        store::question::heard(conn, &beat.worker, &beat.heard).await?;
+    }
+    match beat.transcripts[..] {
+        [] => Ok(Vec::new()),
+        _ => store::dispatch::transcript::cared_for(conn, &beat.transcripts).await,
+    }
+}
+
+async fn record_late(
+    db: &PgPool,
+    beat: &Heartbeat,
+    used: &[DispatchUsage],
+    standings: &[LeaseStatus],
+) -> sqlx::Result<()> {
+    let over = |one: &&DispatchUsage| {
+        standings
+            .iter()
+            .any(|s| s.id == one.dispatch && s.state != DispatchState::Live)
+    };
+    let late: Vec<&DispatchUsage> = used.iter().filter(over).collect();
+    match late[..] {
+        [] => Ok(()),
+        _ => usage::record_late(db, &beat.worker, &late).await,
+    }
+}
+
+/// Larger shares for the sessions that ask for more.
+async fn shares(
+    db: &PgPool,
+    settings: &Settings,
+    beat: &Heartbeat,
+    used: &[DispatchUsage],
+) -> sqlx::Result<Vec<Granted>> {
+    let asking = used.iter().filter(|one| one.asks);
+    let asking: Vec<Uuid> = asking.map(|one| one.dispatch.0).collect();
+    match asking[..] {
+        [] => Ok(Vec::new()),
+        _ => usage::enlarge(db, settings, &beat.worker, &asking).await,
+    }
 }
 
 /// The reply for the dispatches that a worker named.

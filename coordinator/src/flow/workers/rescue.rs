@@ -21,7 +21,7 @@ use crate::flow::guard::{guarded, is_away};
 use crate::flow::{Signals, claim::path_holds, finish, integrate};
 use crate::store;
 use crate::store::dispatch::lease::Expired;
-use crate::store::git::integration::{ClosedIntegration, IntegrationState};
+use crate::store::git::integration::{ClosedIntegration, Integration, IntegrationState};
 use crate::store::task::Task;
 
 /// Leases that one call looks at.
@@ -29,13 +29,6 @@ const BATCH: i64 = 500;
 
 /// Why a dispatch is lost, for screens and journals.
 const REASON: &str = "the worker was not heard of until the lease ended";
-
-fn never_landed() -> String {
-    format!(
-        "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the last one",
-        outcome::MAX_INTEGRATION_TRIES
-    )
-}
 
 /// Takes back expired leases. With `only_ended`, only leases that their worker gave up. A feature that fails
 /// does not keep others from it. Returns the number of lost dispatches.
@@ -110,83 +103,11 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         .into_iter()
         .map(|t| (t.id, t))
         .collect();
-    let ids: Vec<Uuid> = expired.iter().map(|e| e.id.0).collect();
-    let still: BTreeSet<Uuid> = store::dispatch::lease::still_expired(&mut tx, &ids)
-        .await?
-        .into_iter()
-        .collect();
-    let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
-    let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
-    let failures: Vec<Failure> = lost.iter().map(|one| lost_by(one)).collect();
-    store::dispatch::lease::lose(&mut tx, &lost_ids, &failures, REASON).await?;
-    signals.ended.extend(lost.iter().map(|one| one.id));
-    store::git::integration::release_turn(&mut tx, &lost_ids).await?;
-    let mut again = Vec::new();
-    let mut given_up = Vec::new();
-    let mut changed = Vec::new();
-    let integrating: Vec<Uuid> = tasks
-        .values()
-        .filter(|task| task.next_kind == Some(SessionKind::Integrate))
-        .map(|task| task.id.0)
-        .collect();
-    let open = if integrating.is_empty() {
-        Vec::new()
-    } else {
-        store::git::integration::open_of_tasks(&mut tx, &integrating).await?
-    };
-    let reviewed = reviewed(&mut tx, &features).await?;
-    for one in &lost {
-        let Some(task) = tasks.get_mut(&one.task) else {
-            continue;
-        };
-        if task.dispatch != Some(one.id) || task.state != TaskState::InProgress {
-            continue;
-        }
-        changed.push(one.task);
-        if task.next_kind == Some(SessionKind::Integrate) {
-            let open = open.iter().find(|open| open.task == one.task);
-            let why = match open.filter(|_| one.worker_died) {
-                Some(open) if open.tries >= outcome::MAX_INTEGRATION_TRIES => Some(never_landed()),
-                // Its push may have arrived.
-                Some(open) if open.state == IntegrationState::Decided => None,
-                Some(_) => {
-                    let failure = lost_by(one);
-                    let is_last = after_loss(one, task) == NextStep::NeedsReview;
-                    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(failure, None)))
-                }
-                None => None,
-            };
-            if let Some(why) = why {
-                give_up(&mut features, task, reviewed.contains(&task.feature));
-                given_up.push((one.task, IntegrationState::Failed, why));
-            }
-            continue;
-        }
-        let failure = lost_by(one);
-        let next = after_loss(one, task);
-        match next {
-            NextStep::Again(_) => {
-                if task.next_kind.is_some_and(SessionKind::begins_attempt) {
-                    let waiting = task.waiting();
-                    moved(&mut features, task.feature, task.state, waiting);
-                    task.state = waiting;
-                }
-                again.push(one.task.0);
-            }
-            NextStep::NeedsReview => {
-                let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
-                give_up(&mut features, task, asks);
-                given_up.push((
-                    one.task,
-                    IntegrationState::Withdrawn,
-                    retry::without_tries(failure, None),
-                ));
-            }
-        }
-    }
-    let rows: Vec<_> = changed.iter().filter_map(|id| tasks.get(id)).collect();
+    let lost = lose(&mut tx, expired, &mut signals).await?;
+    let returned = move_on(&mut tx, &mut features, &mut tasks, &lost).await?;
+    let rows: Vec<_> = returned.changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
-    for (task, end, reason) in &given_up {
+    for (task, end, reason) in &returned.given_up {
         store::git::integration::close(&mut tx, &ClosedIntegration::without_landing(*task, *end)).await?;
         store::task::explain(&mut tx, *task, Some(reason)).await?;
         if waits(&tasks, *task) {
@@ -199,13 +120,9 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         .map(|task| (task.feature, task.id))
         .collect();
     cascade::failed(&mut tx, &mut features, &failed).await?;
-    let delays = vec![0; again.len()];
-    signals.got_work(store::queue::ready::enqueue(&mut tx, &again, &delays).await?);
-    let apart = features.values().filter(|feature| feature.avoid_conflicts);
-    let apart: Vec<Uuid> = apart.map(|feature| feature.id.0).collect();
-    if !apart.is_empty() {
-        path_holds::release(&mut tx, &apart, &mut signals).await?;
-    }
+    let delays = vec![0; returned.again.len()];
+    signals.got_work(store::queue::ready::enqueue(&mut tx, &returned.again, &delays).await?);
+    path_holds::release(&mut tx, &features, &mut signals).await?;
     let turns: BTreeSet<_> = lost.iter().map(|e| e.feature).collect();
     integrate::promote(&mut tx, &turns, &mut signals).await?;
     finish::check(&mut tx, &mut features, &mut signals).await?;
@@ -222,7 +139,98 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
     Ok((lost.len(), signals))
 }
 
-/// Why a dispatch is lost.
+/// Ends the dispatches that are still expired.
+async fn lose<'e>(
+    conn: &mut PgConnection,
+    expired: &'e [Expired],
+    signals: &mut Signals,
+) -> sqlx::Result<Vec<&'e Expired>> {
+    let ids: Vec<Uuid> = expired.iter().map(|e| e.id.0).collect();
+    let still: BTreeSet<Uuid> = store::dispatch::lease::still_expired(conn, &ids)
+        .await?
+        .into_iter()
+        .collect();
+    let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
+    let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
+    let failures: Vec<Failure> = lost.iter().map(|one| lost_by(one)).collect();
+    store::dispatch::lease::lose(conn, &lost_ids, &failures, REASON).await?;
+    signals.ended.extend(lost.iter().map(|one| one.id));
+    store::git::integration::release_turn(conn, &lost_ids).await?;
+    Ok(lost)
+}
+
+/// Tasks that were taken back.
+#[derive(Default)]
+struct Returned {
+    changed: Vec<TaskId>,
+    again: Vec<Uuid>,
+    given_up: Vec<(TaskId, IntegrationState, String)>,
+}
+
+/// Moves the tasks of lost dispatches.
+async fn move_on(
+    conn: &mut PgConnection,
+    features: &mut Features,
+    tasks: &mut HashMap<TaskId, Task>,
+    lost: &[&Expired],
+) -> sqlx::Result<Returned> {
+    let mut returned = Returned::default();
+    let integrating = tasks
+        .values()
+        .filter(|task| task.next_kind == Some(SessionKind::Integrate));
+    let integrating: Vec<Uuid> = integrating.map(|task| task.id.0).collect();
+    let open = store::git::integration::open_of_tasks(conn, &integrating).await?;
+    let reviewed = reviewed(conn, features).await?;
+    for &one in lost {
+        let Some(task) = tasks.get_mut(&one.task) else {
+            continue;
+        };
+        if task.dispatch != Some(one.id) || task.state != TaskState::InProgress {
+            continue;
+        }
+        returned.changed.push(one.task);
+        if task.next_kind == Some(SessionKind::Integrate) {
+            let open = open.iter().find(|open| open.task == one.task);
+            if let Some(why) = never_lands(one, task, open) {
+                give_up(features, task, reviewed.contains(&task.feature));
+                returned.given_up.push((one.task, IntegrationState::Failed, why));
+            }
+        } else if after_loss(one, task) == NextStep::NeedsReview {
+            let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
+            give_up(features, task, asks);
+            let why = retry::without_tries(lost_by(one), None);
+            returned
+                .given_up
+                .push((one.task, IntegrationState::Withdrawn, why));
+        } else {
+            if task.next_kind.is_some_and(SessionKind::begins_attempt) {
+                let waiting = task.waiting();
+                moved(features, task.feature, task.state, waiting);
+                task.state = waiting;
+            }
+            returned.again.push(one.task.0);
+        }
+    }
+    Ok(returned)
+}
+
+/// Why pushed work is not tried again after this loss.
+fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Option<String> {
+    let open = open.filter(|_| one.worker_died)?;
+    if open.tries >= outcome::MAX_INTEGRATION_TRIES {
+        return Some(format!(
+            "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the last one",
+            outcome::MAX_INTEGRATION_TRIES
+        ));
+    }
+    // Its push may have arrived.
+    if open.state == IntegrationState::Decided {
+        return None;
+    }
+    let is_last = after_loss(one, task) == NextStep::NeedsReview;
+    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(lost_by(one), None)))
+}
+
 /// What follows a loss; counts it.
 fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
     // A claim whose answer never arrived says nothing about its task.
@@ -240,6 +248,7 @@ fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
     next
 }
 
+/// Why a dispatch is lost.
 fn lost_by(one: &Expired) -> Failure {
     match (one.worker_died, one.alone) {
         (false, _) => Failure::OutOfContact,

@@ -238,6 +238,9 @@ pub struct Prerequisite {
 
 /// The blockers of tasks with the journal of the attempt that finished them, at most 20 per task.
 pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Prerequisite>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = sqlx::query!(
         r#"select q.id as "of!", b.id as "id!", b.title as "title!", b.skipped as "skipped!", b.journal,
                   b.in_all as "in_all!"
@@ -338,6 +341,9 @@ pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Ve
 
 /// Changes of tasks to verify, from the attempts that ended at the commit to judge.
 pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, Change>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
     let rows = sqlx::query!(
         r#"select t.id, last.change::text as "change!"
            from tasks t

@@ -495,6 +495,9 @@ pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str
 
 /// The last feedback on an attempt of each of these tasks.
 pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = sqlx::query!(
         r#"select q.id as "task!", d.feedback as "feedback!"
            from unnest($1::uuid[]) as q(id)
@@ -516,6 +519,9 @@ pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
 
 /// Feedback on the present attempts of tasks.
 pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = sqlx::query!(
         r#"select d.task_id, d.feedback as "feedback!"
            from dispatches d
@@ -533,6 +539,9 @@ pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Resul
 
 /// Suspicions about the last attempts of these tasks, which their agents consider done.
 pub async fn doubts(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = sqlx::query!(
         r#"select d.task_id, d.reason as "reason!"
            from dispatches d

@@ -85,6 +85,9 @@ pub async fn queue(
 }
 
 pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Integration>> {
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = sqlx::query!(
         r#"select i.id, i.feature_id, i.task_id, i.attempt, i.source_commit, i.source_ref,
                   i.state as "state: IntegrationState", i.dispatch_id, i.old, i.new, i.new_ref, i.tries,

@@ -12,6 +12,9 @@ use super::integration::{Collision, IntegrationState};
 
 /// What tasks do to branches.
 pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, GitOperation>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
     let rows = sqlx::query!(
         r#"select task_id, operation as "operation!: Json<GitOperation>"
            from task_texts

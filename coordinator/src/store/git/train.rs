@@ -59,6 +59,22 @@ pub async fn read(
     landing: Landing,
     max_checks: i32,
 ) -> sqlx::Result<Train> {
+    let cars = cars(conn, feature).await?;
+    let mut landed = landed(conn, feature).await?;
+    let from_the_start = landed.len() < usize::try_from(LANDINGS).unwrap_or(usize::MAX);
+    if !from_the_start {
+        landed.remove(0);
+    }
+    Ok(Train {
+        landing,
+        max_checks: usize::try_from(max_checks).unwrap_or(0),
+        cars,
+        landed,
+        from_the_start,
+    })
+}
+
+async fn cars(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Car>> {
     let rows = sqlx::query!(
         r#"select i.id, i.state as "state: IntegrationState", i.dispatch_id, i.ahead, i.ahead_since,
                   i.check_result as "check_result: CheckResult", q.kind as "queued?: SessionKind",
@@ -70,7 +86,7 @@ pub async fn read(
            order by i.state = 'waiting', t.conflicts < 2, t.priority, i.queued_at, i.id"#,
         feature.0,
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
     let cars = rows.into_iter().map(|row| Car {
         id: row.id,
@@ -88,8 +104,12 @@ pub async fn read(
         }),
         failed_before: row.failed_before,
     });
-    let cars = cars.collect();
-    let mut landed = sqlx::query!(
+    Ok(cars.collect())
+}
+
+/// The last landings, oldest first.
+async fn landed(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Landed>> {
+    let rows = sqlx::query!(
         r#"select id, old is not null and old = lag(landed_commit) over (order by ended_at, id) as "follows"
            from (
              select id, old, landed_commit, ended_at
@@ -103,24 +123,12 @@ pub async fn read(
         LANDINGS,
     )
     .fetch_all(conn)
-    .await?
-    .into_iter()
-    .map(|row| Landed {
+    .await?;
+    let landed = rows.into_iter().map(|row| Landed {
         id: row.id,
         follows: row.follows.unwrap_or(false),
-    })
-    .collect::<Vec<_>>();
-    let from_the_start = landed.len() < usize::try_from(LANDINGS).unwrap_or(usize::MAX);
-    if !from_the_start {
-        landed.remove(0);
-    }
-    Ok(Train {
-        landing,
-        max_checks: usize::try_from(max_checks).unwrap_or(0),
-        cars,
-        landed,
-        from_the_start,
-    })
+    });
+    Ok(landed.collect())
 }
 
 /// Takes queued checks of these integrations out of the queue, without those that a claim took meanwhile.

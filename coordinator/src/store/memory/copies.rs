@@ -21,6 +21,15 @@ struct Pair {
     text: String,
 }
 
+/// Bands of entries that arrive, with their entry and its repository.
+#[derive(Default)]
+struct Bands {
+    ids: Vec<Uuid>,
+    named: Vec<Uuid>,
+    repos: Vec<String>,
+    bands: Vec<i64>,
+}
+
 /// For each entry that arrives, live ones of its kind and repository that share a band with it, oldest first: at most 16.
 pub async fn alike(
     conn: &mut PgConnection,
@@ -35,16 +44,30 @@ pub async fn alike(
         let of = |band: &i64| (one.id, one.repo_id.clone(), *band);
         one.bands.iter().map(of)
     });
-    let (mut named, mut repos, mut given) = (Vec::new(), Vec::new(), Vec::new());
+    let mut given = Bands {
+        ids,
+        ..Bands::default()
+    };
     for (id, repo, band) in bands {
-        named.push(id);
-        repos.push(repo);
-        given.push(band);
+        given.named.push(id);
+        given.repos.push(repo);
+        given.bands.push(band);
     }
-    let pairs = if kind == Kind::Knowledge {
-        sqlx::query_as!(
-            Pair,
-            r#"with new as materialized (
+    let pairs = match kind {
+        Kind::Knowledge => knowledge_with(conn, &given).await?,
+        _ => learnings_with(conn, &given).await?,
+    };
+    let mut alike: HashMap<Uuid, Vec<Text>> = HashMap::new();
+    for Pair { new, old, text } in pairs {
+        alike.entry(new).or_default().push(Text { id: old, text });
+    }
+    Ok(alike)
+}
+
+async fn knowledge_with(conn: &mut PgConnection, given: &Bands) -> sqlx::Result<Vec<Pair>> {
+    sqlx::query_as!(
+        Pair,
+        r#"with new as materialized (
                  select id, repo_id, array_agg(band) as bands
                  from unnest($1::uuid[], $2::text[], $3::bigint[]) as given(id, repo_id, band)
                  group by id, repo_id
@@ -61,17 +84,19 @@ pub async fn alike(
                  limit 16
                ) o
                order by n.id, o.id"#,
-            &named,
-            &repos,
-            &given,
-            &ids,
-        )
-        .fetch_all(conn)
-        .await?
-    } else {
-        sqlx::query_as!(
-            Pair,
-            r#"with new as materialized (
+        &given.named,
+        &given.repos,
+        &given.bands,
+        &given.ids,
+    )
+    .fetch_all(conn)
+    .await
+}
+
+async fn learnings_with(conn: &mut PgConnection, given: &Bands) -> sqlx::Result<Vec<Pair>> {
+    sqlx::query_as!(
+        Pair,
+        r#"with new as materialized (
                  select id, repo_id, array_agg(band) as bands
                  from unnest($1::uuid[], $2::text[], $3::bigint[]) as given(id, repo_id, band)
                  group by id, repo_id
@@ -88,19 +113,13 @@ pub async fn alike(
                  limit 16
                ) o
                order by n.id, o.id"#,
-            &named,
-            &repos,
-            &given,
-            &ids,
-        )
-        .fetch_all(conn)
-        .await?
-    };
-    let mut alike: HashMap<Uuid, Vec<Text>> = HashMap::new();
-    for Pair { new, old, text } in pairs {
-        alike.entry(new).or_default().push(Text { id: old, text });
-    }
-    Ok(alike)
+        &given.named,
+        &given.repos,
+        &given.bands,
+        &given.ids,
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// Links entries to those that stand for them.

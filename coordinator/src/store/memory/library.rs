@@ -141,13 +141,21 @@ pub enum Origin {
 
 /// Stores given learnings and knowledge, released. Skips known external ids; returns the ids of the new ones.
 pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<Uuid>> {
-    let mut stored = Vec::new();
     let of = |kind: Kind| given.iter().filter(move |g| g.kind == kind);
-    let learnings: Vec<&GivenEntry> = of(Kind::Learning).collect();
-    if !learnings.is_empty() {
-        stored.extend(
-            sqlx::query_scalar!(
-                "insert into learnings
+    let mut stored = insert_given_learnings(conn, &of(Kind::Learning).collect::<Vec<_>>()).await?;
+    stored.extend(insert_given_knowledge(conn, &of(Kind::Knowledge).collect::<Vec<_>>()).await?);
+    Ok(stored)
+}
+
+async fn insert_given_learnings(
+    conn: &mut PgConnection,
+    learnings: &[&GivenEntry],
+) -> sqlx::Result<Vec<Uuid>> {
+    if learnings.is_empty() {
+        return Ok(Vec::new());
+    }
+    sqlx::query_scalar!(
+        "insert into learnings
                    (id, repo_id, category, title, body, tags, paths, origin, external_id, created_at, released_at, bands)
                  select g.id, g.repo_id, g.category, g.title, g.body,
                         array(select jsonb_array_elements_text(g.tags::jsonb)),
@@ -158,27 +166,31 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx
                    as g(id, repo_id, category, title, body, tags, paths, origin, external_id, created_at, bands)
                  on conflict do nothing
                  returning id",
-                &learnings.iter().map(|g| g.id).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| g.category.clone()).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| g.body.clone()).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| json(&g.paths)).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
-                &learnings.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
-                &learnings.iter().map(|g| g.created_at).collect::<Vec<_>>(),
-                &learnings.iter().map(|g| json(&g.bands())).collect::<Vec<_>>(),
-            )
-            .fetch_all(&mut *conn)
-            .await?,
-        );
+        &learnings.iter().map(|g| g.id).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| g.category.clone()).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| g.body.clone()).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| json(&g.paths)).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
+        &learnings.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &learnings.iter().map(|g| g.created_at).collect::<Vec<_>>(),
+        &learnings.iter().map(|g| json(&g.bands())).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await
+}
+
+async fn insert_given_knowledge(
+    conn: &mut PgConnection,
+    knowledge: &[&GivenEntry],
+) -> sqlx::Result<Vec<Uuid>> {
+    if knowledge.is_empty() {
+        return Ok(Vec::new());
     }
-    let knowledge: Vec<&GivenEntry> = of(Kind::Knowledge).collect();
-    if !knowledge.is_empty() {
-        stored.extend(
-            sqlx::query_scalar!(
-                "insert into knowledge
+    sqlx::query_scalar!(
+        "insert into knowledge
                    (id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at, released_at, bands)
                  select g.id, g.repo_id, g.feature, g.title, g.body,
                         array(select jsonb_array_elements_text(g.tags::jsonb)),
@@ -189,23 +201,20 @@ pub async fn insert_given(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx
                    as g(id, repo_id, feature, title, body, tags, paths, origin, external_id, created_at, bands)
                  on conflict do nothing
                  returning id",
-                &knowledge.iter().map(|g| g.id).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| g.feature.clone()).collect::<Vec<_>>() as &[Option<String>],
-                &knowledge.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| g.body.clone()).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| json(&g.paths)).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
-                &knowledge.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
-                &knowledge.iter().map(|g| g.created_at).collect::<Vec<_>>(),
-                &knowledge.iter().map(|g| json(&g.bands())).collect::<Vec<_>>(),
-            )
-            .fetch_all(conn)
-            .await?,
-        );
-    }
-    Ok(stored)
+        &knowledge.iter().map(|g| g.id).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| g.feature.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &knowledge.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| g.body.clone()).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| json(&g.paths)).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| g.origin).collect::<Vec<_>>() as &[Origin],
+        &knowledge.iter().map(|g| g.external_id.clone()).collect::<Vec<_>>() as &[Option<String>],
+        &knowledge.iter().map(|g| g.created_at).collect::<Vec<_>>(),
+        &knowledge.iter().map(|g| json(&g.bands())).collect::<Vec<_>>(),
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// Removes the names of imported entries that other imports replaced, so that the same text is new again: a

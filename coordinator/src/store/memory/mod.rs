@@ -160,21 +160,26 @@ pub async fn insert_learnings(
         .into_iter()
         .map(|row| (row.id, (row.created_at, row.doc_id)))
         .collect();
-    Ok(learned
-        .iter()
-        .zip(words)
-        .filter_map(|(learned, words)| {
-            let &(created_at, number) = stored.get(&learned.id)?;
-            Some(NewDoc {
-                number,
-                entry: learned.id,
-                repo_id: learned.source.repo_id.clone(),
-                kind: EntryKind::Learning,
-                created_at,
-                words: words?,
-            })
+    Ok(new_docs(learned, words, &stored))
+}
+
+fn new_docs(
+    learned: &[Learned],
+    words: Vec<Option<Analysed>>,
+    stored: &HashMap<Uuid, (OffsetDateTime, Option<i64>)>,
+) -> Vec<NewDoc> {
+    let docs = learned.iter().zip(words).filter_map(|(learned, words)| {
+        let &(created_at, number) = stored.get(&learned.id)?;
+        Some(NewDoc {
+            number,
+            entry: learned.id,
+            repo_id: learned.source.repo_id.clone(),
+            kind: EntryKind::Learning,
+            created_at,
+            words: words?,
         })
-        .collect())
+    });
+    docs.collect()
 }
 
 /// Stores knowledge in quarantine (SPEC 6.8).

@@ -109,17 +109,18 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
             fresh.insert(new.id, Arc::new(new.indexed()));
         }
     }
-    waiting.sort_unstable_by_key(|&doc| Reverse(doc));
-    waiting.truncate(usize::try_from(FRESH).unwrap_or(usize::MAX));
     // An entry that is neither cached nor found is leaving just now.
-    for doc in waiting {
-        if let Some(one) = before.get(&doc) {
-            fresh.insert(doc, Arc::clone(one));
-        }
-    }
+    let cached = newest(waiting).into_iter();
+    fresh.extend(cached.filter_map(|doc| Some((doc, Arc::clone(before.get(&doc)?)))));
     let all = fresh.values().cloned().collect();
     tail.keep(fresh);
     Ok(all)
+}
+
+fn newest(mut waiting: Vec<i64>) -> Vec<i64> {
+    waiting.sort_unstable_by_key(|&doc| Reverse(doc));
+    waiting.truncate(usize::try_from(FRESH).unwrap_or(usize::MAX));
+    waiting
 }
 
 /// The newest postings of keys, at most `blocks` blocks of each. `fresh` was read before.
@@ -218,6 +219,20 @@ pub async fn merge(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
 }
 
 async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
+    let taken = take_unmerged(conn, most).await?;
+    if taken.is_empty() {
+        return Ok(0);
+    }
+    let (mut keys, mut postings) = (Vec::new(), Vec::new());
+    for one in index::indexed(conn, &taken).await? {
+        postings.extend(one.keys.iter().map(|_| one.posting.0));
+        keys.extend(one.keys);
+    }
+    append_postings(conn, &keys, &postings).await?;
+    Ok(taken.len() as u64)
+}
+
+async fn take_unmerged(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<i64>> {
     let taken = sqlx::query_scalar!(
         r#"-- Whoever removes an entry that still waits holds its batch, and nobody waits for them here.
            delete from memory_unmerged
@@ -232,17 +247,12 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
            returning docs"#,
         most,
     )
-    .fetch_all(&mut *conn)
-    .await?
-    .concat();
-    if taken.is_empty() {
-        return Ok(0);
-    }
-    let (mut keys, mut postings) = (Vec::new(), Vec::new());
-    for one in index::indexed(conn, &taken).await? {
-        postings.extend(one.keys.iter().map(|_| one.posting.0));
-        keys.extend(one.keys);
-    }
+    .fetch_all(conn)
+    .await?;
+    Ok(taken.concat())
+}
+
+async fn append_postings(conn: &mut PgConnection, keys: &[i64], postings: &[i64]) -> sqlx::Result<()> {
     sqlx::query!(
         r#"with new as materialized (
              select key, array_agg(posting order by posting) as entries
@@ -277,14 +287,14 @@ async fn append(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
                select ctid from memory_postings where key = a.key and block <= a.block - $4 order by block
              ) o
            ))"#,
-        &keys,
-        &postings,
+        keys,
+        postings,
         i64::from(BLOCK),
         RETAINED_BLOCKS,
     )
     .execute(conn)
     .await?;
-    Ok(taken.len() as u64)
+    Ok(())
 }
 
 /// Records entries that left and are in blocks, to be taken out.

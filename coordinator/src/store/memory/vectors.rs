@@ -165,6 +165,11 @@ async fn set_recheck_start(conn: &mut PgConnection, holder: Uuid, looked: i64) -
     Ok(())
 }
 
+fn dimensions(made: &[(i64, &Vec<f32>)]) -> Option<i32> {
+    let (_, vector) = made.first()?;
+    i32::try_from(vector.len()).ok()
+}
+
 impl Batch {
     /// Stores the vectors of its entries, in their order, and moves the mark. A refused entry stores an empty
     /// vector. `false`, without a change, when another coordinator has taken over meanwhile.
@@ -185,9 +190,7 @@ impl Batch {
             .filter(|(_, vector)| vector.is_none())
             .map(|(entry, _)| entry.doc)
             .collect();
-        let dimensions = made
-            .first()
-            .and_then(|(_, vector)| i32::try_from(vector.len()).ok());
+        let dimensions = dimensions(&made);
         let ours = sqlx::query!(
             "update memory_embedding
              set upto = case when dimensions <> $4 then 0 else greatest(upto, $2) end, made = made + $3,
@@ -204,6 +207,16 @@ impl Batch {
         if ours.rows_affected() == 0 {
             return Ok(false);
         }
+        self.insert(conn, &made, &refused).await?;
+        Ok(true)
+    }
+
+    async fn insert(
+        &self,
+        conn: &mut PgConnection,
+        made: &[(i64, &Vec<f32>)],
+        refused: &[i64],
+    ) -> sqlx::Result<()> {
         sqlx::query!(
             "with given as (
                select id, number from unnest($2::bigint[]) with ordinality as g(id, number)
@@ -222,16 +235,16 @@ impl Batch {
              select id, $1, ($3::real[])[(number - 1) * $4::int + 1 : number * $4::int] from docs
              on conflict (doc_id) do update set model = excluded.model, vector = excluded.vector",
             self.model,
-            &made.iter().map(|(doc, _)| *doc).chain(refused).collect::<Vec<_>>(),
+            &made.iter().map(|(doc, _)| doc).chain(refused).copied().collect::<Vec<_>>(),
             &made
                 .iter()
                 .flat_map(|(_, vector)| vector.iter().copied())
                 .collect::<Vec<_>>(),
-            dimensions.unwrap_or(0),
+            dimensions(made).unwrap_or(0),
         )
         .execute(conn)
         .await?;
-        Ok(true)
+        Ok(())
     }
 
     /// Lets others try at once.

@@ -94,46 +94,31 @@ pub async fn strata(
     .await?;
     let mut strata: BTreeMap<String, BTreeMap<String, Stratum>> = BTreeMap::new();
     for row in rows {
-        let stratum = strata
-            .entry(row.repo_id)
-            .or_default()
-            .entry(row.model)
-            .or_default();
+        let of_repo = strata.entry(row.repo_id).or_default();
+        let stratum = of_repo.entry(row.model).or_default();
         let sums = |sum, squares| Sums {
             n: row.over,
             sum,
             squares,
         };
-        let side = (
-            Ended {
-                landed: row.landed,
-                ended: row.ended,
-            },
-            sums(row.iterations, row.iterations_squared),
-            sums(row.cost, row.cost_squared),
-            sums(row.seconds, row.seconds_squared),
-        );
-        if row.held_out {
-            (
-                stratum.landed.1,
-                stratum.iterations.1,
-                stratum.cost_usd.1,
-                stratum.seconds.1,
-            ) = side;
-        } else {
-            (
-                stratum.landed.0,
-                stratum.iterations.0,
-                stratum.cost_usd.0,
-                stratum.seconds.0,
-            ) = side;
-        }
+        let held_out = row.held_out;
+        *side(&mut stratum.landed, held_out) = Ended {
+            landed: row.landed,
+            ended: row.ended,
+        };
+        *side(&mut stratum.iterations, held_out) = sums(row.iterations, row.iterations_squared);
+        *side(&mut stratum.cost_usd, held_out) = sums(row.cost, row.cost_squared);
+        *side(&mut stratum.seconds, held_out) = sums(row.seconds, row.seconds_squared);
     }
-    let of_repo = |strata: BTreeMap<String, Stratum>| strata.into_values().collect();
-    Ok(strata
-        .into_iter()
-        .map(|(repo, strata)| (repo, of_repo(strata)))
+    let by_repo = strata.into_iter();
+    Ok(by_repo
+        .map(|(repo, strata)| (repo, strata.into_values().collect()))
         .collect())
+}
+
+/// Of a pair with the memory, and without it.
+fn side<T>((with, without): &mut (T, T), held_out: bool) -> &mut T {
+    if held_out { without } else { with }
 }
 
 /// Switches a memory off, unless it is. Returns whether it was on.

@@ -149,6 +149,11 @@ pub async fn insert_begun(
         .execute(&mut *conn)
         .await?;
     }
+    insert_edges(conn, edges).await?;
+    Ok(pools)
+}
+
+async fn insert_edges(conn: &mut PgConnection, edges: &[(TaskId, TaskId)]) -> sqlx::Result<()> {
     for chunk in edges.chunks(INSERT_ROWS * 4) {
         sqlx::query!(
             "insert into dependencies (task_id, blocker_id)
@@ -160,5 +165,5 @@ pub async fn insert_begun(
         .execute(&mut *conn)
         .await?;
     }
-    Ok(pools)
+    Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 pub use ralph_api::view::{DispatchView, QuestionView, SessionView, TranscriptOf};
 use ralph_shared::ids::{DispatchId, FeatureId, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
+use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -62,13 +63,7 @@ pub async fn dispatches_of_task(
     .fetch_all(&mut *conn)
     .await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-    let mut questions: HashMap<Uuid, Vec<QuestionView>> = HashMap::new();
-    for shown in store::question::of_dispatches(conn, &ids).await? {
-        questions
-            .entry(shown.dispatch.0)
-            .or_default()
-            .push(QuestionView::from(shown));
-    }
+    let mut questions = questions(conn, &ids).await?;
     Ok(rows
         .into_iter()
         .rev()
@@ -94,19 +89,10 @@ pub async fn dispatches_of_task(
             commit: row.commit,
             pushed_ref: row.pushed_ref,
             pruned_at: row.pruned_at,
-            strays: row
-                .strays
-                .and_then(|text| serde_json::from_str(&text).ok())
-                .unwrap_or_default(),
+            strays: parsed(row.strays),
             files_changed: row.files_changed.unwrap_or_default(),
-            test_changes: row
-                .test_changes
-                .and_then(|text| serde_json::from_str(&text).ok())
-                .unwrap_or_default(),
-            gate_times: row
-                .gate_times
-                .and_then(|text| serde_json::from_str(&text).ok())
-                .unwrap_or_default(),
+            test_changes: parsed(row.test_changes),
+            gate_times: parsed(row.gate_times),
             questions: questions.remove(&row.id).unwrap_or_default(),
             stop_reason: row.stop_reason,
             duration_ms: known(row.duration_ms),
@@ -120,6 +106,20 @@ pub async fn dispatches_of_task(
             ended_at: row.settled_at,
         })
         .collect())
+}
+
+async fn questions(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<Uuid, Vec<QuestionView>>> {
+    let mut questions: HashMap<Uuid, Vec<QuestionView>> = HashMap::new();
+    for shown in store::question::of_dispatches(conn, ids).await? {
+        let of_dispatch = questions.entry(shown.dispatch.0).or_default();
+        of_dispatch.push(QuestionView::from(shown));
+    }
+    Ok(questions)
+}
+
+fn parsed<T: DeserializeOwned + Default>(text: Option<String>) -> T {
+    text.and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default()
 }
 
 /// The sessions that run now, longest first, at most `limit`; of one feature when it is given.

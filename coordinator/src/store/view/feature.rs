@@ -10,8 +10,6 @@ use super::gate::gates;
 use super::page::{Cursor, Page, cut};
 use super::run::RunView;
 use crate::domain::budget::levels::Hold;
-use crate::domain::budget::limit;
-use crate::domain::run::end::GIVEN_UP;
 use crate::domain::states::{FailurePolicy, FeatureState};
 use crate::domain::status::condition::{self, FinishedRun};
 use crate::store;
@@ -102,9 +100,6 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 skipped: row.skipped.into(),
                 needs_review: row.needs_review.into(),
             };
-            let hold = row.held_by_limit.as_deref();
-            let hold =
-                hold.map(|reason| Hold::read(reason).map_or_else(|| reason.to_owned(), |hold| hold.words));
             let facts = condition::Facts {
                 state: row.state,
                 total: tasks.total,
@@ -113,16 +108,10 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 failed: tasks.failed,
                 live: row.live > 0,
                 can_begin: row.can_begin,
-                ended: run.as_ref().and_then(|run| {
-                    Some(FinishedRun {
-                        outcome: run.outcome?,
-                        reached: limit::reached(run),
-                        given_up: run.reason.as_deref() == Some(GIVEN_UP),
-                    })
-                }),
+                ended: run.as_ref().and_then(FinishedRun::of),
                 begins_at: row.begins_at,
                 opens: row.not_before.filter(|at| *at > row.now),
-                held: hold,
+                held: row.held_by_limit.as_deref().map(Hold::words_of),
             };
             FeatureView {
                 id: FeatureId(row.id).short(),

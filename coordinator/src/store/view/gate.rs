@@ -51,17 +51,10 @@ pub(super) async fn gates(
         .into_iter()
         .filter(|row| row.may_fail || row.task.is_some() || row.passed.is_some());
     let gates = asked.map(|row| {
-        let state = match row.passed {
-            _ if row.may_fail => GateState::MayFail,
-            Some(true) => GateState::Passed,
-            _ if row.is_over == Some(true) => GateState::MayFail,
-            Some(false) => GateState::Failed,
-            None => GateState::Unknown,
-        };
         let gate = GateView {
             commands: row.gate,
             base_commit: row.base_commit,
-            state,
+            state: state(row.may_fail, row.passed, row.is_over == Some(true)),
             task: row.task.map(|id| ralph_shared::ids::TaskId(id).short()),
             failed_command: row.command,
             output: row.output,
@@ -73,4 +66,14 @@ pub(super) async fn gates(
         (row.id, gate)
     });
     Ok(gates.collect())
+}
+
+fn state(may_fail: bool, passed: Option<bool>, is_over: bool) -> GateState {
+    match passed {
+        _ if may_fail => GateState::MayFail,
+        Some(true) => GateState::Passed,
+        _ if is_over => GateState::MayFail,
+        Some(false) => GateState::Failed,
+        None => GateState::Unknown,
+    }
 }

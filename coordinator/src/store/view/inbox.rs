@@ -16,6 +16,8 @@ use crate::domain::status::condition::Word;
 use crate::domain::status::why_waiting::line;
 use crate::store;
 use crate::store::dispatch::DispatchState;
+use crate::store::memory::worth::SwitchedOff;
+use crate::store::view::WaitingView;
 use crate::store::view::availability::{sites, waiting};
 
 /// Choices of a question that get a command.
@@ -54,28 +56,10 @@ pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Inbox
     let accounts = store::availability::not_open(conn).await?;
     let queued = store::queue::ready::queued(conn, None, COUNTED).await?;
     let lacking = waiting(&queued, &sites(&workers, &accounts));
-    for waiting in lacking.iter().filter(|waiting| waiting.door.is_none()) {
-        items.push(InboxItem {
-            kind: InboxKind::Worker,
-            name: format!("pool {}", waiting.pool),
-            reason: waiting.to_string(),
-            commands: vec![format!("ralph-worker run --pool {}", waiting.pool)],
-            ..InboxItem::empty()
-        });
-    }
+    items.extend(lacking.iter().filter(|one| one.door.is_none()).map(of_pool));
     items.extend(shown(workers, &accounts).iter().flat_map(of_agents));
     let switched_off = store::memory::worth::switched_off(conn).await?;
-    items.extend(switched_off.into_iter().map(|off| InboxItem {
-        kind: InboxKind::Memory,
-        commands: vec![
-            format!("ralph memory report --repo '{}'", off.repo_id),
-            format!("ralph memory resume --repo '{}'", off.repo_id),
-        ],
-        name: off.repo_id,
-        reason: format!("its memory is switched off: {}", off.reason),
-        since: Some(off.off_since),
-        ..InboxItem::empty()
-    }));
+    items.extend(switched_off.into_iter().map(of_memory));
     items.sort_by_key(|item| item.kind);
     let ids = sqlx::query_scalar!("select id from features order by id desc limit $1", SUMMED)
         .fetch_all(&mut *conn)
@@ -104,6 +88,30 @@ fn counted(features: &[FeatureView]) -> Vec<ConditionCount> {
         }
     }
     counts
+}
+
+fn of_pool(waiting: &WaitingView) -> InboxItem {
+    InboxItem {
+        kind: InboxKind::Worker,
+        name: format!("pool {}", waiting.pool),
+        reason: waiting.to_string(),
+        commands: vec![format!("ralph-worker run --pool {}", waiting.pool)],
+        ..InboxItem::empty()
+    }
+}
+
+fn of_memory(off: SwitchedOff) -> InboxItem {
+    InboxItem {
+        kind: InboxKind::Memory,
+        commands: vec![
+            format!("ralph memory report --repo '{}'", off.repo_id),
+            format!("ralph memory resume --repo '{}'", off.repo_id),
+        ],
+        name: off.repo_id,
+        reason: format!("its memory is switched off: {}", off.reason),
+        since: Some(off.off_since),
+        ..InboxItem::empty()
+    }
 }
 
 fn of_task(task: Asking) -> InboxItem {

@@ -129,27 +129,8 @@ async fn queued(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Queu
 
 /// Reads it.
 pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<SystemView> {
-    let ids: Vec<Uuid> = sqlx::query_scalar!(
-        r#"(select id as "id!" from features where state in ('running', 'paused') order by id desc limit $1)
-           union all
-           (select id
-            from features
-            where state not in ('running', 'paused', 'cancelled') and (needs_review > 0 or state = 'ready')
-            order by id desc
-            limit $2)
-           union all
-           (select id
-            from features
-            where state not in ('running', 'paused', 'ready') and (needs_review = 0 or state = 'cancelled')
-            order by id desc
-            limit $3)"#,
-        NAMED,
-        IN_NEED,
-        RECENT,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    let named = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    let ids = named(conn).await?;
+    let shown_features = i64::try_from(ids.len()).unwrap_or(i64::MAX);
     let mut pools = BTreeMap::new();
     for (pool, slots) in store::worker::pools(conn, lease_ms).await? {
         pools.insert(pool, Pool { slots, ready: 0 });
@@ -184,7 +165,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         in_flight_usd: live.cost_usd,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         needs_person,
-        more_features: (all.features - named).max(0),
+        more_features: (all.features - shown_features).max(0),
         cost_usd,
         estimated: features.iter().any(|feature| feature.estimated),
         total_cost_usd: all.cost_usd.max(cost_usd),
@@ -199,6 +180,30 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
         full_keys: full_keys(conn).await?,
         undelivered: undelivered(conn).await?,
     })
+}
+
+/// Features that are named: under way, then in need, then others, of each the newest.
+async fn named(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
+    sqlx::query_scalar!(
+        r#"(select id as "id!" from features where state in ('running', 'paused') order by id desc limit $1)
+           union all
+           (select id
+            from features
+            where state not in ('running', 'paused', 'cancelled') and (needs_review > 0 or state = 'ready')
+            order by id desc
+            limit $2)
+           union all
+           (select id
+            from features
+            where state not in ('running', 'paused', 'ready') and (needs_review = 0 or state = 'cancelled')
+            order by id desc
+            limit $3)"#,
+        NAMED,
+        IN_NEED,
+        RECENT,
+    )
+    .fetch_all(conn)
+    .await
 }
 
 /// What is told of features whether they are named or not.

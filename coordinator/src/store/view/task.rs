@@ -241,6 +241,21 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx:
     let Some(text) = text else {
         return Ok(None);
     };
+    let mut detail = TaskDetail {
+        task,
+        description: text.description,
+        lacks: lack_of(conn, id, lease_ms).await?,
+        blockers: Vec::new(),
+        dependents: Vec::new(),
+        subtasks: Vec::new(),
+        dispatches: dispatches_of_task(conn, id, MAX_ATTEMPTS).await?,
+        landed_commit: text.landed,
+    };
+    read_neighbours(conn, id, &mut detail).await?;
+    Ok(Some(detail))
+}
+
+async fn read_neighbours(conn: &mut PgConnection, id: TaskId, detail: &mut TaskDetail) -> sqlx::Result<()> {
     let neighbours = sqlx::query!(
         r#"select n.relation as "relation!", t.id, x.title, t.state as "state: TaskState"
            from (
@@ -256,18 +271,8 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx:
         id.0,
         MAX_NEIGHBOURS,
     )
-    .fetch_all(&mut *conn)
+    .fetch_all(conn)
     .await?;
-    let mut detail = TaskDetail {
-        task,
-        description: text.description,
-        lacks: lack_of(conn, id, lease_ms).await?,
-        blockers: Vec::new(),
-        dependents: Vec::new(),
-        subtasks: Vec::new(),
-        dispatches: dispatches_of_task(conn, id, MAX_ATTEMPTS).await?,
-        landed_commit: text.landed,
-    };
     for row in neighbours {
         let to = match row.relation.as_str() {
             "blocker" => &mut detail.blockers,
@@ -283,7 +288,7 @@ pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx:
             commands: Vec::new(),
         });
     }
-    Ok(Some(detail))
+    Ok(())
 }
 
 /// What was done to a task, oldest first, the last `limit` entries.

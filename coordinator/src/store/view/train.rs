@@ -12,42 +12,9 @@ const NAMED: i64 = 20;
 
 /// Reads it; `None` while nothing waits.
 pub(super) async fn train(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<TrainView>> {
-    let rows = sqlx::query!(
-        r#"select i.task_id, x.title, i.attempt, i.state as "state: IntegrationState", i.queued_at,
-                  i.dispatch_id is not null as "runs!", i.check_result as "check_result: CheckResult",
-                  coalesce(cardinality(i.ahead), 0)::bigint as "behind!", count(*) over () as "length!",
-                  count(*) filter (where i.check_result = 'passed') over () as "passed!"
-           from integrations i
-           join tasks t on t.id = i.task_id
-           join task_texts x on x.task_id = i.task_id
-           where i.feature_id = $1 and i.state in ('waiting', 'turn', 'decided')
-           order by i.state = 'waiting', t.conflicts < 2, t.priority, i.queued_at, i.id
-           limit $2"#,
-        feature.0,
-        NAMED,
-    )
-    .fetch_all(&mut *conn)
-    .await?;
-    let Some(first) = rows.first() else {
+    let Some((cars, length, passed)) = cars(conn, feature).await? else {
         return Ok(None);
     };
-    let (length, passed) = (first.length, first.passed);
-    let cars = rows.into_iter().map(|row| CarView {
-        task: TaskId(row.task_id).short(),
-        title: row.title,
-        attempt: row.attempt,
-        status: match (row.state, row.runs, row.check_result) {
-            (IntegrationState::Waiting, true, _) => CarStatus::Checking,
-            (IntegrationState::Waiting, _, Some(CheckResult::Passed)) => CarStatus::Passed,
-            (IntegrationState::Waiting, _, Some(CheckResult::Failed)) => CarStatus::Failed,
-            (IntegrationState::Waiting, _, Some(CheckResult::Conflict)) => CarStatus::Conflict,
-            (IntegrationState::Waiting, ..) => CarStatus::Waiting,
-            _ => CarStatus::Landing,
-        },
-        behind: row.behind,
-        since: row.queued_at,
-    });
-    let cars = cars.collect();
     let facts = sqlx::query!(
         r#"select r.landing, r.max_speculation, r.gate <> '{}' as "is_gated!",
                   (select g.duration_ms from gate_checks g
@@ -89,4 +56,44 @@ pub(super) async fn train(conn: &mut PgConnection, feature: FeatureId) -> sqlx::
         checks: facts.checks,
         wasted: facts.wasted,
     }))
+}
+
+/// The first cars, the number of all, and that of those that passed ahead of their turn.
+async fn cars(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<(Vec<CarView>, i64, i64)>> {
+    let rows = sqlx::query!(
+        r#"select i.task_id, x.title, i.attempt, i.state as "state: IntegrationState", i.queued_at,
+                  i.dispatch_id is not null as "runs!", i.check_result as "check_result: CheckResult",
+                  coalesce(cardinality(i.ahead), 0)::bigint as "behind!", count(*) over () as "length!",
+                  count(*) filter (where i.check_result = 'passed') over () as "passed!"
+           from integrations i
+           join tasks t on t.id = i.task_id
+           join task_texts x on x.task_id = i.task_id
+           where i.feature_id = $1 and i.state in ('waiting', 'turn', 'decided')
+           order by i.state = 'waiting', t.conflicts < 2, t.priority, i.queued_at, i.id
+           limit $2"#,
+        feature.0,
+        NAMED,
+    )
+    .fetch_all(conn)
+    .await?;
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let (length, passed) = (first.length, first.passed);
+    let cars = rows.into_iter().map(|row| CarView {
+        task: TaskId(row.task_id).short(),
+        title: row.title,
+        attempt: row.attempt,
+        status: match (row.state, row.runs, row.check_result) {
+            (IntegrationState::Waiting, true, _) => CarStatus::Checking,
+            (IntegrationState::Waiting, _, Some(CheckResult::Passed)) => CarStatus::Passed,
+            (IntegrationState::Waiting, _, Some(CheckResult::Failed)) => CarStatus::Failed,
+            (IntegrationState::Waiting, _, Some(CheckResult::Conflict)) => CarStatus::Conflict,
+            (IntegrationState::Waiting, ..) => CarStatus::Waiting,
+            _ => CarStatus::Landing,
+        },
+        behind: row.behind,
+        since: row.queued_at,
+    });
+    Ok(Some((cars.collect(), length, passed)))
 }

@@ -132,7 +132,7 @@ pub async fn of(
             feature_opens: row.feature_opens,
             opens: row.opens,
             failed: row.attempt.filter(|_| failed).map(|attempt| (attempt, row.why)),
-            limit: hold.map(|hold| Hold::read(hold).map_or_else(|| hold.to_owned(), |hold| hold.words)),
+            limit: hold.map(Hold::words_of),
             key: row.key.zip(row.most).map(|(key, most)| (key, most, row.live)),
             lacks: match (&row.pool, &row.agent, row.kind) {
                 (Some(pool), Some(agent), Some(kind)) if due => lack_in_words(pool, agent, kind, &sites),

@@ -51,6 +51,11 @@ impl Hold {
             raises: format!("ralph budget set {of} {flag}"),
         })
     }
+
+    /// Its words, or the text of another release.
+    pub fn words_of(reason: &str) -> String {
+        Self::read(reason).map_or_else(|| reason.to_owned(), |hold| hold.words)
+    }
 }
 
 /// What a limit is of, the narrower before the wider.

@@ -38,16 +38,7 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
     if !room.take(&head, 0) {
         return None;
     }
-    // It was meant for the attempt after it: one that was lost or interrupted leaves it as it is.
-    let mut from_newest = memory.attempts.iter().rev();
-    let suggestion = from_newest
-        .find(|attempt| attempt.was_tried)
-        .and_then(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
-        .map(|text| {
-            let part = |text: String| templates.part("attempts/suggestion", context! { text });
-            cut_piece(&part(quote(text, REASON_CHARS)), room.remaining() / 3)
-        })
-        .filter(|text| room.take(text, GAP));
+    let suggestion = suggestion(templates, memory, &mut room);
     let mut blocks = Vec::new();
     if let Some(newest) = newest {
         let text = cut_piece(
@@ -92,6 +83,19 @@ pub(in crate::prompt) fn attempts(templates: &Templates, memory: &Memory, allowe
         text: blocks.join("\n\n"),
         shown: (left_out..told).collect(),
     })
+}
+
+fn suggestion(templates: &Templates, memory: &Memory, room: &mut CharBudget) -> Option<String> {
+    // It was meant for the attempt after it: one that was lost or interrupted leaves it as it is.
+    let mut from_newest = memory.attempts.iter().rev();
+    from_newest
+        .find(|attempt| attempt.was_tried)
+        .and_then(|attempt| attempt.report.as_ref()?.suggestion.as_deref())
+        .map(|text| {
+            let part = |text: String| templates.part("attempts/suggestion", context! { text });
+            cut_piece(&part(quote(text, REASON_CHARS)), room.remaining() / 3)
+        })
+        .filter(|text| room.take(text, GAP))
 }
 
 /// `again` is whether a later attempt failed in the same way, and says how.

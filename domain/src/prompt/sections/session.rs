@@ -34,8 +34,22 @@ pub(in crate::prompt) fn session(
     if !room.take(&state, 0) {
         return None;
     }
+    let notes = notes(templates, memory, &mut room);
+    for text in &notes {
+        state = format!("{state}\n{text}");
+    }
+    let mut blocks = vec![state];
+    blocks.extend(lists(templates, memory, &mut room));
+    (!notes.is_empty() || blocks.len() > 1).then(|| Written {
+        text: blocks.join("\n\n"),
+        shown: Vec::new(),
+    })
+}
+
+/// The task's own state, a line for each sort of notes.
+fn notes(templates: &Templates, memory: &SessionMemory, room: &mut CharBudget) -> Vec<String> {
     let blocked: Vec<String> = memory.blocked.iter().cloned().collect();
-    let mut said = false;
+    let mut told = Vec::new();
     for (label, notes) in [
         ("Completed", &memory.completed),
         ("Pending", &memory.pending),
@@ -51,11 +65,13 @@ pub(in crate::prompt) fn session(
             room.remaining().saturating_sub(1),
         );
         if room.take(&text, 1) && !text.is_empty() {
-            said = true;
-            state = format!("{state}\n{text}");
+            told.push(text);
         }
     }
-    let mut blocks = vec![state];
+    told
+}
+
+fn lists(templates: &Templates, memory: &SessionMemory, room: &mut CharBudget) -> Vec<String> {
     let errors = memory.errors.iter().map(|error| {
         templates.part(
             "session/error",
@@ -81,18 +97,11 @@ pub(in crate::prompt) fn session(
         .key_facts
         .iter()
         .map(|fact| templates.part("session/fact", context! { text => item(fact, NOTE_CHARS) }));
-    blocks.extend(list(templates, "session/errors", errors.collect(), &mut room));
-    blocks.extend(list(
-        templates,
-        "session/decisions",
-        decisions.collect(),
-        &mut room,
-    ));
-    blocks.extend(list(templates, "session/facts", facts.collect(), &mut room));
-    (said || blocks.len() > 1).then(|| Written {
-        text: blocks.join("\n\n"),
-        shown: Vec::new(),
-    })
+    let mut blocks = Vec::new();
+    blocks.extend(list(templates, "session/errors", errors.collect(), room));
+    blocks.extend(list(templates, "session/decisions", decisions.collect(), room));
+    blocks.extend(list(templates, "session/facts", facts.collect(), room));
+    blocks
 }
 
 /// A heading with as many of the newest notes as fit.

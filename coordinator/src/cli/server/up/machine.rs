@@ -124,27 +124,13 @@ async fn start(
     };
     steps.step("coordinator", answers).await?;
 
-    let names: Vec<String> = (1..=args.workers)
-        .map(|n| worker_name(servers.shared(), n))
-        .collect();
-    for name in &names {
-        running
-            .workers
-            .push(children::worker(programs, data, servers, args, name)?);
+    for n in 1..=args.workers {
+        let name = worker_name(servers.shared(), n);
+        let worker = children::worker(programs, data, servers, args, &name)?;
+        running.workers.push(worker);
     }
-    if !names.is_empty() {
-        let workers = &running.workers;
-        let answer = async {
-            for worker in workers {
-                ready(worker, || is_ready(&client, &worker.name)).await?;
-            }
-            anyhow::Ok(((), slots_in_words(names.len(), args.slots)))
-        };
-        steps.step("workers", answer).await?;
-        let agents = agents::configured(args.agent.as_deref());
-        for (problem, advice) in agents.iter().filter_map(agents::Agent::trouble) {
-            tell(&format!("warning: {problem}\n  {advice}"));
-        }
+    if !running.workers.is_empty() {
+        await_workers(args, &running.workers, &client, &steps).await?;
     }
     data.publish(&Published {
         url: url.clone(),
@@ -162,6 +148,26 @@ async fn start(
         data.path("logs").display(),
         Paint::stderr().link(&page, &page)
     ));
+    Ok(())
+}
+
+async fn await_workers(
+    args: &UpArgs,
+    workers: &[Child],
+    client: &Client,
+    steps: &Steps,
+) -> anyhow::Result<()> {
+    let answer = async {
+        for worker in workers {
+            ready(worker, || is_ready(client, &worker.name)).await?;
+        }
+        anyhow::Ok(((), slots_in_words(workers.len(), args.slots)))
+    };
+    steps.step("workers", answer).await?;
+    let agents = agents::configured(args.agent.as_deref());
+    for (problem, advice) in agents.iter().filter_map(agents::Agent::trouble) {
+        tell(&format!("warning: {problem}\n  {advice}"));
+    }
     Ok(())
 }
 
