@@ -15,7 +15,7 @@
 //! | [`ids`] | typed UUIDv7 keys and their short form for people and agents (SPEC 1) |
 //! | [`kind`] | the kinds of session and dispatch (SPEC 5) |
 //! | [`machine`] | which machine this is |
-//! | [`nearest`] | files that are found by walking up, and whose they have to be |
+//! | [`config`] | keys of `.ralph.toml`, workers' tables, how the file is found |
 //! | [`plain`] | text without what would steer a terminal |
 //! | [`crate::agents::prices`] | what models cost by their tokens |
 //! | [`crate::agents::presets`] | what is known of agents by name: how each is started, installed and logged in |
@@ -45,7 +45,6 @@ pub mod ids;
 pub mod kind;
 pub mod logging;
 pub mod machine;
-pub mod nearest;
 pub mod plain;
 pub mod repositories;
 pub mod rights;

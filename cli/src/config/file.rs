@@ -7,9 +7,9 @@ use ralph_domain::routing::strategy::Tier;
 use ralph_domain::run::Ceilings;
 use ralph_domain::train::Landing;
 use ralph_shared::agents::prices::Prices;
+use ralph_shared::config::nearest;
 use ralph_shared::config::{Reader, Workspace, toml, words};
 use ralph_shared::config_table;
-use ralph_shared::nearest::nearest;
 use ralph_shared::trust::{self, Consents};
 use serde::Deserialize;
 

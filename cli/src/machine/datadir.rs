@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ralph_shared::nearest::{UntrustedFile, ours};
+use ralph_shared::config::{UntrustedFile, ours};
 use serde::{Deserialize, Serialize};
 
 /// The folder's name where no `--data` is given.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use ralph_shared::config::nearest;
 use ralph_shared::config::{AgentTable, GitTable, WorkspaceTable};
-use ralph_shared::nearest::nearest;
 use ralph_shared::trust::{self, Consents};
 use serde::Deserialize;
 

@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use super::super::Settings;
 use super::super::cascade::Features;
+use super::incoming::{Incoming, ReportFate};
 use super::record::{end, used};
 use super::session::EndedSession;
-use super::settle::{Incoming, ReportFate, broken};
 use crate::domain::failure::silence::Silence;
 use crate::domain::gate::History;
 use crate::domain::outcome::{self, IntegrationFacts, Judgement, Step};
@@ -190,7 +190,7 @@ impl Batch {
                 self.integration(dispatch, task, &one.report, report);
             }
             _ => {
-                let report = broken(dispatch, "its report is not of its kind".to_owned());
+                let report = Incoming::broken(dispatch, "its report is not of its kind".to_owned());
                 return self.take(settings, dispatch, &report);
             }
         }

@@ -4,8 +4,8 @@ use ralph_shared::kind::SessionKind;
 use ralph_shared::wire::Finished;
 
 use super::batch::Batch;
+use super::incoming::Incoming;
 use super::record::end;
-use super::settle::Incoming;
 use crate::domain::failure::Failure;
 use crate::domain::outcome::{Judgement, Step};
 use crate::domain::states::{Outcome, TaskState};

@@ -6,6 +6,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
+//! | `incoming` | a report, and what can be read of it before its transaction |
 //! | `settle` | applies a batch in one transaction, and handles its failure |
 //! | `batch` | judges each report and collects its changes |
 //! | `session` | the same for the report of a session |
@@ -22,6 +23,7 @@ mod availability;
 mod batch;
 mod gate;
 pub mod graph_check;
+mod incoming;
 mod late;
 mod moves;
 mod operate;
@@ -31,5 +33,6 @@ mod session;
 mod settle;
 mod write;
 
+pub use incoming::{Incoming, ReportFate, prepare};
 pub use origin::{Sender, may_report};
-pub use settle::{Incoming, ReportFate, apply, end_as_error, prepare};
+pub use settle::{apply, end_as_error};

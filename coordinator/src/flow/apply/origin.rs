@@ -9,7 +9,7 @@ use ralph_shared::wire::Report;
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::settle::Incoming;
+use super::incoming::Incoming;
 use crate::store;
 use crate::store::dispatch::Dispatch;
 

@@ -7,8 +7,8 @@ use ralph_shared::sigil::{ErrorCategory, Sigils};
 use ralph_shared::wire::{Report, SessionReport};
 
 use super::batch::{Batch, REFUSED};
+use super::incoming::Incoming;
 use super::record::end;
-use super::settle::Incoming;
 use crate::domain::failure::Failure;
 use crate::domain::failure::silence::{self, Meaning};
 use crate::domain::outcome::{self, AttemptFacts, Judgement, Step};
