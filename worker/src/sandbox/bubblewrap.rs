@@ -134,7 +134,7 @@ fn given_up(network: &Network) -> io::Result<PreExecLimits> {
 }
 
 /// A program as the shell finds it that stands in `folder`.
-fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
+pub fn in_path(program: &OsStr, path: &OsStr, folder: &Path) -> Option<PathBuf> {
     let executable = |file: &PathBuf| {
         std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };

@@ -48,7 +48,7 @@ use std::str::FromStr;
 
 pub use crate::sandbox::effective::Effective;
 pub use crate::sandbox::process_tag::ProcessTag;
-pub use bubblewrap::program as bubblewrap;
+pub use bubblewrap::{in_path, program as bubblewrap};
 pub use cgroup::Cgroup;
 pub use confinement::{Confinement, effective, means, shared_path};
 pub use landlock::{REQUIRED_ABI, Support, support};

@@ -11,14 +11,15 @@ pub(crate) mod environment;
 pub(crate) mod process;
 pub(crate) mod trouble;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::process::Command;
 
 use super::error::GitError;
+use crate::sandbox::in_path;
 use crate::workspace::git::environment::Environment;
 use crate::workspace::git::process::{Bounds, RunError};
 use crate::workspace::git::trouble::Trouble;
@@ -60,6 +61,17 @@ const SETTINGS: &[(&str, &str)] = &[
     ("core.excludesFile", "/dev/null"),
 ];
 
+/// Git's program. Its path lets a child start without a copy of this process; its name would be looked for in the child's own
+/// variables, behind a fork.
+fn program() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let name = OsStr::new("git");
+        let found = std::env::var_os("PATH").and_then(|path| in_path(name, &path, Path::new("/")));
+        found.unwrap_or_else(|| name.into())
+    });
+    &PROGRAM
+}
+
 /// Runs a git command that needs no repository, and returns its output.
 ///
 /// # Errors
@@ -69,7 +81,7 @@ pub(super) async fn query(
     variables: &[(OsString, OsString)],
     time: Duration,
 ) -> Result<String, GitError> {
-    let mut command = Command::new("git");
+    let mut command = Command::new(program());
     let variables = variables.iter().map(|(key, value)| (key, value));
     command
         .args(arguments)
@@ -186,7 +198,7 @@ impl Git {
     }
 
     fn command(&self, run: &Run<'_>) -> Command {
-        let mut command = Command::new("git");
+        let mut command = Command::new(program());
         command.args(&run.arguments).env_clear();
         command.envs(self.environment.variables.iter().map(|(key, value)| (key, value)));
         command
