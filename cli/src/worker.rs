@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use ralph_api::body::{Done, Steer};
+use ralph_api::body::{CommandOptions, Done};
 use ralph_api::view::{Page, WorkerView};
 use ralph_shared::rights::user_of_worker;
 use ralph_shared::subjects::{Subjects, is_label};
@@ -94,7 +94,10 @@ pub async fn run(globals: &Globals, command: WorkerCommand) -> anyhow::Result<Ex
         }
         WorkerCommand::Drain { worker } => {
             let done: Done = client
-                .post(&format!("/workers/{}/drain", escape(&worker)), &Steer::default())
+                .post(
+                    &format!("/workers/{}/drain", escape(&worker)),
+                    &CommandOptions::default(),
+                )
                 .await?;
             output::answer(globals.output, &done, &format!("{worker} drains\n"))?;
         }

@@ -7,7 +7,7 @@ use ralph_domain::budget::levels::{Level, Limit};
 /// A limit; 0 is none, as if it weren't given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LimitWish {
+pub struct LimitOptions {
     /// US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
@@ -21,37 +21,37 @@ pub struct LimitWish {
 /// Limits by what they are of. None may be above the one that is set for all of its level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct BudgetsWish {
+pub struct BudgetOptions {
     /// Each session of the feature.
-    #[serde(default, skip_serializing_if = "LimitWish::is_none")]
-    pub session: LimitWish,
+    #[serde(default, skip_serializing_if = "LimitOptions::is_none")]
+    pub session: LimitOptions,
     /// Each task of the feature, or the one that is submitted into it.
-    #[serde(default, skip_serializing_if = "LimitWish::is_none")]
-    pub task: LimitWish,
+    #[serde(default, skip_serializing_if = "LimitOptions::is_none")]
+    pub task: LimitOptions,
     /// The feature, over all its runs.
-    #[serde(default, skip_serializing_if = "LimitWish::is_none")]
-    pub feature: LimitWish,
+    #[serde(default, skip_serializing_if = "LimitOptions::is_none")]
+    pub feature: LimitOptions,
 }
 
-impl BudgetsWish {
+impl BudgetOptions {
     /// Whether nothing is wished for.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The limits that are wished for, by their levels.
+    /// The limits that are asked for, by their levels.
     ///
     /// # Errors
     /// In words, when one is none, or above what `allowed` says of its level.
     pub fn checked(&self, allowed: impl Fn(Level) -> Limit) -> Result<Vec<(Level, Limit)>, String> {
-        let wishes = [
+        let given = [
             (Level::Session, self.session),
             (Level::Task, self.task),
             (Level::Feature, self.feature),
         ];
         let mut limits = Vec::new();
-        for (level, wish) in wishes {
-            let limit = wish.limit(level)?;
+        for (level, options) in given {
+            let limit = options.limit(level)?;
             if limit.is_none() {
                 continue;
             }
@@ -77,7 +77,7 @@ impl BudgetsWish {
     }
 }
 
-impl LimitWish {
+impl LimitOptions {
     fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -132,25 +132,25 @@ mod tests {
 
     #[test]
     fn what_is_wished_for_is_within_what_holds_for_all_of_the_level() {
-        let check = |wish: f64, expected: Result<Option<f64>, &str>| {
-            let wish = BudgetsWish {
-                task: LimitWish {
-                    cost_usd: Some(wish),
+        let check = |options: f64, expected: Result<Option<f64>, &str>| {
+            let options = BudgetOptions {
+                task: LimitOptions {
+                    cost_usd: Some(options),
                     tokens: None,
                 },
-                ..BudgetsWish::default()
+                ..BudgetOptions::default()
             };
             let allowed = |level| match level {
                 Level::Task => usd(5.0),
                 _ => Limit::default(),
             };
-            match (wish.checked(allowed), expected) {
+            match (options.checked(allowed), expected) {
                 (Ok(limits), Ok(limit)) => {
                     let expected: Vec<_> = limit.map(|limit| (Level::Task, usd(limit))).into_iter().collect();
                     assert_eq!(limits, expected);
                 }
                 (Err(error), Err(words)) => assert!(error.contains(words), "{error}"),
-                (got, _) => panic!("{wish:?}: {got:?}"),
+                (got, _) => panic!("{options:?}: {got:?}"),
             }
         };
         check(2.0, Ok(Some(2.0)));
@@ -159,6 +159,6 @@ mod tests {
         check(0.0, Ok(None));
         check(-1.0, Err("`budgets.task`: a limit is 0 or more"));
         check(f64::NAN, Err("0 is no limit"));
-        assert_eq!(BudgetsWish::default().checked(|_| usd(1.0)), Ok(Vec::new()));
+        assert_eq!(BudgetOptions::default().checked(|_| usd(1.0)), Ok(Vec::new()));
     }
 }

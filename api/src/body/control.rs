@@ -6,7 +6,7 @@ use uuid::Uuid;
 /// Why a person does it; stands in the task's log, and for `interrupt` in the next prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Steer {
+pub struct CommandOptions {
     /// The reason, or for `interrupt`, `retry`, `reject` and `feedback` what the agent should know; the last two need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -18,7 +18,7 @@ pub struct Steer {
 /// The answer to a question: in words, or by a choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Answering {
+pub struct AnswerQuestion {
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
@@ -54,7 +54,7 @@ impl Done {
 /// `POST /api/v1/tasks/{id}/deps`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WaitFor {
+pub struct AddDependencies {
     /// What must be done before: the beginnings of their ids, or `FEATURE/KEY`.
     #[schema(schema_with = super::submit::task_ids)]
     pub blockers: Vec<String>,

@@ -4,8 +4,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::limits::RunWish;
-use super::priority::PrecedenceWish;
+use super::limits::RunOptions;
+use super::priority::PrecedenceOptions;
 
 /// `PATCH /api/v1/tasks/{id}`: what isn't given stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -73,13 +73,13 @@ pub struct EditFeature {
     pub verify: Option<bool>,
     /// When it goes before others.
     #[serde(default, deserialize_with = "by_name")]
-    pub precedence: PrecedenceWish,
+    pub precedence: PrecedenceOptions,
     /// Whether its run goes on if it ended at a limit that is raised; `true` when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
     /// Limits and choices of the last run, or of the first one where none was; what isn't given stays.
     #[serde(default, deserialize_with = "by_name")]
-    pub run: RunWish,
+    pub run: RunOptions,
 }
 
 /// Reads fields by their names alone; by itself, serde takes a list of their values as well.

@@ -18,7 +18,7 @@ const MAX_GATE_RETRIES: i32 = 10;
 /// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RunWish {
+pub struct RunOptions {
     /// Iterations; 20 and 5 for each task when it isn't given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
@@ -154,7 +154,7 @@ pub enum InvalidRunSettings {
     Pattern(String),
 }
 
-impl RunWish {
+impl RunOptions {
     /// Whether what is wished for is within what the coordinator allows; 0 asks for no limit.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl RunWish {
     /// What the run gets, for a feature of so many tasks.
     ///
     /// # Errors
-    /// When a wish can't be granted.
+    /// When an option can't hold.
     pub fn settings(&self, tasks: usize) -> Result<RunSettings, InvalidRunSettings> {
         if self.gate.iter().any(|command| command.trim().is_empty()) {
             return Err(InvalidRunSettings::EmptyCommand);
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn what_is_not_said_has_the_documented_defaults() {
-        let settings = RunWish::default().settings(12).unwrap();
+        let settings = RunOptions::default().settings(12).unwrap();
         assert_eq!(settings.max_iterations, Some(80));
         assert_eq!(settings.max_time_ms, Some(86_400_000));
         assert_eq!(settings.max_cost_usd, Some(20.0));
@@ -371,11 +371,11 @@ mod tests {
     #[test]
     fn a_gate_has_commands() {
         let gate = |command: &str| {
-            let wish = RunWish {
+            let options = RunOptions {
                 gate: vec![command.to_owned()],
-                ..RunWish::default()
+                ..RunOptions::default()
             };
-            wish.settings(1).map(|settings| settings.gate)
+            options.settings(1).map(|settings| settings.gate)
         };
         assert_eq!(gate("cargo test"), Ok(vec!["cargo test".to_owned()]));
         assert_eq!(gate(" "), Err(InvalidRunSettings::EmptyCommand));
@@ -383,22 +383,22 @@ mod tests {
 
     #[test]
     fn a_further_run_has_what_the_last_one_had() {
-        let first = RunWish {
+        let first = RunOptions {
             cost_usd: Some(0.0),
             backoff_ms: Some(0),
             model: Some("opus".to_owned()),
             gate: vec!["make test".to_owned()],
             review: Some(false),
-            ..RunWish::default()
+            ..RunOptions::default()
         };
         let last = first.settings(3).unwrap();
-        let again = RunWish::default().after(&last).settings(3).unwrap();
+        let again = RunOptions::default().after(&last).settings(3).unwrap();
         assert_eq!(again, last);
-        let other = RunWish {
+        let other = RunOptions {
             iterations: Some(7),
             model_strategy: Some("escalate".to_owned()),
             review: Some(true),
-            ..RunWish::default()
+            ..RunOptions::default()
         };
         let other = other.after(&last).settings(3).unwrap();
         assert_eq!(
@@ -411,23 +411,23 @@ mod tests {
 
     #[test]
     fn a_first_run_has_what_the_draft_was_given() {
-        let given = RunWish {
+        let given = RunOptions {
             iterations: Some(1),
             cost_usd: Some(1.0),
             gate: vec!["make test".to_owned()],
-            ..RunWish::default()
+            ..RunOptions::default()
         };
         let draft = given.settings(0).unwrap();
-        assert_eq!(RunWish::default().of_draft(&draft).settings(9).unwrap(), draft);
-        let wish = RunWish {
+        assert_eq!(RunOptions::default().of_draft(&draft).settings(9).unwrap(), draft);
+        let options = RunOptions {
             iterations: Some(5),
-            ..RunWish::default()
+            ..RunOptions::default()
         };
-        let chosen = wish.of_draft(&draft).settings(9).unwrap();
+        let chosen = options.of_draft(&draft).settings(9).unwrap();
         assert_eq!((chosen.max_iterations, chosen.max_cost_usd), (Some(5), Some(1.0)));
         // What nobody chose is counted anew.
-        let draft = RunWish::default().settings(0).unwrap();
-        let settings = RunWish::default().of_draft(&draft).settings(2).unwrap();
+        let draft = RunOptions::default().settings(0).unwrap();
+        let settings = RunOptions::default().of_draft(&draft).settings(2).unwrap();
         assert_eq!(settings.max_iterations, Some(30));
     }
 
@@ -438,10 +438,10 @@ mod tests {
             cost_usd: Some(5.0),
             ..Ceilings::default()
         };
-        let wish = |iterations, cost_usd| RunWish {
+        let options = |iterations, cost_usd| RunOptions {
             iterations,
             cost_usd,
-            ..RunWish::default()
+            ..RunOptions::default()
         };
         for (iterations, cost_usd, limit) in [
             (Some(51), None, "iterations"),
@@ -449,37 +449,37 @@ mod tests {
             (None, Some(5.5), "cost_usd"),
             (Some(50), Some(0.0), "cost_usd"),
         ] {
-            let error = wish(iterations, cost_usd).check(&ceilings).unwrap_err();
+            let error = options(iterations, cost_usd).check(&ceilings).unwrap_err();
             assert!(error.to_string().contains(limit), "{error}");
         }
-        assert_eq!(wish(Some(50), Some(5.0)).check(&ceilings), Ok(()));
+        assert_eq!(options(Some(50), Some(5.0)).check(&ceilings), Ok(()));
         // What nobody wished for is cut.
-        let settings = wish(None, None).settings(100).unwrap().within(&ceilings);
+        let settings = options(None, None).settings(100).unwrap().within(&ceilings);
         assert_eq!(
             (settings.max_iterations, settings.max_cost_usd),
             (Some(50), Some(5.0))
         );
         assert!(!settings.limit_grows);
         assert_eq!(settings.max_tokens, None);
-        let settings = wish(Some(7), None).settings(100).unwrap().within(&ceilings);
+        let settings = options(Some(7), None).settings(100).unwrap().within(&ceilings);
         assert_eq!(settings.max_iterations, Some(7));
     }
 
     #[test]
     fn zero_is_no_limit_and_less_is_refused() {
-        let wish = RunWish {
+        let options = RunOptions {
             iterations: Some(0),
             cost_usd: Some(0.0),
-            ..RunWish::default()
+            ..RunOptions::default()
         };
-        let settings = wish.settings(1).unwrap();
+        let settings = options.settings(1).unwrap();
         assert_eq!((settings.max_iterations, settings.max_cost_usd), (None, None));
         for cost_usd in [-1.0, f64::NAN] {
-            let wish = RunWish {
+            let options = RunOptions {
                 cost_usd: Some(cost_usd),
-                ..RunWish::default()
+                ..RunOptions::default()
             };
-            assert_eq!(wish.settings(1), Err(InvalidRunSettings::Negative("cost_usd")));
+            assert_eq!(options.settings(1), Err(InvalidRunSettings::Negative("cost_usd")));
         }
     }
 
@@ -487,12 +487,12 @@ mod tests {
     fn a_model_alone_is_fixed_and_fixed_needs_one() {
         let check =
             |model: Option<&str>, strategy: Option<&str>, expected: Result<Strategy, InvalidRunSettings>| {
-                let wish = RunWish {
+                let options = RunOptions {
                     model: model.map(str::to_owned),
                     model_strategy: strategy.map(str::to_owned),
-                    ..RunWish::default()
+                    ..RunOptions::default()
                 };
-                let got = wish.settings(1).map(|settings| settings.model_strategy);
+                let got = options.settings(1).map(|settings| settings.model_strategy);
                 assert_eq!(got, expected, "{model:?} {strategy:?}");
             };
         check(None, None, Ok(Strategy::CostOptimized));

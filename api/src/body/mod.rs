@@ -17,18 +17,18 @@ mod texts;
 mod token;
 mod transcript;
 
-pub use budgets::{BudgetsWish, LimitWish, SetBudget};
-pub use control::{Answering, Done, Started, Steer, WaitFor};
+pub use budgets::{BudgetOptions, LimitOptions, SetBudget};
+pub use control::{AddDependencies, AnswerQuestion, CommandOptions, Done, Started};
 pub use edit::{EditFeature, EditTask};
 pub use library::{EditMemory, ImportLine, QueryLine, utc};
-pub use limits::{InvalidRunSettings, RunWish};
+pub use limits::{InvalidRunSettings, RunOptions};
 pub use memory::{
     AddMemory, Answered, EmbeddingsView, Explained, Hit, ImportMemory, Imported, MemoryReport, PromptNext,
     PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory, RetractResult, RevokedMemory,
     SearchMemory, SectionView, SwitchedOffView,
 };
-pub use operate::{Merging, Operating, PruneAttempts, Pruning, Reverting, StayingBranch};
-pub use priority::PrecedenceWish;
+pub use operate::{BranchOperations, MergeFeature, PruneAttempts, Pruning, RevertTask, StayingBranch};
+pub use priority::PrecedenceOptions;
 pub use problem::ProblemBody;
 pub use schedule::{CreateHook, CreatedHook, Hooked, PauseSchedule, SetSchedule};
 pub use submit::{Accepted, DirRef, RepoRef, SubmitFeature, SubmitTask};

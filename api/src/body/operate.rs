@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// How a feature is merged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Merging {
+pub struct MergeFeature {
     /// How.
     pub how: MergeHow,
     /// Into which branch, without `refs/heads/`; the one that it began from when it isn't given.
@@ -21,7 +21,7 @@ pub struct Merging {
 /// How a landed task is taken back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Reverting {
+pub struct RevertTask {
     /// It is done again afterwards, rather than cancelled.
     #[serde(default)]
     pub redo: bool,
@@ -35,7 +35,7 @@ pub struct Reverting {
 
 /// Tasks that change branches were added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Operating {
+pub struct BranchOperations {
     /// The feature.
     pub feature: String,
     /// The tasks that do it, one after the other.

@@ -10,7 +10,7 @@ use ralph_domain::scheduling::precedence::Precedence;
 /// When a feature goes before others; what isn't given stays as it is, or has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PrecedenceWish {
+pub struct PrecedenceOptions {
     /// Its part of the slots beside that of others; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
@@ -29,7 +29,7 @@ pub struct PrecedenceWish {
     pub concurrency: Option<Concurrency>,
 }
 
-impl PrecedenceWish {
+impl PrecedenceOptions {
     /// As it is stored.
     ///
     /// # Errors

@@ -4,9 +4,9 @@ use ralph_shared::wire::MergeHow;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Array, Object, Type};
 
-use super::budgets::BudgetsWish;
-use super::limits::RunWish;
-use super::priority::PrecedenceWish;
+use super::budgets::BudgetOptions;
+use super::limits::RunOptions;
+use super::priority::PrecedenceOptions;
 use super::tasks::{self, GraphText};
 use crate::view::FeatureView;
 use ralph_domain::scheduling::concurrency::Concurrency;
@@ -114,13 +114,13 @@ pub struct SubmitFeature {
     pub avoid_conflicts: bool,
     /// When it goes before others.
     #[serde(default)]
-    pub precedence: PrecedenceWish,
+    pub precedence: PrecedenceOptions,
     /// Limits and choices of its run.
     #[serde(default)]
-    pub run: RunWish,
+    pub run: RunOptions,
     /// Limits beside its runs'.
-    #[serde(default, skip_serializing_if = "BudgetsWish::is_none")]
-    pub budgets: BudgetsWish,
+    #[serde(default, skip_serializing_if = "BudgetOptions::is_none")]
+    pub budgets: BudgetOptions,
     /// Only creates it.
     #[serde(default)]
     pub draft: bool,
@@ -194,10 +194,10 @@ pub struct SubmitTask {
     pub dir: Option<DirRef>,
     /// Limits and choices of the run of the feature that is made for it.
     #[serde(default)]
-    pub run: RunWish,
+    pub run: RunOptions,
     /// Limits beside the run's; into a feature that stands, the task's alone.
-    #[serde(default, skip_serializing_if = "BudgetsWish::is_none")]
-    pub budgets: BudgetsWish,
+    #[serde(default, skip_serializing_if = "BudgetOptions::is_none")]
+    pub budgets: BudgetOptions,
 }
 
 pub(super) fn task_ids() -> Array {

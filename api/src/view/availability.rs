@@ -8,7 +8,7 @@ use time::macros::format_description;
 
 /// An agent that its worker doesn't start for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct DoorView {
+pub struct UnavailableAgent {
     /// The agent, by its name among the worker's.
     pub agent: String,
     /// The account that it uses, where it is that which fails: then every worker waits that uses it.
@@ -39,7 +39,7 @@ fn is_one(width: &u32) -> bool {
     *width == 1
 }
 
-impl DoorView {
+impl UnavailableAgent {
     pub fn new(agent: &str, closed: &Unavailability) -> Self {
         Self {
             agent: agent.to_owned(),
@@ -54,7 +54,7 @@ impl DoorView {
     }
 }
 
-impl std::fmt::Display for DoorView {
+impl std::fmt::Display for UnavailableAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             agent, door, until, ..
@@ -104,7 +104,7 @@ pub struct WaitingView {
     pub why: String,
     /// The agent that isn't started now; none, where no worker has what they need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub door: Option<DoorView>,
+    pub door: Option<UnavailableAgent>,
 }
 
 impl WaitingView {

@@ -4,7 +4,7 @@ use ralph_domain::failure::Failure;
 use ralph_domain::states::Outcome;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Question;
-use ralph_shared::wire::{StepTime, Stray, TestChange};
+use ralph_shared::wire::{OrphanRef, StepTime, TestChange};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -47,7 +47,7 @@ pub struct DispatchView {
     /// What the agent committed elsewhere than under the files that it left; pushed to refs beside that one, and removed
     /// with it.
     #[serde(default)]
-    pub strays: Vec<Stray>,
+    pub strays: Vec<OrphanRef>,
     pub files_changed: Vec<String>,
     /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
     #[serde(default)]

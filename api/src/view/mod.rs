@@ -22,7 +22,7 @@ mod token;
 mod train;
 mod worker;
 
-pub use availability::{DoorView, WaitingView};
+pub use availability::{UnavailableAgent, WaitingView};
 pub use branch::Landing;
 pub use budget::BudgetView;
 pub use cost::{BudgetsView, By, CostRow, CostsView};

@@ -4,7 +4,7 @@ use ralph_domain::text::leftover_files::size;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::availability::DoorView;
+use super::availability::UnavailableAgent;
 
 /// Where a worker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -38,7 +38,7 @@ pub struct WorkerView {
     pub agents: Vec<String>,
     /// Those of its agents that are not started now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub doors: Vec<DoorView>,
+    pub doors: Vec<UnavailableAgent>,
     /// Why it is drained, where nobody asked for that: everything failed on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_reason: Option<String>,

@@ -70,13 +70,15 @@ pub async fn budget(globals: &Globals, args: BudgetArgs) -> anyhow::Result<ExitC
             max_tokens,
             resume,
         }) => {
-            let wish = SetBudget {
+            let options = SetBudget {
                 name,
                 cost_usd: max_cost,
                 tokens: max_tokens,
                 resume: resume.to_request(),
             };
-            client.put(&format!("/budgets/{}", escape(&level)), &wish).await?
+            client
+                .put(&format!("/budgets/{}", escape(&level)), &options)
+                .await?
         }
     };
     output::show(globals, &view, |_| budgets(&view.items)).await?;

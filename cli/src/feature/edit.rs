@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use ralph_api::body::{Done, EditFeature, RunWish, TextsView};
+use ralph_api::body::{Done, EditFeature, RunOptions, TextsView};
 use ralph_domain::routing::strategy::Strategy;
 use ralph_domain::train::Landing;
 use ralph_shared::file;
@@ -114,8 +114,8 @@ struct RunChange {
 }
 
 impl RunChange {
-    fn request(self) -> RunWish {
-        RunWish {
+    fn request(self) -> RunOptions {
+        RunOptions {
             iterations: self.limit,
             first_iteration: None,
             time_ms: self.max_time.map(Span::ms),

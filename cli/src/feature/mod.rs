@@ -13,7 +13,9 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
-use ralph_api::body::{Done, EditFeature, Merging, Operating, PrecedenceWish, Started, Steer};
+use ralph_api::body::{
+    BranchOperations, CommandOptions, Done, EditFeature, MergeFeature, PrecedenceOptions, Started,
+};
 use ralph_api::view::{FeatureView, Landing, LogEntry, Page, Progress};
 use ralph_domain::states::{FeatureState, RunOutcome};
 use ralph_shared::wire::MergeHow;
@@ -271,7 +273,13 @@ pub async fn run(globals: &Globals, command: FeatureCommand) -> anyhow::Result<E
         }
         FeatureCommand::Update { named, wait } => {
             let path = format!("/features/{}/update", escape(&named.feature));
-            return operation(client, format, client.post(&path, &Steer::default()), wait).await;
+            return operation(
+                client,
+                format,
+                client.post(&path, &CommandOptions::default()),
+                wait,
+            )
+            .await;
         }
         FeatureCommand::Merge(args) => {
             let wait = args.wait;
@@ -338,9 +346,9 @@ async fn log(globals: &Globals, client: &Client, feature: &str) -> anyhow::Resul
 }
 
 /// Asks for a merge, and the person, where tasks of the feature are not done.
-async fn merge(client: &Client, args: MergeArgs) -> anyhow::Result<Operating> {
+async fn merge(client: &Client, args: MergeArgs) -> anyhow::Result<BranchOperations> {
     let path = format!("/features/{}/merge", escape(&args.named.feature));
-    let mut body = Merging {
+    let mut body = MergeFeature {
         how: args.how,
         into: args.into,
         partial: args.partial,
@@ -359,7 +367,7 @@ async fn merge(client: &Client, args: MergeArgs) -> anyhow::Result<Operating> {
 pub async fn operation(
     client: &Client,
     format: Format,
-    request: impl Future<Output = anyhow::Result<Operating>>,
+    request: impl Future<Output = anyhow::Result<BranchOperations>>,
     wait: WaitFlags,
 ) -> anyhow::Result<ExitCode> {
     let mut waits = Interrupts::of(wait)?;
@@ -390,26 +398,27 @@ async fn start(
     let name = escape(&args.named.feature);
     let feature: FeatureView = client.get(&format!("/features/{name}")).await?;
     // It goes on as the last run, or as it was created, whatever the configuration of the folder it is started in.
-    let wish = args.run.flags()?;
-    agents::warn_if_unknown(client, wish.agent.as_deref()).await;
-    let precedence = PrecedenceWish::from(args.precedence);
-    if precedence != PrecedenceWish::default() {
+    let options = args.run.flags()?;
+    agents::warn_if_unknown(client, options.agent.as_deref()).await;
+    let precedence = PrecedenceOptions::from(args.precedence);
+    if precedence != PrecedenceOptions::default() {
         let edit = EditFeature {
             precedence,
             ..EditFeature::default()
         };
         let _: Done = client.patch(&format!("/features/{name}"), &edit).await?;
     }
-    if let Some(wish) = args.schedule.to_request()? {
+    if let Some(options) = args.schedule.to_request()? {
         if verb != "run" || args.wait.wait {
             let why = "--at and --every go with `feature run`, and without --wait";
             return Err(Usage(why.to_owned()).into());
         }
-        return schedule::set(client, format, &args.named.feature, &wish).await;
+        return schedule::set(client, format, &args.named.feature, &options).await;
     }
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/features/{name}/{verb}");
-    let started: Started = match wait::unless_interrupted(waits.as_mut(), client.post(&path, &wish)).await {
+    let started: Started = match wait::unless_interrupted(waits.as_mut(), client.post(&path, &options)).await
+    {
         Ok(started) => started,
         Err(error) if has_nothing_to_run(&feature, verb) && ApiError::is_conflict(&error) => {
             eprintln!("error: {error:#}");
@@ -449,7 +458,7 @@ async fn post_command(
     now: &str,
 ) -> anyhow::Result<()> {
     let path = format!("/features/{}/{verb}", escape(&named.feature));
-    let started: Started = client.post(&path, &Steer::default()).await?;
+    let started: Started = client.post(&path, &CommandOptions::default()).await?;
     print_started(format, &started, &name_of(client, named).await, now)
 }
 

@@ -33,11 +33,11 @@ pub struct PruneArgs {
 pub async fn run(client: &Client, format: Format, args: PruneArgs) -> anyhow::Result<()> {
     let feature = &args.named.feature;
     let path = format!("/features/{}/prune", escape(feature));
-    let wish = |dry_run| PruneAttempts {
+    let options = |dry_run| PruneAttempts {
         older_than_ms: args.older_than.and_then(|age| u64::try_from(age.ms()).ok()),
         dry_run,
     };
-    let planned: Pruning = client.post(&path, &wish(true)).await?;
+    let planned: Pruning = client.post(&path, &options(true)).await?;
     if args.dry_run || planned.going.is_empty() {
         return show(format, feature, &planned, true);
     }
@@ -46,7 +46,7 @@ pub async fn run(client: &Client, format: Format, args: PruneArgs) -> anyhow::Re
         counted(planned.going.len(), "ref", "refs")
     );
     confirm(&question, args.yes)?;
-    let pruning: Pruning = client.post(&path, &wish(false)).await?;
+    let pruning: Pruning = client.post(&path, &options(false)).await?;
     show(format, feature, &pruning, false)
 }
 

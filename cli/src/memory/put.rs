@@ -2,8 +2,8 @@
 
 use clap::Args;
 use ralph_api::body::{
-    AddMemory, Done, EditMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory, ResumeMemory,
-    RetractResult, RevokedMemory, Steer,
+    AddMemory, CommandOptions, Done, EditMemory, PruneMemory, PurgeMemory, Purged, RestoreMemory,
+    ResumeMemory, RetractResult, RevokedMemory,
 };
 use ralph_api::view::MemoryView;
 use ralph_shared::file;
@@ -157,7 +157,7 @@ pub async fn revoke(globals: &Globals, task: &str, attempt: Option<i32>) -> anyh
     let client = Client::find(globals)?;
     let query = attempt.map(|n| format!("?attempt={n}")).unwrap_or_default();
     let path = format!("/tasks/{}/memory/revoke{query}", escape(task));
-    let taken: RevokedMemory = client.post(&path, &Steer::default()).await?;
+    let taken: RevokedMemory = client.post(&path, &CommandOptions::default()).await?;
     output::answer(globals.output, &taken, &spread(&taken))
 }
 

@@ -61,7 +61,7 @@ documents! {
     "feature_text" => TextOfFeature;
     "feature_review" => Page<view::Examined>, of view::Examined;
     "started" => body::Started;
-    "operating" => body::Operating;
+    "operating" => body::BranchOperations;
     "pruning" => body::Pruning;
     "task_list" => Page<view::TaskView>, of view::TaskView;
     "task" => view::TaskDetail;

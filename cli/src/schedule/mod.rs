@@ -109,10 +109,10 @@ pub async fn set(
     client: &Client,
     format: Format,
     feature: &str,
-    wish: &SetSchedule,
+    options: &SetSchedule,
 ) -> anyhow::Result<ExitCode> {
     let path = format!("/features/{}/schedule", escape(feature));
-    let set: ScheduleView = client.put(&path, wish).await?;
+    let set: ScheduleView = client.put(&path, options).await?;
     let at = set.next_at.map(when).unwrap_or_default();
     let what = if set.cron.is_some() { "a copy of " } else { "" };
     let told = format!("{what}{} begins at {at}\n", set.feature);

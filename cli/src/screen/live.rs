@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use ralph_api::body::{Done, RunWish, Started, Steer};
+use ralph_api::body::{CommandOptions, Done, RunOptions, Started};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -134,7 +134,9 @@ async fn act(action: Action, client: Client, sender: mpsc::Sender<News>) {
         Action::Draw | Action::Quit => return,
         Action::Task { id, verb, reason } => {
             let path = format!("/tasks/{id}/{}", verb.as_str());
-            let asked = client.post::<Done>(&path, &Steer { reason, resume: None }).await;
+            let asked = client
+                .post::<Done>(&path, &CommandOptions { reason, resume: None })
+                .await;
             news::did(asked.map(|done| match done.run {
                 Some(run) => format!("{}: {id}; {run} goes on", verb.as_str()),
                 None => format!("{}: {id}", verb.as_str()),
@@ -143,8 +145,8 @@ async fn act(action: Action, client: Client, sender: mpsc::Sender<News>) {
         Action::Feature { id, verb } => {
             let path = format!("/features/{id}/{verb}");
             let asked = match verb {
-                "run" => client.post::<Started>(&path, &RunWish::default()).await,
-                _ => client.post::<Started>(&path, &Steer::default()).await,
+                "run" => client.post::<Started>(&path, &RunOptions::default()).await,
+                _ => client.post::<Started>(&path, &CommandOptions::default()).await,
             };
             news::did(asked.map(|_| format!("{verb}: {id}")))
         }

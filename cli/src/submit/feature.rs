@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
-use ralph_api::body::{Accepted, GraphText, RunWish, SetSchedule, SubmitFeature};
+use ralph_api::body::{Accepted, GraphText, RunOptions, SetSchedule, SubmitFeature};
 use ralph_domain::graph::{self, Limits};
 use ralph_domain::names;
 use ralph_domain::run::DEFAULT_MAX_PARALLEL;
@@ -223,7 +223,7 @@ impl FeatureArgs {
 async fn dry_run(
     globals: &Globals,
     tasks: Option<GraphText>,
-    run: &RunWish,
+    run: &RunOptions,
     checkout: Option<String>,
     max_parallel: Option<i32>,
 ) -> anyhow::Result<ExitCode> {
@@ -232,7 +232,7 @@ async fn dry_run(
     };
     let graph = graph::load(&source, &text, &Limits::file()).map_err(|errors| Usage(errors.to_string()))?;
     run.settings(graph.nodes.len())
-        .map_err(|wish| Usage(wish.to_string()))?;
+        .map_err(|options| Usage(options.to_string()))?;
     let warnings = graph
         .warnings
         .iter()

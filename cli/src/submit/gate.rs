@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, stderr, stdin};
 use std::path::Path;
 
-use ralph_api::body::RunWish;
+use ralph_api::body::RunOptions;
 
 use super::repo::{RepoFlags, local_top};
 
@@ -15,7 +15,7 @@ const FILE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// When the terminal can't be read.
-pub async fn offer(flags: &RepoFlags, run: &mut RunWish) -> anyhow::Result<()> {
+pub async fn offer(flags: &RepoFlags, run: &mut RunOptions) -> anyhow::Result<()> {
     if !run.gate.is_empty() {
         return Ok(());
     }

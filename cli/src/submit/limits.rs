@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use ralph_api::body::{BudgetsWish, LimitWish, RunWish};
+use ralph_api::body::{BudgetOptions, LimitOptions, RunOptions};
 use ralph_domain::routing::strategy::Strategy;
 use ralph_domain::train::Landing;
 use ralph_shared::wire::GateStep;
@@ -105,13 +105,13 @@ pub struct BudgetFlags {
     feature_max_tokens: Option<i64>,
 }
 
-impl From<&BudgetFlags> for BudgetsWish {
+impl From<&BudgetFlags> for BudgetOptions {
     fn from(flags: &BudgetFlags) -> Self {
-        let wish = |cost_usd, tokens| LimitWish { cost_usd, tokens };
+        let options = |cost_usd, tokens| LimitOptions { cost_usd, tokens };
         Self {
-            session: wish(flags.session_max_cost, flags.session_max_tokens),
-            task: wish(flags.task_max_cost, flags.task_max_tokens),
-            feature: wish(flags.feature_max_cost, flags.feature_max_tokens),
+            session: options(flags.session_max_cost, flags.session_max_tokens),
+            task: options(flags.task_max_cost, flags.task_max_tokens),
+            feature: options(flags.feature_max_cost, flags.feature_max_tokens),
         }
     }
 }
@@ -121,28 +121,28 @@ impl RunFlags {
     ///
     /// # Errors
     /// A [`Usage`] when a limit of the file is none: it names file and key.
-    pub fn request(&self, file: &Config) -> anyhow::Result<RunWish> {
-        let mut wish = self.request_with(&file.limits)?;
-        wish.review = wish.review.or(file.execution.review);
-        if wish.gate.is_empty() {
-            (wish.gate, wish.gate_steps) = gate(&file.verify)?;
+    pub fn request(&self, file: &Config) -> anyhow::Result<RunOptions> {
+        let mut options = self.request_with(&file.limits)?;
+        options.review = options.review.or(file.execution.review);
+        if options.gate.is_empty() {
+            (options.gate, options.gate_steps) = gate(&file.verify)?;
         }
-        wish.protect = wish.protect.or_else(|| file.verify.protect.clone());
-        wish.landing = wish.landing.or(file.verify.landing);
-        wish.max_speculation = file.verify.max_speculation;
-        wish.gate_retries = file.verify.retries;
-        Ok(wish)
+        options.protect = options.protect.or_else(|| file.verify.protect.clone());
+        options.landing = options.landing.or(file.verify.landing);
+        options.max_speculation = file.verify.max_speculation;
+        options.gate_retries = file.verify.retries;
+        Ok(options)
     }
 
-    /// What the flags alone wish for.
+    /// What the flags alone ask for.
     ///
     /// # Errors
     /// Never: no file is read.
-    pub fn flags(&self) -> anyhow::Result<RunWish> {
+    pub fn flags(&self) -> anyhow::Result<RunOptions> {
         self.request_with(&Limits::default())
     }
 
-    fn request_with(&self, file: &Limits) -> anyhow::Result<RunWish> {
+    fn request_with(&self, file: &Limits) -> anyhow::Result<RunOptions> {
         let span = |flag: Option<Span>, file: &Option<String>, key: &str| match (flag, file) {
             (Some(span), _) => Ok(Some(span.ms())),
             (None, Some(text)) => match text.parse::<Span>() {
@@ -163,7 +163,7 @@ impl RunFlags {
         };
         let once = self.once.then(|| self.iteration.map_or(1, i64::from));
         let output_mb = count(None, file.session_output_mb, "session_output_mb")?;
-        Ok(RunWish {
+        Ok(RunOptions {
             iterations: count(once.or(self.limit).or(self.total), file.iterations, "iterations")?,
             first_iteration: self.iteration,
             time_ms: span(self.max_time, &file.max_time, "max_time")?,
@@ -258,9 +258,9 @@ mod tests {
             max_cost: Some(3.0),
             ..RunFlags::default()
         };
-        let wish = flags.request_with(&file).unwrap();
+        let options = flags.request_with(&file).unwrap();
         assert_eq!(
-            (wish.iterations, wish.time_ms, wish.cost_usd),
+            (options.iterations, options.time_ms, options.cost_usd),
             (Some(7), Some(7_200_000), Some(3.0))
         );
 
@@ -285,8 +285,8 @@ mod tests {
             parallel = true",
         )
         .unwrap();
-        let wish = RunFlags::default().request(&file).unwrap();
-        assert_eq!(wish.gate, ["make", "make lint", "make test"]);
+        let options = RunFlags::default().request(&file).unwrap();
+        assert_eq!(options.gate, ["make", "make lint", "make test"]);
         let step = |name: Option<&str>, timeout_ms, parallel| GateStep {
             name: name.map(str::to_owned),
             timeout_ms,
@@ -294,10 +294,10 @@ mod tests {
         };
         let lint = step(Some("lint"), Some(300_000), false);
         assert_eq!(
-            wish.gate_steps,
+            options.gate_steps,
             [step(None, None, false), lint, step(None, None, true)]
         );
-        let settings = wish.settings(1).unwrap();
+        let settings = options.settings(1).unwrap();
         assert_eq!(settings.gate_steps.len(), 3);
         // A gate of a flag is another one.
         let flags = RunFlags {
@@ -401,12 +401,12 @@ mod tests {
             limit: Some(3),
             ..RunFlags::default()
         };
-        let wish = flags
+        let options = flags
             .request_with(&Limits {
                 iterations: Some(-1),
                 ..none()
             })
             .unwrap();
-        assert_eq!(wish.iterations, Some(3));
+        assert_eq!(options.iterations, Some(3));
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use ralph_api::body::PrecedenceWish;
+use ralph_api::body::PrecedenceOptions;
 use ralph_domain::scheduling::concurrency::Concurrency;
 
 use crate::terminal::moment::moment_or_none;
@@ -29,7 +29,7 @@ pub struct PrecedenceFlags {
     concurrency: Option<Concurrency>,
 }
 
-impl From<PrecedenceFlags> for PrecedenceWish {
+impl From<PrecedenceFlags> for PrecedenceOptions {
     fn from(flags: PrecedenceFlags) -> Self {
         Self {
             weight: flags.weight,

@@ -1,7 +1,7 @@
 //! `task deps …`
 
 use clap::{Args, Subcommand};
-use ralph_api::body::{Done, WaitFor};
+use ralph_api::body::{AddDependencies, Done};
 use ralph_api::view::{TaskDetail, TaskRef};
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ pub async fn run(globals: &Globals, client: &Client, command: DepsCommand) -> an
     };
     let path = format!("/tasks/{}/deps", escape(&edges.task));
     let done = if adds {
-        let body = WaitFor {
+        let body = AddDependencies {
             blockers: edges.blockers,
         };
         client.post::<Done>(&path, &body).await?

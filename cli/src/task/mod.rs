@@ -11,7 +11,7 @@ pub(crate) mod tree;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use ralph_api::body::{Answering, Done, Reverting, Steer};
+use ralph_api::body::{AnswerQuestion, CommandOptions, Done, RevertTask};
 use ralph_api::view::{LogEntry, Page, TaskDetail, TaskView};
 
 use super::client::{Client, escape};
@@ -268,7 +268,7 @@ pub struct CommandArgs {
 #[derive(Debug, Args)]
 pub struct Decided {
     #[command(flatten)]
-    steered: CommandArgs,
+    command: CommandArgs,
     #[command(flatten)]
     resume: ResumeFlag,
 }
@@ -358,7 +358,7 @@ async fn draw(globals: &Globals, client: &Client, root: &str, limit: usize) -> a
     };
     let page: Page<TaskView> = client.list(&path, "", limit).await?;
     output::show(globals, &page, |_| tree::draw(&page.items, limit)).await?;
-    if page.next.is_some() {
+    if page.next.is_some() && globals.output != Format::Json {
         eprintln!("the first {limit} tasks are shown, and there are more: `--limit N` shows N of them");
     }
     Ok(())
@@ -388,15 +388,15 @@ async fn retry(client: &Client, format: Format, args: RetryArgs) -> anyhow::Resu
     let (reason, resume) = (args.reason, args.resume);
     if let Some(task) = args.task {
         let named = TaskArg { task };
-        let steered = CommandArgs { named, reason };
-        return decide(client, format, "retry", Decided { steered, resume }).await;
+        let command = CommandArgs { named, reason };
+        return decide(client, format, "retry", Decided { command, resume }).await;
     }
     let feature = &args.all_of.unwrap_or_default();
     let path = format!("/features/{}/tasks", escape(feature));
     let page: Page<TaskView> = client
         .list(&path, "status=failed,needs_review", usize::MAX)
         .await?;
-    let body = Steer {
+    let body = CommandOptions {
         reason,
         resume: resume.to_request(),
     };
@@ -421,15 +421,15 @@ async fn reject(client: &Client, format: Format, args: RejectArgs) -> anyhow::Re
         reason => reason,
     };
     let (named, resume) = (args.named, args.resume);
-    let steered = CommandArgs { named, reason };
-    decide(client, format, "reject", Decided { steered, resume }).await
+    let command = CommandArgs { named, reason };
+    decide(client, format, "reject", Decided { command, resume }).await
 }
 
 /// Steers a task where a run may wait for that.
 async fn decide(client: &Client, format: Format, verb: &str, args: Decided) -> anyhow::Result<()> {
-    let task = &args.steered.named.task;
-    let body = Steer {
-        reason: args.steered.reason,
+    let task = &args.command.named.task;
+    let body = CommandOptions {
+        reason: args.command.reason,
         resume: args.resume.to_request(),
     };
     let done = post(client, format, (verb, task), &body).await?;
@@ -443,7 +443,7 @@ async fn steer(
     command: (&str, &str),
     reason: Option<String>,
 ) -> anyhow::Result<()> {
-    let body = Steer { reason, resume: None };
+    let body = CommandOptions { reason, resume: None };
     post(client, format, command, &body).await?;
     Ok(())
 }
@@ -452,7 +452,7 @@ async fn post(
     client: &Client,
     format: Format,
     (verb, task): (&str, &str),
-    body: &Steer,
+    body: &CommandOptions,
 ) -> anyhow::Result<Done> {
     let done: Done = client
         .post(&format!("/tasks/{}/{verb}", escape(task)), body)
@@ -471,7 +471,7 @@ async fn answer(client: &Client, format: Format, args: AnswerArgs) -> anyhow::Re
         (None, None) => Some(editor::edited("answer", "", instead)?),
         (text, _) => text,
     };
-    let body = Answering {
+    let body = AnswerQuestion {
         answer,
         choice: args.choice,
         question: args.question,
@@ -493,10 +493,10 @@ async fn delete(client: &Client, format: Format, task: &str, yes: bool) -> anyho
 
 async fn revert(client: &Client, format: Format, args: RevertArgs) -> anyhow::Result<ExitCode> {
     let path = format!("/tasks/{}/revert", escape(&args.named.task));
-    let wish = Reverting {
+    let options = RevertTask {
         redo: args.redo,
         dependents: args.with_dependents,
         reason: args.reason,
     };
-    feature::operation(client, format, client.post(&path, &wish), args.wait).await
+    feature::operation(client, format, client.post(&path, &options), args.wait).await
 }

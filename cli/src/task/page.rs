@@ -2,7 +2,7 @@
 
 use ralph_api::view::{DispatchView, QuestionView, TaskDetail, TaskRef, TaskView};
 use ralph_domain::failure::Failure;
-use ralph_shared::wire::{Stray, TestChange};
+use ralph_shared::wire::{OrphanRef, TestChange};
 
 use crate::cost::format;
 use crate::terminal::color::{Paint, Tone, tame, tone_of};
@@ -214,7 +214,7 @@ fn question_lines(question: &QuestionView) -> String {
 }
 
 /// A commit outside the attempt's branch, and where it is.
-fn orphan_commit_line(stray: &Stray, paint: Paint) -> String {
+fn orphan_commit_line(stray: &OrphanRef, paint: Paint) -> String {
     let (tone, place) = match (&stray.pushed_ref, &stray.error) {
         (Some(name), _) => (Tone::Dim, format!("pushed to {name}")),
         (None, error) => {

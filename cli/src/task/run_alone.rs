@@ -26,11 +26,11 @@ pub struct RunArgs {
 
 /// Starts it.
 pub async fn run(client: &Client, format: Format, args: RunArgs) -> anyhow::Result<ExitCode> {
-    let wish = args.run.flags()?;
-    agents::warn_if_unknown(client, wish.agent.as_deref()).await;
+    let options = args.run.flags()?;
+    agents::warn_if_unknown(client, options.agent.as_deref()).await;
     let mut waits = Interrupts::of(args.wait)?;
     let path = format!("/tasks/{}/run", escape(&args.task));
-    let started: Started = wait::unless_interrupted(waits.as_mut(), client.post(&path, &wish)).await?;
+    let started: Started = wait::unless_interrupted(waits.as_mut(), client.post(&path, &options)).await?;
     if let Some(interrupts) = waits {
         return wait::wait(client, &started.feature, format, interrupts).await;
     }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::pin::pin;
 
 use anyhow::Context as _;
-use ralph_api::body::{Done, Started, Steer};
+use ralph_api::body::{CommandOptions, Done, Started};
 use ralph_api::view::{Page, Progress, TaskView};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -118,7 +118,7 @@ impl Interrupts {
                 "l" | "leave" | "q" => return Ok(Choice::Leave),
                 "s" | "stop" => {
                     let path = format!("/features/{}/stop", progress.feature.id);
-                    match client.post::<Started>(&path, &Steer::default()).await {
+                    match client.post::<Started>(&path, &CommandOptions::default()).await {
                         Ok(_) => {
                             screen.say("stopping: what runs is ended in order, and what it did is pushed")
                         }
@@ -172,7 +172,7 @@ pub async fn unless_interrupted<T>(
 }
 
 async fn feedback(client: &Client, progress: &Progress, words: &str, screen: &Screen) -> anyhow::Result<()> {
-    let body = Steer {
+    let body = CommandOptions {
         reason: (!words.is_empty()).then(|| words.to_owned()),
         resume: None,
     };

@@ -87,7 +87,7 @@ pub async fn budgets(State(app): State<App>) -> Result<Json<BudgetsView>, Proble
 pub async fn set_budget(
     State(app): State<App>,
     PathParams(level): PathParams<String>,
-    Body(wish): Body<SetBudget>,
+    Body(options): Body<SetBudget>,
 ) -> Result<Json<BudgetsView>, Problem> {
     let known = Level::ALL.map(Level::as_str).join(", ");
     let level = Level::of(&level).ok_or_else(|| {
@@ -95,16 +95,18 @@ pub async fn set_budget(
             "`{level}` is no level of a budget: expected one of {known}"
         ))
     })?;
-    if wish.cost_usd.is_some_and(|usd| !usd.is_finite() || usd < 0.0) || wish.tokens.is_some_and(|n| n < 0) {
+    if options.cost_usd.is_some_and(|usd| !usd.is_finite() || usd < 0.0)
+        || options.tokens.is_some_and(|n| n < 0)
+    {
         return Err(Problem::refused("a limit is 0 or more; 0 is no limit"));
     }
-    let key = key(&app, level, wish.name.as_deref()).await?;
-    let cost_usd = wish.cost_usd.map(|usd| Some(usd).filter(|usd| *usd > 0.0));
-    let tokens = wish.tokens.map(|n| Some(n).filter(|n| *n > 0));
+    let key = key(&app, level, options.name.as_deref()).await?;
+    let cost_usd = options.cost_usd.map(|usd| Some(usd).filter(|usd| *usd > 0.0));
+    let tokens = options.tokens.map(|n| Some(n).filter(|n| *n > 0));
     store::budget::set(&mut *app.db().await?, &key, cost_usd, tokens).await?;
     let signals = flow::finish::limits::tick(&app.deps.db, &app.deps.settings).await?;
     app.deps.bus.emit(signals).await;
-    if level == Level::Feature && wish.resume.unwrap_or(true) {
+    if level == Level::Feature && options.resume.unwrap_or(true) {
         let db = &app.deps.db;
         let feature = key.1.parse().ok().map(FeatureId);
         let raised = || flow::finish::resume::of_raised_budget(db, feature);

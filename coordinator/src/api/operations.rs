@@ -6,7 +6,7 @@ use ralph_shared::branch;
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgPool;
 
-use super::body::{Merging, Operating, Reverting, RunWish};
+use super::body::{BranchOperations, MergeFeature, RevertTask, RunOptions};
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
@@ -25,7 +25,7 @@ use crate::store::view;
     path = "/features/{id}/update",
     operation_id = "update_feature",
     tag = "features",
-    responses((status = 201, body = Operating))
+    responses((status = 201, body = BranchOperations))
 )]
 pub async fn update(
     State(app): State<App>,
@@ -52,20 +52,20 @@ pub async fn update(
     path = "/features/{id}/merge",
     operation_id = "merge_feature",
     tag = "features",
-    request_body = Merging,
-    responses((status = 201, body = Operating))
+    request_body = MergeFeature,
+    responses((status = 201, body = BranchOperations))
 )]
 pub async fn merge(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<Merging>,
+    Body(options): Body<MergeFeature>,
 ) -> OperationResult {
     let asked = MergeRequest {
-        how: wish.how,
-        into: wish.into.as_deref(),
-        partial: wish.partial,
+        how: options.how,
+        into: options.into.as_deref(),
+        partial: options.partial,
     };
     if let Some(into) = asked.into {
         branch::check(into).map_err(|error| Problem::refused(error.to_string()))?;
@@ -88,17 +88,17 @@ pub async fn merge(
     path = "/tasks/{id}/revert",
     operation_id = "revert_task",
     tag = "tasks",
-    request_body = Reverting,
-    responses((status = 201, body = Operating))
+    request_body = RevertTask,
+    responses((status = 201, body = BranchOperations))
 )]
 pub async fn revert(
     State(app): State<App>,
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<Reverting>,
+    Body(options): Body<RevertTask>,
 ) -> OperationResult {
-    super::tasks::check_reason(wish.reason.as_deref())?;
+    super::tasks::check_reason(options.reason.as_deref())?;
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, &id).await?;
     let feature = store::task::feature_of(&mut conn, task).await?;
@@ -107,11 +107,11 @@ pub async fn revert(
         return Err(gone());
     };
     let how = RevertRequest {
-        redo: wish.redo,
-        dependents: wish.dependents,
+        redo: options.redo,
+        dependents: options.dependents,
     };
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
-    let why = wish.reason.as_deref();
+    let why = options.reason.as_deref();
     let wanted = match made_before(db, new).await? {
         Some(made) => made,
         None => {
@@ -132,7 +132,7 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
     Ok(made.map(|tasks| (Operated::Accepted(tasks), Signals::default())))
 }
 
-type OperationResult = Result<(axum::http::StatusCode, Json<Operating>), Problem>;
+type OperationResult = Result<(axum::http::StatusCode, Json<BranchOperations>), Problem>;
 
 /// Starts a run with the settings of the last one when none is under way, since nobody wants these tasks to
 /// wait. When other tasks are open, which a person may hold back, a revert waits for the next run.
@@ -145,7 +145,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     };
     app.deps.bus.emit(signals).await;
     let mut conn = app.db().await?;
-    let wish = super::features::as_before(&mut conn, feature, RunWish::default()).await?;
+    let options = super::features::as_before(&mut conn, feature, RunOptions::default()).await?;
     let alone = store::git::operation::progress(&mut conn, feature).await?.open == 0;
     let total = view::features(&mut conn, &[feature.0])
         .await?
@@ -153,7 +153,7 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
         .map_or(0, |feature| feature.tasks.total);
     drop(conn);
     let answer = |run: Option<RunId>| {
-        let operating = Operating {
+        let operating = BranchOperations {
             feature: feature.short(),
             tasks: tasks.iter().map(TaskId::short).collect(),
             run: run.map(|run| run.short()),
@@ -163,15 +163,15 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     if !alone {
         return answer(None);
     }
-    let settings = wish
+    let settings = options
         .settings(usize::try_from(total).unwrap_or(0))
         .map_err(super::submit::unfit)?
         .within(&app.deps.settings.ceilings);
     let command = FeatureCommand::Run(Box::new(settings));
     let db = &app.deps.db;
-    let (steered, run, signals) =
+    let (outcome, run, signals) =
         store::retry_serialization(|| control::feature(db, feature, &command)).await?;
-    if matches!(steered, CommandOutcome::Done(_)) {
+    if matches!(outcome, CommandOutcome::Done(_)) {
         app.deps.bus.emit(signals).await;
     }
     answer(run)

@@ -30,7 +30,7 @@ mod version;
 
 pub use crate::wire::availability::{ClosedAgent, Concerns, Unavailable};
 pub use crate::wire::leftovers::{LeftoverFile, LeftoverFiles};
-pub use crate::wire::orphan::{ORPHANS_SUFFIX, Stray, orphan_refs};
+pub use crate::wire::orphan::{ORPHANS_SUFFIX, OrphanRef, orphan_refs};
 pub use crate::wire::repo_scan::{
     KNOWLEDGE_FOLDER, KnowledgeFolder, KnowledgeText, NEVER_SCANNED, Rename, RepoScan, RepoScanOrder,
 };

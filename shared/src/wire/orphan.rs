@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The last of such commits, and what became of them. They are no part of the attempt's own commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Stray {
+pub struct OrphanRef {
     /// What it is in the agent's clone: `branch NAME`, `tag NAME`, `stash N`, `detached HEAD`, `work tree PATH`; lossily as UTF-8.
     pub what: String,
     /// The commit. Hex object id.

@@ -9,7 +9,7 @@ use super::usage::Usage;
 use crate::ids::{DispatchId, Incarnation};
 use crate::wire::availability::Unavailable;
 use crate::wire::leftovers::LeftoverFiles;
-use crate::wire::orphan::Stray;
+use crate::wire::orphan::OrphanRef;
 
 /// The report of one dispatch. Sent again, byte for byte, until it is settled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ pub struct Snapshot {
     pub bulk: Vec<String>,
     /// What the agent committed elsewhere than under the files that it left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strays: Vec<Stray>,
+    pub strays: Vec<OrphanRef>,
     /// Without a repository: the files that it left, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<LeftoverFiles>,

@@ -57,7 +57,7 @@ const FORMS: &[(&str, Reader<Action>)] = &[
     ("stderr",           |a| Ok(Action::Stderr { text: a.text()? })),
 
     ("wait",             |a| Ok(Action::Wait { time: Duration::from_millis(a.parsed("MS")?) })),
-    ("wait-for",         |a| Ok(Action::WaitFor { path: a.path()? })),
+    ("wait-for",         |a| Ok(Action::AddDependencies { path: a.path()? })),
     ("done",             |a| Ok(Action::Done { id: a.optional_word() })),
     ("fail",             |a| Ok(Action::Fail { why: a.text()? })),
     ("stop",             |a| Ok(Action::Stop { reason: a.word("REASON")? })),

@@ -135,7 +135,7 @@ pub(super) enum Action {
     Wait {
         time: Duration,
     },
-    WaitFor {
+    AddDependencies {
         path: PathBuf,
     },
     Done {

@@ -151,8 +151,8 @@ async fn completes(world: &World, feature: FeatureId, mut run: RunId, settings: 
                     world.bus.emit(again.await.unwrap().1).await;
                 }
                 let command = FeatureCommand::Run(Box::new(settings.run.clone()));
-                let (steered, next, signals) = control::feature(&world.db, feature, &command).await.unwrap();
-                run = next.unwrap_or_else(|| panic!("{steered:?}"));
+                let (outcome, next, signals) = control::feature(&world.db, feature, &command).await.unwrap();
+                run = next.unwrap_or_else(|| panic!("{outcome:?}"));
                 world.bus.emit(signals).await;
             }
             Some(other) => panic!("{other:?}: {}", world.tell().await),

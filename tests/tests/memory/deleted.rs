@@ -49,8 +49,8 @@ async fn journals_of_a_feature_leave_the_index_with_it() {
     finish::tick(&world.db).await.unwrap();
     scene::upkeep(&world).await;
     assert_eq!(journals(&world).await, (2, 2));
-    let steered = edit::delete_feature(&world.db, feature).await.unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    let outcome = edit::delete_feature(&world.db, feature).await.unwrap();
+    assert_eq!(outcome, CommandOutcome::Done(1));
     assert_eq!(journals(&world).await, (0, 0));
     world.stop().await;
 }
@@ -61,8 +61,8 @@ async fn journals_of_sessions_that_outlive_their_run_are_indexed() {
     let pool = Pool::join(&world).await;
     let feature = scene::submit(&world, "kettle", "- {key: a, title: Boil}").await;
     let of = scene::claims(&pool).await;
-    let (steered, ..) = finish::stop(&world.db, feature, "a person".into()).await.unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    let (outcome, ..) = finish::stop(&world.db, feature, "a person".into()).await.unwrap();
+    assert_eq!(outcome, CommandOutcome::Done(1));
     scene::upkeep(&world).await;
     assert_eq!(journals(&world).await, (0, 0));
     let ended = Ended::Told {
@@ -132,8 +132,8 @@ async fn prompts_that_were_sent_with_those_of_a_deleted_task_stay() {
         scene::says(&pool, of, &text).await;
         assert!(prompt_of(&world, of).await.is_some());
     }
-    let (steered, _) = remove::task(&world.db, both[0].task, "test").await.unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    let (outcome, _) = remove::task(&world.db, both[0].task, "test").await.unwrap();
+    assert_eq!(outcome, CommandOutcome::Done(1));
     assert!(prompt_of(&world, &both[1]).await.is_some());
     world.stop().await;
 }

@@ -71,10 +71,10 @@ async fn errors_of_what_a_person_says_is_done_are_resolved() {
     let failed = scene::fails(&pool, "It broke.").await;
     let open = "select count(*) from session_memory where kind = 'error' and resolved_at is null";
     assert_eq!(count(&world, open).await, 1);
-    let (steered, _) = control::task(&world.db, failed.task, TaskCommand::Done, "test", None)
+    let (outcome, _) = control::task(&world.db, failed.task, TaskCommand::Done, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    assert_eq!(outcome, CommandOutcome::Done(1));
     // The rounds between don't look.
     assert_eq!(upkeep::tick_often(&world.db).await.unwrap().released, 0);
     assert_eq!(count(&world, open).await, 1);
@@ -95,10 +95,10 @@ async fn what_a_person_says_of_a_session_that_stood_at_the_door_is_heard() {
     };
     let report = pool.session(&of, door, "", 0);
     pool.report(vec![report]).await;
-    let steered = control::feedback(&world.db, of.task, "test", "use the staging server")
+    let outcome = control::feedback(&world.db, of.task, "test", "use the staging server")
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    assert_eq!(outcome, CommandOutcome::Done(1));
     sqlx::query("update ready_tasks set not_before = now()")
         .execute(&world.db)
         .await

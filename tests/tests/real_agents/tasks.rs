@@ -113,10 +113,10 @@ async fn an_interrupted_session_ends_and_its_task_goes_on(real: Real) {
     let (run, ids) = stage.submit(graph, &FeatureOptions::default()).await;
     stage.model.holds().await;
     let feedback = Some("Go on, please.");
-    let (steered, signals) = control::interrupt(&stage.world.db, ids[0], "test", feedback)
+    let (outcome, signals) = control::interrupt(&stage.world.db, ids[0], "test", feedback)
         .await
         .unwrap();
-    assert_eq!(steered, control::CommandOutcome::Done(1));
+    assert_eq!(outcome, control::CommandOutcome::Done(1));
     stage.world.bus.emit(signals).await;
     let dispatches = stage.complete(run).await;
     let outcomes: Vec<_> = dispatches

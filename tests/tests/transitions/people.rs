@@ -37,10 +37,10 @@ impl History<'_> {
             TaskCommand::Release,
         ];
         let command = commands[self.random.random_range(0..commands.len())];
-        let (steered, _) = control::task(&self.world.db, task, command, "test", None)
+        let (outcome, _) = control::task(&self.world.db, task, command, "test", None)
             .await
             .unwrap();
-        format!("{command:?} of {task}: {steered:?}")
+        format!("{command:?} of {task}: {outcome:?}")
     }
 
     pub(super) async fn ids(&self) -> Vec<uuid::Uuid> {
@@ -61,10 +61,10 @@ impl History<'_> {
             Change::Remove
         };
         let blockers = BTreeSet::from([blocker]);
-        let (steered, _) = dependencies::change(&self.world.db, task, &blockers, change, "test".into())
+        let (outcome, _) = dependencies::change(&self.world.db, task, &blockers, change, "test".into())
             .await
             .unwrap();
-        format!("{change:?} {task} after {blocker}: {steered:?}")
+        format!("{change:?} {task} after {blocker}: {outcome:?}")
     }
 
     pub(super) async fn delete_a_task(&mut self) -> String {
@@ -73,8 +73,8 @@ impl History<'_> {
             return "too few tasks to delete one".to_owned();
         }
         let task = TaskId(ids[self.random.random_range(0..ids.len())]);
-        let (steered, _) = remove::task(&self.world.db, task, "test").await.unwrap();
-        format!("deleting {task}: {steered:?}")
+        let (outcome, _) = remove::task(&self.world.db, task, "test").await.unwrap();
+        format!("deleting {task}: {outcome:?}")
     }
 
     pub(super) async fn steer_the_feature(&mut self) -> String {
@@ -86,10 +86,10 @@ impl History<'_> {
             run,
         ];
         let command = commands[self.random.random_range(0..commands.len())].clone();
-        let (steered, _, _) = control::feature(&self.world.db, self.feature, &command)
+        let (outcome, _, _) = control::feature(&self.world.db, self.feature, &command)
             .await
             .unwrap();
-        format!("{command:?}: {steered:?}")
+        format!("{command:?}: {outcome:?}")
     }
 
     async fn some_task(&mut self) -> TaskId {
@@ -103,20 +103,20 @@ impl History<'_> {
             return "nothing to approve".to_owned();
         }
         let task = waiting[self.random.random_range(0..waiting.len())];
-        let (steered, _) = approve::approve(&self.world.db, task, "test", None)
+        let (outcome, _) = approve::approve(&self.world.db, task, "test", None)
             .await
             .unwrap();
-        format!("approving {task}: {steered:?}")
+        format!("approving {task}: {outcome:?}")
     }
 
     pub(super) async fn interrupt_a_task(&mut self) -> String {
         let Some(task) = self.running.first().map(|of| of.task) else {
             return "nothing to interrupt".to_owned();
         };
-        let (steered, _) = control::interrupt(&self.world.db, task, "test", Some("a word"))
+        let (outcome, _) = control::interrupt(&self.world.db, task, "test", Some("a word"))
             .await
             .unwrap();
-        format!("interrupting {task}: {steered:?}")
+        format!("interrupting {task}: {outcome:?}")
     }
 
     pub(super) async fn add_a_task(&mut self) -> String {
@@ -161,10 +161,10 @@ impl History<'_> {
             priority: Some(self.random.random_range(-2..3)),
             ..TaskEdit::default()
         };
-        let (steered, _) = edit::task(&self.world.db, task, &change, None, "test")
+        let (outcome, _) = edit::task(&self.world.db, task, &change, None, "test")
             .await
             .unwrap();
-        format!("editing {task}: {steered:?}")
+        format!("editing {task}: {outcome:?}")
     }
 
     /// As `task retry --all-of` does it.
@@ -198,10 +198,10 @@ impl History<'_> {
         let task = TaskId(untouched[self.random.random_range(0..untouched.len())]);
         let before = self.rows().await;
         for command in [TaskCommand::Fail, TaskCommand::Retry] {
-            let (steered, _) = control::task(&self.world.db, task, command, "test", None)
+            let (outcome, _) = control::task(&self.world.db, task, command, "test", None)
                 .await
                 .unwrap();
-            assert_eq!(steered, CommandOutcome::Done(1), "{command:?} {task}");
+            assert_eq!(outcome, CommandOutcome::Done(1), "{command:?} {task}");
         }
         assert_eq!(self.rows().await, before, "{task} failed and was tried again");
         format!("failing {task} for a moment")
@@ -255,11 +255,11 @@ impl History<'_> {
 
     /// Ends the feature with what runs; nothing of it can be begun or landed any more.
     pub async fn cancel(mut self) {
-        let (steered, ..) = control::feature(&self.world.db, self.feature, &FeatureCommand::Cancel)
+        let (outcome, ..) = control::feature(&self.world.db, self.feature, &FeatureCommand::Cancel)
             .await
             .unwrap();
         // One that is done already can't be cancelled.
-        if steered != CommandOutcome::Done(1) {
+        if outcome != CommandOutcome::Done(1) {
             return self.finish().await;
         }
         while !self.running.is_empty() {
@@ -267,14 +267,14 @@ impl History<'_> {
             self.agrees("reports of a cancelled feature").await;
         }
         for task in self.in_states("failed, needs_review, cancelled, skipped").await {
-            let (steered, _) = control::task(&self.world.db, task, TaskCommand::Retry, "test", None)
+            let (outcome, _) = control::task(&self.world.db, task, TaskCommand::Retry, "test", None)
                 .await
                 .unwrap();
-            assert!(matches!(steered, CommandOutcome::Refused(_)), "{steered:?}");
-            let (steered, _) = approve::approve(&self.world.db, task, "test", None)
+            assert!(matches!(outcome, CommandOutcome::Refused(_)), "{outcome:?}");
+            let (outcome, _) = approve::approve(&self.world.db, task, "test", None)
                 .await
                 .unwrap();
-            assert!(matches!(steered, CommandOutcome::Refused(_)), "{steered:?}");
+            assert!(matches!(outcome, CommandOutcome::Refused(_)), "{outcome:?}");
         }
         let claimed = self.pool.claim(4).await;
         assert!(claimed.is_empty(), "{} of a cancelled feature", claimed[0].task);

@@ -95,8 +95,8 @@ async fn what_a_person_approves_lands_though_a_task_before_it_is_tried_again() {
     scene.fails(&scene.claim().await).await;
     scene.ends(RunOutcome::Blocked).await;
     scene.steer(b, TaskCommand::Retry).await;
-    let (steered, _) = approve::approve(&world.db, t, "test", None).await.unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    let (outcome, _) = approve::approve(&world.db, t, "test", None).await.unwrap();
+    assert_eq!(outcome, CommandOutcome::Done(1));
     scene.run().await;
     scene.holds().await;
     let mut claimed = [scene.claim().await.task, scene.claim().await.task];
@@ -116,11 +116,11 @@ async fn nothing_of_a_cancelled_feature_can_be_approved() {
     scene.fails(&scene.claim().await).await;
     scene.ends(RunOutcome::Blocked).await;
     scene.feature(FeatureCommand::Cancel).await;
-    let (steered, _) = approve::approve(&world.db, scene.tasks[0], "test", None)
+    let (outcome, _) = approve::approve(&world.db, scene.tasks[0], "test", None)
         .await
         .unwrap();
-    let CommandOutcome::Refused(why) = steered else {
-        panic!("{steered:?}")
+    let CommandOutcome::Refused(why) = outcome else {
+        panic!("{outcome:?}")
     };
     assert!(why.contains("`f` is cancelled"), "{why}");
     assert_eq!(scene.state(scene.tasks[0]).await, TaskState::NeedsReview);
@@ -137,10 +137,10 @@ async fn every_word_that_a_person_says_reaches_the_next_session_a_verifier_too()
     let scene = Scene::set(&world, "- {key: a, title: A}", &options).await;
     let a = scene.tasks[0];
     let interrupt = async |words: &str| {
-        let (steered, _) = control::interrupt(&world.db, a, "test", Some(words))
+        let (outcome, _) = control::interrupt(&world.db, a, "test", Some(words))
             .await
             .unwrap();
-        assert_eq!(steered, CommandOutcome::Done(1));
+        assert_eq!(outcome, CommandOutcome::Done(1));
     };
     let works = scene.claim().await;
     control::feedback(&world.db, a, "test", "the first word")
@@ -243,10 +243,10 @@ async fn what_is_said_with_a_retry_reaches_a_task_that_never_began() {
     let [b, _] = scene.tasks[..] else { panic!() };
     scene.steer(b, TaskCommand::Cancel).await;
     let why = Some("Use the new parser.");
-    let (steered, _) = control::task(&world.db, b, TaskCommand::Retry, "test", why)
+    let (outcome, _) = control::task(&world.db, b, TaskCommand::Retry, "test", why)
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    assert_eq!(outcome, CommandOutcome::Done(1));
     let description: String = sqlx::query_scalar("select description from task_texts where task_id = $1")
         .bind(b.0)
         .fetch_one(&world.db)

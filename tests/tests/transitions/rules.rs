@@ -172,10 +172,10 @@ async fn a_task_that_is_given_another_agent_is_offered_to_those_that_have_it() {
         agent: Some("default".to_owned()),
         ..TaskEdit::default()
     };
-    let (steered, _) = edit::task(&world.db, tasks[0], &change, None, "test")
+    let (outcome, _) = edit::task(&world.db, tasks[0], &change, None, "test")
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    assert_eq!(outcome, CommandOutcome::Done(1));
     let assigned = pool.claim_once(&[&["default"]]).await;
     assert_eq!(agents(&assigned), expected(&[("A", "default")]));
     world.stop().await;

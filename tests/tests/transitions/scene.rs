@@ -106,10 +106,10 @@ impl<'a> Scene<'a> {
     }
 
     pub async fn feature(&self, command: FeatureCommand) {
-        let (steered, ..) = control::feature(&self.world.db, self.feature, &command)
+        let (outcome, ..) = control::feature(&self.world.db, self.feature, &command)
             .await
             .unwrap();
-        assert_eq!(steered, CommandOutcome::Done(1));
+        assert_eq!(outcome, CommandOutcome::Done(1));
     }
 
     pub async fn run(&self) {

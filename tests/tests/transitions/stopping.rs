@@ -71,11 +71,11 @@ async fn a_failure_that_is_taken_out_stops_nothing_any_more() {
         scene.steer(a, TaskCommand::Fail).await;
         scene.ends(RunOutcome::Failure).await;
         assert_eq!(scene.state(p).await, TaskState::Failed);
-        let steered = match command {
+        let outcome = match command {
             Some(command) => scene.steer(a, command).await,
             None => remove::task(&world.db, a, "test").await.unwrap().0,
         };
-        assert_eq!(steered, CommandOutcome::Done(1), "{command:?}");
+        assert_eq!(outcome, CommandOutcome::Done(1), "{command:?}");
         assert_eq!(scene.state(p).await, TaskState::Pending, "{command:?}");
         scene.run().await;
         scene.holds().await;
@@ -146,10 +146,10 @@ async fn a_parents_retry_tries_what_failed_or_waits_for_a_person_and_tells_each_
     assert_eq!(scene.state(p).await, TaskState::Pending);
     scene.steer(b, TaskCommand::Fail).await;
     scene.holds().await;
-    let (steered, _) = control::task(&world.db, p, TaskCommand::Retry, "test", Some("the data is back"))
+    let (outcome, _) = control::task(&world.db, p, TaskCommand::Retry, "test", Some("the data is back"))
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(2));
+    assert_eq!(outcome, CommandOutcome::Done(2));
     scene.run_if_over().await;
     scene.holds().await;
     let mut ready = Vec::new();

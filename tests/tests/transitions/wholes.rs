@@ -40,9 +40,9 @@ async fn what_is_asked_of_a_split_task_is_referred_to_its_parts() {
     let works = scene.claim().await.task;
     let ids = parts(&world, a).await;
     assert!(ids.contains(&works) && ids.len() == 2, "{ids:?}");
-    let refers = |steered: CommandOutcome, verb: &str, to: &[TaskId]| {
-        let CommandOutcome::Refused(why) = steered else {
-            panic!("{verb}: {steered:?}")
+    let refers = |outcome: CommandOutcome, verb: &str, to: &[TaskId]| {
+        let CommandOutcome::Refused(why) = outcome else {
+            panic!("{verb}: {outcome:?}")
         };
         for part in &ids {
             let named = why.contains(&format!("`task {verb} {part}`"));

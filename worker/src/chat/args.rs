@@ -21,7 +21,7 @@ const LIMIT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 /// Most that an agent sends in all. Bytes.
 const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// From the wish to cancel to the end of an agent that doesn't. Milliseconds.
+/// From the cancel to the end of an agent that doesn't. Milliseconds.
 const GRACE_MS: u64 = 10_000;
 
 /// Flags of `ralph-worker chat`.

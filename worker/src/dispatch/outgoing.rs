@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ralph_shared::at_length::by_length;
 use ralph_shared::ids::Incarnation;
 use ralph_shared::wire::{
-    Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, Report, SessionReport, Stray, Text,
+    Change, Ended, Finished, IntegrationEnd, MAX_TEXT_BYTES, OrphanRef, Report, SessionReport, Text,
 };
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ fn bound(report: &mut Report, room: usize) {
     }
 }
 
-fn bound_orphans(strays: &mut Vec<Stray>, room: usize) {
+fn bound_orphans(strays: &mut Vec<OrphanRef>, room: usize) {
     let mut bytes = 0;
     strays.retain_mut(|stray| {
         if let Some(error) = &mut stray.error {

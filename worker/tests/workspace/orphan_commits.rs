@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use ralph_shared::wire::{Snapshot, Stray};
+use ralph_shared::wire::{OrphanRef, Snapshot};
 use ralph_worker::workspace::CommitMessage;
 
 use crate::remote::{BRANCH, Remote, finish, git};
@@ -19,7 +19,7 @@ fn commit(tree: &Path, file: &str) -> String {
 
 /// What each stray is called, and the end of the ref that it was pushed to.
 fn pushed(snapshot: &Snapshot, attempt_ref: &str) -> BTreeMap<String, String> {
-    let end = |stray: &Stray| {
+    let end = |stray: &OrphanRef| {
         let name = stray.pushed_ref.as_ref().unwrap();
         let end = name.strip_prefix(&format!("{attempt_ref}-strays/")).unwrap();
         (stray.what.clone(), end.to_owned())
@@ -236,7 +236,7 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
     let snapshot = workspace.finish(&CommitMessage::default()).await;
     assert_eq!(snapshot.push_error, None);
     assert!(snapshot.pushed_ref.is_some());
-    let refused = |stray: &&Stray| {
+    let refused = |stray: &&OrphanRef| {
         stray
             .error
             .as_ref()
@@ -245,7 +245,7 @@ async fn too_many_are_told_of_and_a_server_that_refuses_them_costs_nothing() {
     let refused: Vec<_> = snapshot.strays.iter().filter(refused).collect();
     assert_eq!(refused.len(), 10);
     assert!(!refused.iter().any(|stray| stray.waits), "{refused:?}");
-    let left = |stray: &&Stray| !refused.contains(stray) && stray.pushed_ref.is_none();
+    let left = |stray: &&OrphanRef| !refused.contains(stray) && stray.pushed_ref.is_none();
     let over: Vec<_> = snapshot.strays.iter().filter(left).collect();
     assert_eq!(over.len(), 2, "{over:?}");
     assert!(over[0].error.as_ref().unwrap().contains("at most 50"), "{over:?}");

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use ralph_shared::ids::RunId;
 
-use crate::api::body::{Done, EditFeature, RunWish};
+use crate::api::body::{Done, EditFeature, RunOptions};
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::locate;
@@ -41,32 +41,32 @@ pub async fn edit(
         resumes: body.resume.unwrap_or(true),
         ..By::from(caller.name())
     };
-    let (change, before, wish) = checked(body)?;
+    let (change, before, options) = checked(body)?;
     let ceilings = &app.deps.settings.ceilings;
-    wish.check(ceilings).map_err(unfit)?;
-    // A wish is checked on its own, whatever settings it applies to.
-    wish.settings(0).map_err(unfit)?;
+    options.check(ceilings).map_err(unfit)?;
+    // Options are checked on their own, whatever settings they apply to.
+    options.settings(0).map_err(unfit)?;
     let changed = |now: &RunSettings| -> Result<RunSettings, String> {
-        let settings = wish
+        let settings = options
             .clone()
             .after(now)
             .settings(0)
             .map_err(|bad| bad.to_string())?;
         let mut settings = settings.within(ceilings);
-        if wish.iterations.is_none() {
+        if options.iterations.is_none() {
             // The request did not mention iterations, so they are neither recounted nor marked as chosen.
             settings.max_iterations = now.max_iterations;
             settings.limit_grows = now.limit_grows;
         }
         Ok(settings)
     };
-    let asks_of_run = wish != RunWish::default();
+    let asks_of_run = options != RunOptions::default();
     let run: Option<edit::SettingsChange<'_>> = if asks_of_run { Some(&changed) } else { None };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
     let edited = || edit::feature(db, feature, &change, before, run, by);
-    let (steered, signals) = store::retry_serialization(edited).await?;
-    match steered {
+    let (outcome, signals) = store::retry_serialization(edited).await?;
+    match outcome {
         CommandOutcome::Done(count) => {
             let run = signals.resumed.first().map(RunId::short);
             app.deps.bus.emit(signals).await;
@@ -78,7 +78,7 @@ pub async fn edit(
 }
 
 /// The edit, the description that it started from, and the changes of run settings.
-fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunWish), Problem> {
+fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunOptions), Problem> {
     if body.max_parallel.is_some_and(|n| n < 1) {
         return Err(Problem::invalid("`max_parallel` must be at least 1"));
     }
@@ -88,7 +88,7 @@ fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunWish), 
         review_rounds: body.review_rounds.map(checked_rounds).transpose()?,
         max_retries: match body.max_retries {
             None => None,
-            wished => Some(checked_retries(wished)?),
+            change => Some(checked_retries(change)?),
         },
         verify: body.verify,
         precedence: body.precedence.checked().map_err(Problem::refused)?,

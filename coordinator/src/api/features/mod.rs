@@ -12,7 +12,7 @@ use ralph_shared::ids::{FeatureId, RunId};
 use serde::Deserialize;
 use sqlx::PgConnection;
 
-use super::body::{Done, RunWish, Started};
+use super::body::{Done, RunOptions, Started};
 use super::feed;
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
@@ -200,7 +200,7 @@ pub async fn events(
     path = "/features/{id}/run",
     operation_id = "run_feature",
     tag = "features",
-    request_body = RunWish,
+    request_body = RunOptions,
     responses((status = 200, body = Started))
 )]
 pub async fn run(
@@ -208,9 +208,9 @@ pub async fn run(
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<RunWish>,
+    Body(options): Body<RunOptions>,
 ) -> Result<Json<Started>, Problem> {
-    let settings = settings(&app, &id, wish).await?;
+    let settings = settings(&app, &id, options).await?;
     run_command(&app, &id, caller.by(new), FeatureCommand::Run(settings)).await
 }
 
@@ -220,7 +220,7 @@ pub async fn run(
     path = "/features/{id}/build",
     operation_id = "build_feature",
     tag = "features",
-    request_body = RunWish,
+    request_body = RunOptions,
     responses((status = 200, body = Started))
 )]
 pub async fn build(
@@ -228,9 +228,9 @@ pub async fn build(
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<RunWish>,
+    Body(options): Body<RunOptions>,
 ) -> Result<Json<Started>, Problem> {
-    let settings = settings(&app, &id, wish).await?;
+    let settings = settings(&app, &id, options).await?;
     run_command(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
 }
 
@@ -263,7 +263,7 @@ pub async fn examined(
     path = "/features/{id}/review",
     operation_id = "review_feature",
     tag = "features",
-    request_body = RunWish,
+    request_body = RunOptions,
     responses((status = 200, body = Started))
 )]
 pub async fn review(
@@ -271,24 +271,24 @@ pub async fn review(
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<RunWish>,
+    Body(options): Body<RunOptions>,
 ) -> Result<Json<Started>, Problem> {
-    let settings = settings(&app, &id, wish).await?;
+    let settings = settings(&app, &id, options).await?;
     run_command(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
 /// What a run goes by: what is wished for, else as in the last one.
-pub(super) async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<RunSettings>, Problem> {
+pub(super) async fn settings(app: &App, id: &str, options: RunOptions) -> Result<Box<RunSettings>, Problem> {
     let ceilings = &app.deps.settings.ceilings;
-    wish.check(ceilings).map_err(super::submit::unfit)?;
+    options.check(ceilings).map_err(super::submit::unfit)?;
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, id).await?;
     let tasks = view::features(&mut conn, &[feature.0])
         .await?
         .first()
         .map_or(0, |feature| feature.tasks.total);
-    let wish = as_before(&mut conn, feature, wish).await?;
-    let settings = wish
+    let options = as_before(&mut conn, feature, options).await?;
+    let settings = options
         .settings(usize::try_from(tasks).unwrap_or(0))
         .map_err(super::submit::unfit)?;
     Ok(Box::new(settings.within(ceilings)))
@@ -298,15 +298,15 @@ pub(super) async fn settings(app: &App, id: &str, wish: RunWish) -> Result<Box<R
 pub(super) async fn as_before(
     conn: &mut PgConnection,
     feature: FeatureId,
-    wish: RunWish,
-) -> sqlx::Result<RunWish> {
+    options: RunOptions,
+) -> sqlx::Result<RunOptions> {
     if let Some(last) = store::run::last(conn, feature).await? {
-        return Ok(wish.after(&last.settings));
+        return Ok(options.after(&last.settings));
     }
     let draft = submit::first_run(conn, feature).await?;
     Ok(match draft {
-        Some(draft) => wish.of_draft(&draft),
-        None => wish,
+        Some(draft) => options.of_draft(&draft),
+        None => options,
     })
 }
 
@@ -361,8 +361,8 @@ pub async fn stop(
     let by = caller.by(new);
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let steered = store::retry_serialization(|| finish::stop(db, feature, by)).await?;
-    answered(&app, feature, steered).await
+    let outcome = store::retry_serialization(|| finish::stop(db, feature, by)).await?;
+    answered(&app, feature, outcome).await
 }
 
 /// Ends it for good.
@@ -411,16 +411,16 @@ pub(super) async fn run_command(
 ) -> Result<Json<Started>, Problem> {
     let feature = locate::feature(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    let steered = store::retry_serialization(|| control::feature_by(db, feature, &command, by)).await?;
-    answered(app, feature, steered).await
+    let outcome = store::retry_serialization(|| control::feature_by(db, feature, &command, by)).await?;
+    answered(app, feature, outcome).await
 }
 
 async fn answered(
     app: &App,
     feature: FeatureId,
-    (steered, run, signals): (CommandOutcome, Option<RunId>, Signals),
+    (outcome, run, signals): (CommandOutcome, Option<RunId>, Signals),
 ) -> Result<Json<Started>, Problem> {
-    match steered {
+    match outcome {
         CommandOutcome::Done(_) => {
             app.deps.bus.emit(signals).await;
             Ok(Json(Started {

@@ -28,20 +28,20 @@ const MAX_AGE_MS: u64 = 4_000_000_000_000;
 pub async fn prune(
     State(app): State<App>,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<PruneAttempts>,
+    Body(options): Body<PruneAttempts>,
 ) -> Result<Json<Pruning>, Problem> {
-    if wish.older_than_ms.is_some_and(|age| age > MAX_AGE_MS) {
+    if options.older_than_ms.is_some_and(|age| age > MAX_AGE_MS) {
         return Err(Problem::invalid(format!(
             "`older_than_ms` is at most {MAX_AGE_MS}"
         )));
     }
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, settings) = (&app.deps.db, &app.deps.settings);
-    let age = wish.older_than_ms.map(Duration::from_millis);
-    let wished =
-        store::retry_serialization(|| retention::request_prune(db, settings, feature, age, wish.dry_run))
+    let age = options.older_than_ms.map(Duration::from_millis);
+    let change =
+        store::retry_serialization(|| retention::request_prune(db, settings, feature, age, options.dry_run))
             .await?;
-    let plan = match wished {
+    let plan = match change {
         (PruneRequestOutcome::Planned(plan), signals) => {
             app.deps.bus.emit(signals).await;
             plan

@@ -67,7 +67,7 @@ pub async fn store(
     }
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, body.before.as_deref());
-    let (steered, signals) = if step == SessionKind::Build {
+    let (outcome, signals) = if step == SessionKind::Build {
         store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
     } else {
         let by = By {
@@ -77,7 +77,7 @@ pub async fn store(
         let stored = || edit::text(db, id, step, &body.text, before, by);
         store::retry_serialization(stored).await?
     };
-    match steered {
+    match outcome {
         CommandOutcome::Done(count) => {
             let run = signals.resumed.first().map(RunId::short);
             app.deps.bus.emit(signals).await;

@@ -5,7 +5,7 @@ use ralph_shared::branch;
 use ralph_shared::repositories::Repositories;
 use ralph_shared::subjects::is_label;
 
-use crate::api::body::{BudgetsWish, InvalidRunSettings, RepoRef};
+use crate::api::body::{BudgetOptions, InvalidRunSettings, RepoRef};
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::domain::budget::levels::{Level, Limit};
@@ -19,19 +19,19 @@ use crate::store::feature::NewFeature;
 
 const MOST_REVIEW_ROUNDS: i32 = 20;
 
-/// A wish that can't be granted.
-pub(in crate::api) fn unfit(wish: InvalidRunSettings) -> Problem {
-    match wish {
+/// Options that can't hold.
+pub(in crate::api) fn unfit(options: InvalidRunSettings) -> Problem {
+    match options {
         InvalidRunSettings::FirstIteration(_)
         | InvalidRunSettings::FixedNeedsModel
         | InvalidRunSettings::AboveCeiling { .. }
         | InvalidRunSettings::Name(_)
         | InvalidRunSettings::Pattern(_)
-        | InvalidRunSettings::Step => Problem::refused(wish.to_string()),
+        | InvalidRunSettings::Step => Problem::refused(options.to_string()),
         InvalidRunSettings::Negative(_)
         | InvalidRunSettings::Retries(_)
         | InvalidRunSettings::Strategy(_)
-        | InvalidRunSettings::EmptyCommand => Problem::invalid(wish.to_string()),
+        | InvalidRunSettings::EmptyCommand => Problem::invalid(options.to_string()),
     }
 }
 
@@ -66,22 +66,22 @@ pub(in crate::api) fn check_repo(repo: &RepoRef, allowed: &Repositories) -> Resu
     Ok(())
 }
 
-pub(in crate::api) fn checked_retries(wished: Option<i32>) -> Result<i32, Problem> {
-    match wished.unwrap_or_else(|| TaskDefaults::default().max_retries) {
+pub(in crate::api) fn checked_retries(change: Option<i32>) -> Result<i32, Problem> {
+    match change.unwrap_or_else(|| TaskDefaults::default().max_retries) {
         n @ 0..=100 => Ok(n),
         _ => Err(Problem::invalid("`max_retries` is 0 to 100")),
     }
 }
 
-pub(in crate::api) fn checked_rounds(wished: i32) -> Result<i32, Problem> {
-    match wished {
+pub(in crate::api) fn checked_rounds(change: i32) -> Result<i32, Problem> {
+    match change {
         rounds @ 0..=MOST_REVIEW_ROUNDS => Ok(rounds),
         _ => Err(Problem::invalid("`review_rounds` is 0 to 20")),
     }
 }
 
-pub(super) fn checked_parallel(wished: Option<i32>, in_dir: bool) -> Result<i32, Problem> {
-    match (in_dir, wished) {
+pub(super) fn checked_parallel(change: Option<i32>, in_dir: bool) -> Result<i32, Problem> {
+    match (in_dir, change) {
         (true, None | Some(1)) => Ok(1),
         (true, Some(2..)) => Err(Problem::refused(
             "in a folder itself one session works at a time; leave out `max_parallel`, or give it a repository",
@@ -119,8 +119,8 @@ pub(super) fn check_merge(feature: &NewFeature) -> Result<(), Problem> {
     Ok(())
 }
 
-pub(in crate::api) fn checked_pool(wished: Option<String>) -> Result<String, Problem> {
-    let pool = wished.unwrap_or_else(|| TaskDefaults::default().pool);
+pub(in crate::api) fn checked_pool(change: Option<String>) -> Result<String, Problem> {
+    let pool = change.unwrap_or_else(|| TaskDefaults::default().pool);
     if is_label(&pool) {
         Ok(pool)
     } else {
@@ -133,14 +133,15 @@ pub(in crate::api) fn checked_pool(wished: Option<String>) -> Result<String, Pro
 /// Limits beside the run's, within those that hold for all of their levels, or for those of this feature.
 pub(in crate::api) async fn limits(
     app: &App,
-    wish: &BudgetsWish,
+    options: &BudgetOptions,
     feature: &str,
 ) -> Result<Vec<(Level, Limit)>, Problem> {
-    if wish.is_none() {
+    if options.is_none() {
         return Ok(Vec::new());
     }
     let ceilings = &app.deps.settings.levels;
     let levels = store::budget::read(&mut *app.db().await?, ceilings, Tasks::Of(&[]), false).await?;
-    wish.checked(|level| levels.limit(level, feature))
+    options
+        .checked(|level| levels.limit(level, feature))
         .map_err(Problem::refused)
 }

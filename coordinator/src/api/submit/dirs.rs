@@ -43,9 +43,9 @@ pub(in crate::api) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> 
 }
 
 /// The pool of what is submitted.
-pub(in crate::api) fn pool_for(dir: Option<&DirRef>, wished: Option<String>) -> Result<String, Problem> {
-    match (dir, wished) {
-        (None, wished) => checked_pool(wished),
+pub(in crate::api) fn pool_for(dir: Option<&DirRef>, change: Option<String>) -> Result<String, Problem> {
+    match (dir, change) {
+        (None, change) => checked_pool(change),
         (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
         (Some(dir), None) if is_dir_pool(&dir.pool) => Ok(dir.pool.clone()),
         (Some(dir), None) => Err(Problem::invalid(format!("`{}` is no machine's pool", dir.pool))),
@@ -53,8 +53,8 @@ pub(in crate::api) fn pool_for(dir: Option<&DirRef>, wished: Option<String>) -> 
 }
 
 /// The pool of a task that joins a feature, which may work in a folder.
-pub(super) fn pool_beside(folder: Option<String>, wished: &Option<String>) -> Result<String, Problem> {
-    match (folder, wished) {
+pub(super) fn pool_beside(folder: Option<String>, change: &Option<String>) -> Result<String, Problem> {
+    match (folder, change) {
         (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
         (Some(pool), None) => Ok(pool),
         (None, pool) => checked_pool(pool.clone()),

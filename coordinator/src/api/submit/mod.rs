@@ -13,7 +13,9 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
 use sqlx::PgConnection;
 
-use super::body::{Accepted, BudgetsWish, DirRef, GraphText, RepoRef, RunWish, SubmitFeature, SubmitTask};
+use super::body::{
+    Accepted, BudgetOptions, DirRef, GraphText, RepoRef, RunOptions, SubmitFeature, SubmitTask,
+};
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
@@ -114,8 +116,8 @@ pub async fn feature(
     Ok((StatusCode::CREATED, Json(accepted)))
 }
 
-fn review_rounds(wished: Option<i32>, steps: &[SessionKind]) -> Result<i32, Problem> {
-    match wished {
+fn review_rounds(given: Option<i32>, steps: &[SessionKind]) -> Result<i32, Problem> {
+    match given {
         None if steps.is_empty() => Ok(0),
         None => Ok(DEFAULT_REVIEW_ROUNDS),
         Some(rounds) => checked_rounds(rounds),
@@ -245,8 +247,7 @@ async fn into_feature(
     check_addition(request)?;
     // A single task obeys the rules of a graph's entry.
     let graph = one_task(request)?;
-    let mut conn = app.db().await?;
-    let feature = locate::feature(&mut conn, feature).await?;
+    let feature = locate::feature(&mut *app.db().await?, feature).await?;
     let id = TaskId(new.id);
     if new.again
         && let Some(made) = single(app, &[id]).await?
@@ -254,6 +255,7 @@ async fn into_feature(
         let accepted = accepted(app, feature, 1, Some(made)).await?;
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
+    let mut conn = app.db().await?;
     let (parent, after) = beside(&mut conn, request).await?;
     let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
     let repository = store::feature::repository(&mut conn, feature).await?.flatten();
@@ -302,9 +304,9 @@ fn check_addition(request: &SubmitTask) -> Result<(), Problem> {
             "a task of a feature has that feature's repository or folder",
         ));
     }
-    let own = BudgetsWish {
+    let own = BudgetOptions {
         task: request.budgets.task,
-        ..BudgetsWish::default()
+        ..BudgetOptions::default()
     };
     if request.budgets != own {
         return Err(Problem::refused(
@@ -536,8 +538,8 @@ fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {
 }
 
 /// The settings of a run: the requested ones, within the coordinator's ceilings.
-fn granted(app: &App, wish: &RunWish, tasks: usize) -> Result<RunSettings, Problem> {
+fn granted(app: &App, options: &RunOptions, tasks: usize) -> Result<RunSettings, Problem> {
     let ceilings = &app.deps.settings.ceilings;
-    wish.check(ceilings).map_err(unfit)?;
-    Ok(wish.settings(tasks).map_err(unfit)?.within(ceilings))
+    options.check(ceilings).map_err(unfit)?;
+    Ok(options.settings(tasks).map_err(unfit)?.within(ceilings))
 }

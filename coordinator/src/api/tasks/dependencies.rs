@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::Json;
 use axum::extract::State;
 
-use crate::api::body::{Done, WaitFor};
+use crate::api::body::{AddDependencies, Done};
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
 use crate::api::http::idempotency::NewId;
@@ -26,7 +26,7 @@ const MOST: usize = 1_000;
     path = "/tasks/{id}/deps",
     operation_id = "add_blockers",
     tag = "tasks",
-    request_body = WaitFor,
+    request_body = AddDependencies,
     responses((status = 200, body = Done))
 )]
 pub async fn add(
@@ -34,7 +34,7 @@ pub async fn add(
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(body): Body<WaitFor>,
+    Body(body): Body<AddDependencies>,
 ) -> Result<Json<Done>, Problem> {
     if body.blockers.is_empty() || body.blockers.len() > MOST {
         return Err(Problem::refused(format!(
@@ -76,8 +76,8 @@ async fn change(
     }
     drop(conn);
     let db = &app.deps.db;
-    let (steered, signals) =
+    let (outcome, signals) =
         store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
     app.deps.bus.emit(signals).await;
-    command_result(steered, Vec::new())
+    command_result(outcome, Vec::new())
 }

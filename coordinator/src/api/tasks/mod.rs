@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::StrDeserializer;
 
-use super::body::{Answering, Done, EditTask, Steer};
+use super::body::{AnswerQuestion, CommandOptions, Done, EditTask};
 use super::features::StatusQuery;
 use super::submit::graph_of;
 use crate::api::http::app::App;
@@ -169,11 +169,11 @@ pub async fn edit(
     }
     drop(conn);
     let db = &app.deps.db;
-    let (steered, signals) =
+    let (outcome, signals) =
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
             .await?;
     app.deps.bus.emit(signals).await;
-    command_result(steered, Vec::new())
+    command_result(outcome, Vec::new())
 }
 
 /// An edited task obeys the rules of a graph's entry.
@@ -213,9 +213,9 @@ pub async fn remove(
 ) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (steered, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
+    let (outcome, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
     app.deps.bus.emit(signals).await;
-    command_result(steered, Vec::new())
+    command_result(outcome, Vec::new())
 }
 
 /// What can be done to a task.
@@ -263,7 +263,7 @@ impl Verb {
     path = "/tasks/{id}/{command}",
     operation_id = "command_task",
     tag = "tasks",
-    params(("command" = inline(Verb), Path, description = "What to do")), request_body = Steer,
+    params(("command" = inline(Verb), Path, description = "What to do")), request_body = CommandOptions,
     responses((status = 200, body = Done))
 )]
 pub async fn command(
@@ -271,7 +271,7 @@ pub async fn command(
     caller: Caller,
     new: NewId,
     PathParams((id, verb)): PathParams<(String, String)>,
-    Body(body): Body<Steer>,
+    Body(body): Body<CommandOptions>,
 ) -> Result<Json<Done>, Problem> {
     check_reason(body.reason.as_deref())?;
     let by = By {
@@ -296,19 +296,19 @@ pub async fn command(
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (steered, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
+    let (outcome, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    command_result(steered, resumed)
+    command_result(outcome, resumed)
 }
 
-async fn approve(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
+async fn approve(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (steered, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
+    let (outcome, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    command_result(steered, resumed)
+    command_result(outcome, resumed)
 }
 
 /// Refuses a reason that is too long for prompts, rather than cut it.
@@ -324,7 +324,7 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
 }
 
 /// The reason of a command that needs one.
-fn required_reason(body: &Steer) -> Result<&str, Problem> {
+fn required_reason(body: &CommandOptions) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
     reason.ok_or_else(|| Problem::refused("the session has to be told something: give a `reason`"))
 }
@@ -332,16 +332,16 @@ fn required_reason(body: &Steer) -> Result<&str, Problem> {
 async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    let steered = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
-    command_result(steered, Vec::new())
+    let outcome = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
+    command_result(outcome, Vec::new())
 }
 
 async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
-    let (steered, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
+    let (outcome, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
     app.deps.bus.emit(signals).await;
-    command_result(steered, Vec::new())
+    command_result(outcome, Vec::new())
 }
 
 /// Answers a question of a task's sessions: the one of that id, else the first that a session waits for.
@@ -350,7 +350,7 @@ async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>,
     path = "/tasks/{id}/answer",
     operation_id = "answer_question",
     tag = "tasks",
-    request_body = Answering,
+    request_body = AnswerQuestion,
     responses((status = 200, body = Done))
 )]
 pub async fn answer(
@@ -358,7 +358,7 @@ pub async fn answer(
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(body): Body<Answering>,
+    Body(body): Body<AnswerQuestion>,
 ) -> Result<Json<Done>, Problem> {
     let given = match (&body.answer, body.choice) {
         (Some(text), None) => AnswerInput::Text(text),
@@ -372,25 +372,25 @@ pub async fn answer(
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (steered, signals) =
+    let (outcome, signals) =
         store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
     let resumed = signals.resumed.clone();
     app.deps.bus.emit(signals).await;
-    command_result(steered, resumed)
+    command_result(outcome, resumed)
 }
 
-async fn interrupt(app: &App, id: &str, by: By<'_>, body: &Steer) -> Result<Json<Done>, Problem> {
+async fn interrupt(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, id).await?;
     let (db, feedback) = (&app.deps.db, body.reason.as_deref());
-    let (steered, signals) =
+    let (outcome, signals) =
         store::retry_serialization(|| control::interrupt(db, task, by, feedback)).await?;
     app.deps.bus.emit(signals).await;
-    command_result(steered, Vec::new())
+    command_result(outcome, Vec::new())
 }
 
 /// The result of a command, with the runs that continue.
-pub(super) fn command_result(steered: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
-    match steered {
+pub(super) fn command_result(outcome: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
+    match outcome {
         CommandOutcome::Done(count) => Ok(Json(Done {
             count,
             run: resumed.first().map(RunId::short),

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 
-use crate::api::body::{RunWish, Started};
+use crate::api::body::{RunOptions, Started};
 use crate::api::features;
 use crate::api::http::app::App;
 use crate::api::http::caller::Caller;
@@ -20,7 +20,7 @@ use crate::store;
     path = "/tasks/{id}/run",
     operation_id = "run_task",
     tag = "tasks",
-    request_body = RunWish,
+    request_body = RunOptions,
     responses((status = 200, body = Started), (status = 409))
 )]
 pub async fn run(
@@ -28,7 +28,7 @@ pub async fn run(
     caller: Caller,
     new: NewId,
     PathParams(id): PathParams<String>,
-    Body(wish): Body<RunWish>,
+    Body(options): Body<RunOptions>,
 ) -> Result<Json<Started>, Problem> {
     let mut conn = app.db().await?;
     let task = locate::task(&mut conn, &id).await?;
@@ -36,7 +36,7 @@ pub async fn run(
     drop(conn);
     let feature = feature.ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))?;
     let feature = feature.to_string();
-    let settings = features::settings(&app, &feature, wish).await?;
+    let settings = features::settings(&app, &feature, options).await?;
     features::run_command(
         &app,
         &feature,

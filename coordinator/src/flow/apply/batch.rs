@@ -8,7 +8,7 @@ use ralph_shared::ids::{DispatchId, FeatureId, RunId, ShortPrefix, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::{ErrorCategory, Sigils};
 use ralph_shared::wire::{
-    Finished, GitOperation, IntegrationEnd, IntegrationReport, Report, SessionReport, Stray, Usage,
+    Finished, GitOperation, IntegrationEnd, IntegrationReport, OrphanRef, Report, SessionReport, Usage,
 };
 use uuid::Uuid;
 
@@ -86,8 +86,8 @@ pub(super) struct Batch {
     pub failed_runs: BTreeSet<FeatureId>,
     /// Dispatches whose work was pushed after their end: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
-    /// Stray commits of dispatches that are over, and their refs.
-    pub late_orphans: Vec<(DispatchId, Vec<Stray>)>,
+    /// OrphanRef commits of dispatches that are over, and their refs.
+    pub late_orphans: Vec<(DispatchId, Vec<OrphanRef>)>,
     /// Operations of tasks with the role `git`.
     pub operations: HashMap<TaskId, GitOperation>,
     /// Those of them that landed.

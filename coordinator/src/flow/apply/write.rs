@@ -71,6 +71,7 @@ impl Batch {
         for feature in &self.failed_runs {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
+        // Only here: cascades and changes of branches above count tasks anew.
         if !(any_queued && self.goes_on()) {
             finish::check(conn, &mut self.features, signals).await?;
         }

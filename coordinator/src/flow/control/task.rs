@@ -35,18 +35,18 @@ pub async fn task(
     if let Some(done) = by.done(&mut tx).await? {
         return Ok((done, Signals::default()));
     }
-    let mut steered = task_in(&mut tx, id, command, by.actor, why).await?;
-    if let CommandOutcome::Done(count) = steered.0 {
+    let mut outcome = task_in(&mut tx, id, command, by.actor, why).await?;
+    if let CommandOutcome::Done(count) = outcome.0 {
         if by.resumes
             && let Some(feature) = store::task::feature_of(&mut tx, id).await?
         {
             let wants_work = command.tries_again();
-            resume::after_decision(&mut tx, feature, wants_work, &mut steered.1).await?;
+            resume::after_decision(&mut tx, feature, wants_work, &mut outcome.1).await?;
         }
         by.note(&mut tx, count).await?;
         tx.commit().await?;
     }
-    Ok(steered)
+    Ok(outcome)
 }
 
 /// The same within the transaction of the caller, who commits it when the command took effect.

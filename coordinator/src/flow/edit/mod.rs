@@ -112,8 +112,8 @@ pub async fn feature(
         }
         store::edit::describe(&mut tx, id, text).await?;
     }
-    if let Some(wished) = run
-        && let Err(why) = change_run(&mut tx, held, wished).await?
+    if let Some(change) = run
+        && let Err(why) = change_run(&mut tx, held, change).await?
     {
         return refused(why);
     }
@@ -163,12 +163,12 @@ fn refusal(held: &Locked, edit: &FeatureEdit) -> Option<String> {
 async fn change_run(
     conn: &mut PgConnection,
     held: &Locked,
-    wished: SettingsChange<'_>,
+    change: SettingsChange<'_>,
 ) -> sqlx::Result<Result<(), String>> {
     let last = store::run::last(conn, held.id).await?;
     let may_go_on = held.state != FeatureState::Done;
     if let Some(run) = last.as_ref().filter(|run| run.ended_at.is_none() || may_go_on) {
-        let settings = match wished(&run.settings) {
+        let settings = match change(&run.settings) {
             Ok(settings) => settings,
             Err(why) => return Ok(Err(why)),
         };
@@ -201,7 +201,7 @@ async fn change_run(
             held.name
         )));
     };
-    let settings = match wished(&draft) {
+    let settings = match change(&draft) {
         Ok(settings) => submit::value(&settings)?,
         Err(why) => return Ok(Err(why)),
     };
@@ -316,9 +316,9 @@ pub async fn text(
         if state.is_none_or(TaskState::is_resolved) {
             continue;
         }
-        let (steered, more) = control::task_in(&mut tx, task, command, by.actor, Some(&why)).await?;
-        if !matches!(steered, CommandOutcome::Done(_)) {
-            return Ok((steered, more));
+        let (outcome, more) = control::task_in(&mut tx, task, command, by.actor, Some(&why)).await?;
+        if !matches!(outcome, CommandOutcome::Done(_)) {
+            return Ok((outcome, more));
         }
         signals.merge(more);
     }

@@ -37,9 +37,9 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Command
     }
     if !matches!(task.state, TaskState::Done | TaskState::Skipped) {
         let skip = TaskCommand::Skip;
-        let (steered, more) = control::task_in(&mut tx, id, skip, actor, Some("it is deleted")).await?;
-        if !matches!(steered, CommandOutcome::Done(_)) {
-            return Ok((steered, more));
+        let (outcome, more) = control::task_in(&mut tx, id, skip, actor, Some("it is deleted")).await?;
+        if !matches!(outcome, CommandOutcome::Done(_)) {
+            return Ok((outcome, more));
         }
         signals.merge(more);
     }

@@ -19,7 +19,7 @@ use crate::store::feature::Locked;
 use crate::store::git::operation::{Branches, Landing, Progress};
 use crate::store::task::{NewTask, Task};
 
-/// What came of a wish.
+/// What came of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operated {
     /// These tasks do it, one after the other.
@@ -158,10 +158,10 @@ pub async fn merge(
     db: &PgPool,
     feature: FeatureId,
     id: TaskId,
-    wish: MergeRequest<'_>,
+    request: MergeRequest<'_>,
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
-    let MergeRequest { how, into, partial } = wish;
+    let MergeRequest { how, into, partial } = request;
     let mut tx = db.begin().await?;
     let base = store::git::operation::branches(&mut tx, feature).await?;
     let base = base.map_or_else(String::new, |branches| branches.base_ref);
@@ -204,7 +204,7 @@ pub async fn revert(
     templates: &Templates,
     id: TaskId,
     first: TaskId,
-    wish: RevertRequest,
+    request: RevertRequest,
     why: Option<&str>,
     actor: &str,
 ) -> sqlx::Result<(Operated, Signals)> {
@@ -229,7 +229,7 @@ pub async fn revert(
     if reverted.role == SessionKind::Git {
         return refused(format!("{id} is no task's work; revert the tasks themselves"));
     }
-    if wish.redo
+    if request.redo
         && let Some(why) = never_again(&mut tx, &reverted).await?
     {
         return refused(why);
@@ -239,11 +239,11 @@ pub async fn revert(
         return refused(does_that_already(task));
     }
     let mut landings = store::git::operation::landed_after(&mut tx, id).await?;
-    if let Some(why) = built_upon(id, &landings, &open, wish.dependents) {
+    if let Some(why) = built_upon(id, &landings, &open, request.dependents) {
         return refused(why);
     }
     landings.push(landing);
-    let tasks = reverting(templates, &held.branches, &landings, wish.redo);
+    let tasks = reverting(templates, &held.branches, &landings, request.redo);
     if let Some(why) = why {
         store::dispatch::note_feedback(&mut tx, id, why).await?;
     }

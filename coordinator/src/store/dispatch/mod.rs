@@ -15,7 +15,7 @@ use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::ids::{DispatchId, FeatureId, Incarnation, RunId, TaskId};
 use ralph_shared::kind::SessionKind;
 use ralph_shared::sigil::Difficulty;
-use ralph_shared::wire::{Basis, Change, Share, StepTime, Stray, Usage};
+use ralph_shared::wire::{Basis, Change, OrphanRef, Share, StepTime, Usage};
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -283,7 +283,7 @@ pub async fn pushed_late(
 pub async fn record_late_orphans(
     conn: &mut PgConnection,
     dispatch: DispatchId,
-    strays: &[Stray],
+    strays: &[OrphanRef],
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches set strays = $2::text::jsonb where id = $1",
@@ -328,7 +328,7 @@ pub struct End {
     /// The stored part of the task's change.
     pub change: Option<Change>,
     /// Commits of the agent outside of its workspace's files.
-    pub strays: Vec<Stray>,
+    pub strays: Vec<OrphanRef>,
     /// The model that it used, when that differs from the chosen one.
     pub model_used: Option<String>,
     /// The commands of a gate that ran.

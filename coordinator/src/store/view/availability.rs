@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-pub use ralph_api::view::{DoorView, WaitingView};
+pub use ralph_api::view::{UnavailableAgent, WaitingView};
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
 use ralph_shared::machine::is_dir_pool;
@@ -77,12 +77,12 @@ fn site(worker: &Worker, accounts: &[Account]) -> ActiveWorker {
 }
 
 /// The agents that a worker doesn't start now.
-pub fn unavailable_agents(worker: &Worker, accounts: &[Account]) -> Vec<DoorView> {
+pub fn unavailable_agents(worker: &Worker, accounts: &[Account]) -> Vec<UnavailableAgent> {
     let site = site(worker, accounts);
     let doors = site
         .closed
         .iter()
-        .map(|(agent, closed)| DoorView::new(agent, closed));
+        .map(|(agent, closed)| UnavailableAgent::new(agent, closed));
     doors.collect()
 }
 
@@ -103,7 +103,7 @@ pub fn waiting(queued: &[Queued], sites: &[ActiveWorker]) -> Vec<WaitingView> {
             tasks: queued.tasks,
             why: in_words(&lack, &queued.pool, agent),
             door: match &lack {
-                Lack::Unavailable { agent, closed, .. } => Some(DoorView::new(agent, closed)),
+                Lack::Unavailable { agent, closed, .. } => Some(UnavailableAgent::new(agent, closed)),
                 Lack::Worker | Lack::Agent(_) => None,
             },
         };
@@ -138,7 +138,7 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
             )
         }
         Lack::Unavailable { worker, closed, .. } => {
-            let door = DoorView::new(agent, closed);
+            let door = UnavailableAgent::new(agent, closed);
             match closed.account {
                 Some(_) => door.to_string(),
                 None => format!("on every worker of pool {pool} that has it, first on {worker}: {door}"),

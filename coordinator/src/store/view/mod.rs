@@ -27,7 +27,7 @@ mod train;
 mod waiting;
 mod worker;
 
-pub use crate::store::view::availability::{DoorView, WaitingView, lack_of};
+pub use crate::store::view::availability::{UnavailableAgent, WaitingView, lack_of};
 pub use branch::{Landing, landings};
 pub use budget::{BudgetView, budgets};
 pub use change::{ChangeView, change_of_task};

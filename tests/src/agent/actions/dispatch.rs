@@ -62,7 +62,7 @@ impl Turn {
             Action::Stderr { text } => eprintln!("{text}"),
 
             Action::Wait { time } => tokio::time::sleep(*time).await,
-            Action::WaitFor { path } => self.wait_for(path).await,
+            Action::AddDependencies { path } => self.wait_for(path).await,
             Action::Done { id } => self.done(id.as_deref())?,
             Action::Fail { why } => return self.fail("what the script says", why),
             Action::Stop { reason } => return Ok(Flow::Stop(reason.clone())),

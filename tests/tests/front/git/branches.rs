@@ -150,8 +150,8 @@ async fn landed_task_is_taken_back_with_what_waited_for_it_and_its_memory() {
     let why = refused["detail"].as_str().unwrap();
     assert!(why.contains("Do b") && why.contains("--with-dependents"), "{why}");
 
-    let wish = json!({"dependents": true, "redo": true, "reason": "once more"});
-    let (status, answer) = stage.api.post(&path, &wish).await;
+    let options = json!({"dependents": true, "redo": true, "reason": "once more"});
+    let (status, answer) = stage.api.post(&path, &options).await;
     assert_eq!(status.as_u16(), 201, "{answer}");
     assert_eq!(answer["tasks"].as_array().unwrap().len(), 2, "{answer}");
     stage.ends("complete").await;
@@ -260,8 +260,8 @@ async fn what_was_begun_on_a_landing_goes_on_when_it_is_taken_back() {
     stage.submit(json!({"tasks": graph(&text)})).await;
     stage.world.effects_of("begun", 1).await.unwrap();
     let a = task(&stage, "a").await["id"].as_str().unwrap().to_owned();
-    let wish = json!({"redo": true});
-    let (status, answer) = stage.api.post(&format!("/tasks/{a}/revert"), &wish).await;
+    let options = json!({"redo": true});
+    let (status, answer) = stage.api.post(&format!("/tasks/{a}/revert"), &options).await;
     assert_eq!(status.as_u16(), 201, "{answer}");
     let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
         .fetch_one(&stage.world.db)

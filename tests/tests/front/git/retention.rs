@@ -216,7 +216,7 @@ async fn attempts_of_an_earlier_release_leave_the_branches_once_with_their_rows(
         sqlx::query(rows).execute(&stage.world.db).await.unwrap();
     }
     assert_eq!(branches(&stage), Vec::<String>::new());
-    // Any wish has workers ask, which they do at their start as well.
+    // Any request has workers ask, which they do at their start as well.
     prune(&stage, json!({})).await;
     let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
         .fetch_one(&stage.world.db)

@@ -118,10 +118,10 @@ async fn of_an_older_dispatch(world: &World) {
 async fn after_a_person_took_the_task(world: &World) {
     let (stub, scene) = scene(world, "taken", 2).await;
     let claimed = stub.claim().await.unwrap();
-    let (steered, _) = control::task(&world.db, claimed.task, TaskCommand::Cancel, "test", None)
+    let (outcome, _) = control::task(&world.db, claimed.task, TaskCommand::Cancel, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, control::CommandOutcome::Done(1));
+    assert_eq!(outcome, control::CommandOutcome::Done(1));
     assert_eq!(
         stub.settled(&[], claimed.dispatch).await.unwrap(),
         None,

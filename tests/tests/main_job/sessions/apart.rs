@@ -184,10 +184,10 @@ async fn what_waits_goes_on_when_a_person_cancels_what_it_waits_for() {
     let scene = Scene::submit_with(&world, "cancelled", &same_file(&gate), avoiding()).await;
     world.effects_of("first", 1).await.unwrap();
     scene.until(is_held("src/a.txt")).await;
-    let (steered, signals) = control::task(&world.db, scene.tasks[0], TaskCommand::Cancel, "test", None)
+    let (outcome, signals) = control::task(&world.db, scene.tasks[0], TaskCommand::Cancel, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, control::CommandOutcome::Done(1));
+    assert_eq!(outcome, control::CommandOutcome::Done(1));
     world.bus.emit(signals).await;
     world.effects_of("second", 1).await.unwrap();
     scene

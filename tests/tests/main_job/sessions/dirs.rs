@@ -185,10 +185,10 @@ async fn a_folder_that_a_dead_worker_left_waits_for_it_or_for_a_person() {
         freed.status.success() && said.contains("is free; it was held by session"),
         "{said}"
     );
-    let (steered, _) = control::task(&world.db, scene.tasks[0], TaskCommand::Retry, "test", None)
+    let (outcome, _) = control::task(&world.db, scene.tasks[0], TaskCommand::Retry, "test", None)
         .await
         .unwrap();
-    assert_eq!(steered, control::CommandOutcome::Done(1));
+    assert_eq!(outcome, control::CommandOutcome::Done(1));
     let run = control::FeatureCommand::Run(Box::new(FeatureOptions::default().run));
     let (_, run, signals) = control::feature(&world.db, scene.feature, &run).await.unwrap();
     world.bus.emit(signals).await;

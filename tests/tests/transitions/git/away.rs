@@ -241,8 +241,8 @@ async fn what_no_worker_is_let_in_to_land_needs_a_person_whose_approval_lands_it
     assert_eq!(scene.state(a).await, TaskState::NeedsReview);
     let said = reason(&world, a).await;
     assert!(said.contains(&format!("`task approve {a}` lands it")), "{said}");
-    let (steered, _) = approve::approve(&world.db, a, "test", None).await.unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    let (outcome, _) = approve::approve(&world.db, a, "test", None).await.unwrap();
+    assert_eq!(outcome, CommandOutcome::Done(1));
     scene.run_if_over().await;
     let of = scene.claim().await;
     assert!(Pool::is_integration(&of));

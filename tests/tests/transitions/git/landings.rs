@@ -69,10 +69,10 @@ async fn what_may_have_been_pushed_is_taken_away_by_nobody() {
         .await;
     assert_eq!(integration(&world, a).await, "decided");
     for command in [TaskCommand::Cancel, TaskCommand::Release, TaskCommand::Fail] {
-        let steered = scene.steer(a, command).await;
+        let outcome = scene.steer(a, command).await;
         assert!(
-            matches!(steered, CommandOutcome::Refused(_)),
-            "{command:?}: {steered:?}"
+            matches!(outcome, CommandOutcome::Refused(_)),
+            "{command:?}: {outcome:?}"
         );
     }
     // Whoever comes next finishes it as it was decided.
@@ -107,10 +107,10 @@ async fn whether_a_push_arrived_is_found_out_by_a_paused_feature_that_goes_on() 
     let report = scene.pool.integration(&of, failed());
     scene.pool.report(vec![report]).await;
     scene.feature(FeatureCommand::Pause).await;
-    let steered = scene.steer(of.task, TaskCommand::Cancel).await;
+    let outcome = scene.steer(of.task, TaskCommand::Cancel).await;
     assert!(
-        matches!(&steered, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
-        "{steered:?}"
+        matches!(&outcome, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
+        "{outcome:?}"
     );
     world.stop().await;
 }
@@ -125,10 +125,10 @@ async fn what_may_have_been_pushed_is_let_go_when_its_feature_is_cancelled() {
     let of = scene.claim().await;
     decide(&scene, &of).await;
     scene.feature(FeatureCommand::Cancel).await;
-    let steered = scene.steer(a, TaskCommand::Cancel).await;
+    let outcome = scene.steer(a, TaskCommand::Cancel).await;
     assert!(
-        matches!(steered, CommandOutcome::Refused(_)),
-        "it is being pushed: {steered:?}"
+        matches!(outcome, CommandOutcome::Refused(_)),
+        "it is being pushed: {outcome:?}"
     );
     scene
         .pool
@@ -214,12 +214,12 @@ async fn parts_wait_again_for_what_their_parent_waited_for_and_is_taken_back() {
         d
     };
     let open = if landed == c { d } else { c };
-    let wish = RevertRequest {
+    let options = RevertRequest {
         redo: true,
         dependents: true,
     };
     let templates = &world.settings.templates;
-    let (operated, _) = operations::revert(&world.db, templates, t, TaskId::new(), wish, None, "test")
+    let (operated, _) = operations::revert(&world.db, templates, t, TaskId::new(), options, None, "test")
         .await
         .unwrap();
     assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
@@ -274,10 +274,10 @@ async fn a_run_goes_on_while_something_waits_for_others_that_conflicted() {
         .execute(&world.db)
         .await
         .unwrap();
-    let (steered, _) = dependencies::change(&world.db, s, &BTreeSet::from([x]), Change::Add, "test".into())
+    let (outcome, _) = dependencies::change(&world.db, s, &BTreeSet::from([x]), Change::Add, "test".into())
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    assert_eq!(outcome, CommandOutcome::Done(1));
     let running: bool = sqlx::query_scalar("select state = 'running' from features")
         .fetch_one(&world.db)
         .await

@@ -116,10 +116,10 @@ impl<'a> Landed<'a> {
 
     async fn run(&self) {
         let run = FeatureCommand::Run(Box::new(FeatureOptions::default().run));
-        let (steered, ..) = control::feature(&self.world.db, self.feature, &run)
+        let (outcome, ..) = control::feature(&self.world.db, self.feature, &run)
             .await
             .unwrap();
-        assert_eq!(steered, CommandOutcome::Done(1));
+        assert_eq!(outcome, CommandOutcome::Done(1));
     }
 
     async fn decide(&self, of: &Assignment) -> DecideAnswer {
@@ -140,15 +140,23 @@ impl<'a> Landed<'a> {
     }
 
     async fn revert(&self, task: TaskId, dependents: bool) -> Operated {
-        let wish = RevertRequest {
+        let options = RevertRequest {
             redo: false,
             dependents,
         };
         let templates = &self.world.settings.templates;
-        operations::revert(&self.world.db, templates, task, TaskId::new(), wish, None, "test")
-            .await
-            .unwrap()
-            .0
+        operations::revert(
+            &self.world.db,
+            templates,
+            task,
+            TaskId::new(),
+            options,
+            None,
+            "test",
+        )
+        .await
+        .unwrap()
+        .0
     }
 }
 
@@ -166,9 +174,9 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
         TaskCommand::Fail,
         TaskCommand::Release,
     ] {
-        let steered = landed.steer(task, command).await;
-        let CommandOutcome::Refused(why) = steered else {
-            panic!("{command:?}: {steered:?}")
+        let outcome = landed.steer(task, command).await;
+        let CommandOutcome::Refused(why) = outcome else {
+            panic!("{command:?}: {outcome:?}")
         };
         assert!(why.contains("decided and being pushed"), "{why}");
     }
@@ -190,10 +198,10 @@ async fn what_is_being_pushed_cannot_be_cancelled_and_what_was_cancelled_is_not_
     let task = landed.update().await;
     let of = landed.next().await;
     assert_eq!(of.task, task);
-    let (steered, ..) = control::feature(&world.db, landed.feature, &FeatureCommand::Cancel)
+    let (outcome, ..) = control::feature(&world.db, landed.feature, &FeatureCommand::Cancel)
         .await
         .unwrap();
-    assert_eq!(steered, CommandOutcome::Done(1));
+    assert_eq!(outcome, CommandOutcome::Done(1));
     assert!(matches!(landed.decide(&of).await, DecideAnswer::Refused { .. }));
     world.stop().await;
 }
@@ -209,11 +217,11 @@ async fn a_change_that_may_have_arrived_is_nobodys_to_cancel() {
         away: false,
     };
     let is_refused = async |task, command| {
-        let steered = landed.steer(task, command).await;
+        let outcome = landed.steer(task, command).await;
         let is_in_doubt = |why: &str| why.contains("arrived is not known yet");
         assert!(
-            matches!(&steered, CommandOutcome::Refused(why) if is_in_doubt(why)),
-            "{command:?}: {steered:?}"
+            matches!(&outcome, CommandOutcome::Refused(why) if is_in_doubt(why)),
+            "{command:?}: {outcome:?}"
         );
     };
 
@@ -288,10 +296,10 @@ async fn a_change_that_may_have_arrived_is_found_out_once_its_paused_feature_goe
         .await
         .unwrap();
     assert_eq!(paused, CommandOutcome::Done(1));
-    let steered = landed.steer(task, TaskCommand::Cancel).await;
+    let outcome = landed.steer(task, TaskCommand::Cancel).await;
     assert!(
-        matches!(&steered, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
-        "{steered:?}"
+        matches!(&outcome, CommandOutcome::Refused(why) if why.contains("`feature resume f` has a worker find out")),
+        "{outcome:?}"
     );
     world.stop().await;
 }

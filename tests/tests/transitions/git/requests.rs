@@ -1,4 +1,4 @@
-//! What people, or the end of a feature, wish of branches, and what becomes of that as things stand.
+//! What people, or the end of a feature, ask of branches, and what becomes of that as things stand.
 
 use ralph_coordinator::domain::graph::{self, Limits};
 use ralph_coordinator::domain::run::defaults::TaskDefaults;
@@ -219,8 +219,8 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
     let done = TaskState::Done;
     assert_eq!(states().await, [done, done, done, TaskState::Pending]);
     let (db, templates) = (&world.db, &world.settings.templates);
-    let wish = RevertRequest::default();
-    let (operated, _) = operations::revert(db, templates, a, TaskId::new(), wish, None, "test")
+    let options = RevertRequest::default();
+    let (operated, _) = operations::revert(db, templates, a, TaskId::new(), options, None, "test")
         .await
         .unwrap();
     assert!(matches!(operated, Operated::Accepted(_)), "{operated:?}");
@@ -238,11 +238,11 @@ async fn a_whole_of_which_nothing_is_done_any_more_is_waited_for_again() {
 /// Asks for a task's landing to be taken back; returns the task that does it.
 async fn revert(scene: &Scene<'_>, task: TaskId, redo: bool) -> TaskId {
     let (db, templates) = (&scene.world.db, &scene.world.settings.templates);
-    let wish = RevertRequest {
+    let options = RevertRequest {
         redo,
         ..RevertRequest::default()
     };
-    let (operated, _) = operations::revert(db, templates, task, TaskId::new(), wish, None, "test")
+    let (operated, _) = operations::revert(db, templates, task, TaskId::new(), options, None, "test")
         .await
         .unwrap();
     match operated {

@@ -92,8 +92,8 @@ async fn what_waits_for_a_task_that_is_deleted_is_queued() {
         .execute(&world.db)
         .await
         .unwrap();
-    let (steered, _) = remove::task(&world.db, held, "test").await.unwrap();
-    assert_eq!(steered, control::CommandOutcome::Done(1));
+    let (outcome, _) = remove::task(&world.db, held, "test").await.unwrap();
+    assert_eq!(outcome, control::CommandOutcome::Done(1));
     let next = pool.claim(1).await;
     assert_eq!(next.len(), 1, "{}", world.tell().await);
     assert_eq!(next[0].task, running.task);

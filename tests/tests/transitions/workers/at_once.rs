@@ -56,10 +56,10 @@ async fn what_is_claimed_while_its_run_ends_is_ended_with_it() {
             let end = async {
                 match ends {
                     Ends::Stop => {
-                        let (steered, ..) = finish::stop(&world.db, scene.feature, "test".into())
+                        let (outcome, ..) = finish::stop(&world.db, scene.feature, "test".into())
                             .await
                             .unwrap();
-                        assert_eq!(steered, CommandOutcome::Done(1));
+                        assert_eq!(outcome, CommandOutcome::Done(1));
                     }
                     Ends::Cancel => scene.feature(FeatureCommand::Cancel).await,
                     Ends::Promise => {
@@ -175,10 +175,10 @@ async fn a_promise_of_failure_is_heard_while_a_feature_is_paused() {
         .await;
     scene.holds().await;
     assert_eq!(scene.state(scene.tasks[1]).await, TaskState::Pending);
-    let (steered, ..) = control::feature(&world.db, scene.feature, &FeatureCommand::Resume)
+    let (outcome, ..) = control::feature(&world.db, scene.feature, &FeatureCommand::Resume)
         .await
         .unwrap();
-    assert!(matches!(steered, CommandOutcome::Refused(_)), "{steered:?}");
+    assert!(matches!(outcome, CommandOutcome::Refused(_)), "{outcome:?}");
     world.stop().await;
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ralph_shared::at_length::at_length;
-use ralph_shared::wire::{Stray, orphan_refs};
+use ralph_shared::wire::{OrphanRef, orphan_refs};
 
 use super::modes::remove_tree;
 use crate::workspace::clone::gitdir::{self, Head, ObjectFormat};
@@ -82,7 +82,11 @@ pub(in crate::workspace) struct Attempt<'a> {
 
 /// Pushes what the agent's clone in the work tree of `git` holds and the attempt doesn't. What can't be pushed says why, and waits only
 /// where that may change: what a server refuses by a rule would keep the workspace for ever.
-pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders: &Folders) -> Vec<Stray> {
+pub(in crate::workspace) async fn push(
+    git: &Git,
+    attempt: &Attempt<'_>,
+    folders: &Folders,
+) -> Vec<OrphanRef> {
     let named = named(&folders.tree());
     let is_known = |commit: &str| {
         commit == attempt.start
@@ -107,7 +111,7 @@ pub(in crate::workspace) async fn push(git: &Git, attempt: &Attempt<'_>, folders
                 .map(|(linked, parent)| place(linked, parent))
                 .collect();
             let all = looked_at.into_iter().chain(&trees).take(MOST);
-            let kept = |(place, commit): &(RefSource, String)| Stray {
+            let kept = |(place, commit): &(RefSource, String)| OrphanRef {
                 waits,
                 ..orphan(place, commit, Some(error.to_string()))
             };
@@ -145,8 +149,8 @@ fn waits(error: &WorkspaceError) -> bool {
     error.is_away() || matches!(error, WorkspaceError::Io { .. } | WorkspaceError::Busy { .. })
 }
 
-fn orphan(place: &RefSource, commit: &str, error: Option<String>) -> Stray {
-    Stray {
+fn orphan(place: &RefSource, commit: &str, error: Option<String>) -> OrphanRef {
+    OrphanRef {
         what: place.what(),
         commit: commit.to_owned(),
         pushed_ref: None,
@@ -158,7 +162,7 @@ fn orphan(place: &RefSource, commit: &str, error: Option<String>) -> Stray {
 /// What was found, and what of it is to be pushed.
 #[derive(Default)]
 struct OrphanSet {
-    strays: Vec<Stray>,
+    strays: Vec<OrphanRef>,
     /// Commits and the refs (whole names) that they get.
     going: Vec<(String, String)>,
     /// Which of the strays each of these refs is for.
@@ -172,7 +176,7 @@ async fn push_orphans(
     named: &NamedCommits,
     looked_at: &[&(RefSource, String)],
     linked: &[(MovedWorktree, String)],
-) -> Result<Vec<Stray>, WorkspaceError> {
+) -> Result<Vec<OrphanRef>, WorkspaceError> {
     let dir = folders.orphans();
     at_length(|| take_over(git, attempt.start, folders, &dir))
         .map_err(WorkspaceError::io("take over objects into", &dir))?;
@@ -186,7 +190,7 @@ async fn push_orphans(
             Ok(commit) => trees.extend(commit.map(|commit| place(linked, &commit))),
             Err(error) => {
                 let (place, commit) = place(linked, parent);
-                left.push(Stray {
+                left.push(OrphanRef {
                     waits: waits(&error),
                     ..orphan(&place, &commit, Some(error.to_string()))
                 });

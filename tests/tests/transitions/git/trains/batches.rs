@@ -15,14 +15,14 @@ use crate::scene::Scene;
 
 /// A person changes the feature's run.
 async fn edited(scene: &Scene<'_>, change: impl Fn(&mut RunSettings) + Send + Sync) {
-    let wished = |now: &RunSettings| {
+    let change = |now: &RunSettings| {
         let mut settings = now.clone();
         change(&mut settings);
         Ok(settings)
     };
     let nothing = FeatureEdit::default();
     let by = "test".into();
-    let done = edit::feature(&scene.world.db, scene.feature, &nothing, None, Some(&wished), by).await;
+    let done = edit::feature(&scene.world.db, scene.feature, &nothing, None, Some(&change), by).await;
     assert_eq!(done.unwrap().0, CommandOutcome::Done(0));
     scene.holds().await;
 }

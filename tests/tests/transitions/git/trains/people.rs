@@ -61,11 +61,11 @@ async fn what_is_edited_leaves_the_train_before_and_those_behind_it_are_made_wit
     let scene = worked(&world, 3, &options(Landing::Each)).await;
     let [a, b, c] = scene.tasks[..] else { panic!() };
     let (turn, checks) = given(&scene).await;
-    let wish = TaskEdit {
+    let options = TaskEdit {
         description: Some("Do it another way".to_owned()),
         ..TaskEdit::default()
     };
-    let edit = async || edit::task(&world.db, b, &wish, None, "test").await.unwrap().0;
+    let edit = async || edit::task(&world.db, b, &options, None, "test").await.unwrap().0;
     let CommandOutcome::Refused(why) = edit().await else {
         panic!("it was edited on its way")
     };
@@ -95,9 +95,9 @@ async fn a_landing_that_is_taken_back_has_those_behind_it_checked_again() {
     let scene = worked(&world, 4, &options(Landing::Each)).await;
     let [a, b, c, d] = scene.tasks[..] else { panic!() };
     let revert = async |task| {
-        let (templates, wish) = (&world.settings.templates, RevertRequest::default());
+        let (templates, options) = (&world.settings.templates, RevertRequest::default());
         let id = TaskId::new();
-        let reverted = operations::revert(&world.db, templates, task, id, wish, None, "test").await;
+        let reverted = operations::revert(&world.db, templates, task, id, options, None, "test").await;
         scene.holds().await;
         (reverted.unwrap().0, id)
     };
