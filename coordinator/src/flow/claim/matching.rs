@@ -160,6 +160,28 @@ struct Matching<'a> {
     deal: ClaimMatches,
 }
 
+/// A task that was taken and could not be matched.
+struct Unfit {
+    task: Dequeued,
+    /// How long nobody takes it.
+    pause_ms: i64,
+}
+
+impl Unfit {
+    /// It may be taken again at once, by whoever has room for it.
+    fn now(task: Dequeued) -> Self {
+        Self { task, pause_ms: 0 }
+    }
+}
+
+fn by_pause(unfit: Vec<Unfit>) -> BTreeMap<i64, Vec<Dequeued>> {
+    let mut by_pause: BTreeMap<i64, Vec<Dequeued>> = BTreeMap::new();
+    for one in unfit {
+        by_pause.entry(one.pause_ms).or_default().push(one.task);
+    }
+    by_pause
+}
+
 /// What is known of taken tasks.
 struct TakenFacts {
     budgets: HashMap<RunId, Budget>,
@@ -178,7 +200,7 @@ impl Matching<'_> {
         indices: Vec<usize>,
     ) -> sqlx::Result<()> {
         let mut left = Unserved::Unknown;
-        let mut is_sure = true;
+        let mut unfit: Vec<Unfit> = Vec::new();
         let mut indices = VecDeque::from(indices);
         for _ in 0..MAX_QUERIES {
             if indices.is_empty() {
@@ -192,28 +214,28 @@ impl Matching<'_> {
                 break;
             }
             let mut facts = self.read(conn, &took.tasks, took.budgets).await?;
-            let mut back = Vec::new();
+            let known_unfit = unfit.len();
             for (task, run) in took.tasks {
                 let fitted = match indices.front() {
                     Some(&index) => self.fit(&mut facts, offer, index, (task, run)),
-                    None => Err(task),
+                    None => Err(Unfit::now(task)),
                 };
                 match fitted {
                     Ok(matched) => {
                         indices.pop_front();
                         self.deal.matched.push(matched);
                     }
-                    Err(task) => back.push(task),
+                    Err(task) => unfit.push(task),
                 }
             }
-            if back.is_empty() {
+            if unfit.len() == known_unfit {
                 break;
             }
-            is_sure = false;
-            store::queue::ready::put_back(conn, &back, SKIPPED_MS).await?;
         }
-        if !is_sure {
+        // Behind the last query: the next one must not see them.
+        for (pause_ms, tasks) in by_pause(unfit) {
             left = Unserved::Unknown;
+            store::queue::ready::put_back(conn, &tasks, pause_ms).await?;
         }
         let unmet = indices.into_iter().map(|index| (index, left));
         self.deal.unmet.extend(unmet);
@@ -253,7 +275,7 @@ impl Matching<'_> {
         offer: &Capability,
         index: usize,
         (task, run): (Dequeued, RunId),
-    ) -> Result<MatchedTask, Dequeued> {
+    ) -> Result<MatchedTask, Unfit> {
         let worker = self.asking.worker(index);
         let rules = worker.map_or(&[][..], |worker| &worker.rules);
         let facts = known.models.get(&task.task);
@@ -271,9 +293,13 @@ impl Matching<'_> {
             .key
             .as_ref()
             .is_none_or(|key| known.rooms.get(key).is_some_and(|room| *room > 0));
-        let is_able = has_key && (task.kind != SessionKind::Check || self.asking.claims[index].checks);
+        if !has_key {
+            return Err(Unfit::now(task));
+        }
+        let pause_ms = SKIPPED_MS;
+        let is_able = task.kind != SessionKind::Check || self.asking.claims[index].checks;
         if !is_able || !offer.can_start(agent.as_deref()) {
-            return Err(task);
+            return Err(Unfit { task, pause_ms });
         }
         let account = worker
             .zip(agent)
@@ -291,7 +317,7 @@ impl Matching<'_> {
             budget,
             (&mut self.levels, &place),
         ) else {
-            return Err(task);
+            return Err(Unfit { task, pause_ms });
         };
         if let Some(room) = task.key.as_ref().and_then(|key| known.rooms.get_mut(key)) {
             *room -= 1;

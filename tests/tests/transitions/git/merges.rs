@@ -95,6 +95,9 @@ async fn merges_into_one_branch_take_turns_in_the_order_of_their_ends() {
     let world = World::calm().await.unwrap();
     let together = Together::merging(&world, [1, 0, 2]).await;
     let of = together.next(1).await;
+    let put_off = "select count(*) from ready_tasks where not_before > now()";
+    let put_off: i64 = sqlx::query_scalar(put_off).fetch_one(&world.db).await.unwrap();
+    assert_eq!(put_off, 0, "the next one's turn may come at once");
     assert!(together.pool.claim(8).await.is_empty(), "one at a time");
     together.is_delivered(&of).await;
     // What the gate refuses leaves, and waits for a person.
