@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(
             binds,
             [
-                ["--ro-bind-try", &path("a/b"), "/.ralph/b"],
-                ["--bind-try", &path("a/b/c"), "/.ralph/b/c"],
+                ["--ro-bind-try", &path("a/b"), "/.ralph-session/b"],
+                ["--bind-try", &path("a/b/c"), "/.ralph-session/b/c"],
                 ["--ro-bind-try", &path("a/b"), &path("a/b")],
                 ["--bind-try", &path("a/b/c"), &path("a/b/c")],
                 ["--bind-try", &path("w"), &path("w")],

@@ -108,7 +108,7 @@ pub struct Policy {
 /// dependency when the path of its source changes, and rustc a whole crate when it runs in another folder. So what one session built
 /// serves another only below a path that both have. It lies directly below the root, since a folder above it (`/run`) may be listed,
 /// and then holds what the machine has there.
-pub(super) const SESSION_MOUNT: &str = "/.ralph";
+pub(super) const SESSION_MOUNT: &str = "/.ralph-session";
 
 impl Policy {
     /// Where a path without links in it is seen once more, if it lies in the session's folder.

@@ -216,13 +216,13 @@ async fn a_gate_runs_by_the_same_paths_in_each_checkout() {
             .unwrap();
         let seen = scene.remote.data("counts").join("seen");
         scene.gate = vec![format!(
-            "git status --short; touch $HOME/a $TMPDIR/b && ls source.txt && ! ls /.ralph && ! touch /.ralph/c && \
+            "git status --short; touch $HOME/a $TMPDIR/b && ls source.txt && ! ls /.ralph-session && ! touch /.ralph-session/c && \
              echo $PWD $(pwd -P) $HOME $TMPDIR ${{CARGO_HOME:-$HOME/.cargo}} >> {}",
             seen.display()
         )];
         scene.check_base("c-1").await;
         scene.check_base("c-2").await;
-        let line = "/.ralph/tree /.ralph/tree /.ralph/home /.ralph/tmp /.ralph/home/.cargo\n";
+        let line = "/.ralph-session/tree /.ralph-session/tree /.ralph-session/home /.ralph-session/tmp /.ralph-session/home/.cargo\n";
         assert_eq!(fs::read_to_string(seen).unwrap(), line.repeat(2), "{mode:?}");
     }
     eprintln!("{tried} sandboxes have a root of their own here");
