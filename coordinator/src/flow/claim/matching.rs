@@ -29,10 +29,6 @@ use crate::store::worker::Claimer;
 
 /// Queries per claim, each behind the tasks that earlier ones could not start. A later claim sees the rest.
 const MAX_QUERIES: usize = 32;
-/// How long nobody takes a task whose agent, by its model, could not be started, so that this transaction
-/// does not see it again. Short, since a slot that polls every second must not keep the task from a worker
-/// that can start it. Milliseconds.
-const SKIPPED_MS: i64 = 50;
 
 /// A task that was matched with a claim.
 #[derive(Debug, Clone)]
@@ -160,28 +156,6 @@ struct Matching<'a> {
     deal: ClaimMatches,
 }
 
-/// A task that was taken and could not be matched.
-struct Unfit {
-    task: Dequeued,
-    /// How long nobody takes it.
-    pause_ms: i64,
-}
-
-impl Unfit {
-    /// It may be taken again at once, by whoever has room for it.
-    fn now(task: Dequeued) -> Self {
-        Self { task, pause_ms: 0 }
-    }
-}
-
-fn by_pause(unfit: Vec<Unfit>) -> BTreeMap<i64, Vec<Dequeued>> {
-    let mut by_pause: BTreeMap<i64, Vec<Dequeued>> = BTreeMap::new();
-    for one in unfit {
-        by_pause.entry(one.pause_ms).or_default().push(one.task);
-    }
-    by_pause
-}
-
 /// What is known of taken tasks.
 struct TakenFacts {
     budgets: HashMap<RunId, Budget>,
@@ -200,7 +174,7 @@ impl Matching<'_> {
         indices: Vec<usize>,
     ) -> sqlx::Result<()> {
         let mut left = Unserved::Unknown;
-        let mut unfit: Vec<Unfit> = Vec::new();
+        let mut unfit: Vec<Dequeued> = Vec::new();
         let mut indices = VecDeque::from(indices);
         for _ in 0..MAX_QUERIES {
             if indices.is_empty() {
@@ -218,7 +192,7 @@ impl Matching<'_> {
             for (task, run) in took.tasks {
                 let fitted = match indices.front() {
                     Some(&index) => self.fit(&mut facts, offer, index, (task, run)),
-                    None => Err(Unfit::now(task)),
+                    None => Err(task),
                 };
                 match fitted {
                     Ok(matched) => {
@@ -232,10 +206,10 @@ impl Matching<'_> {
                 break;
             }
         }
-        // Behind the last query: the next one must not see them.
-        for (pause_ms, tasks) in by_pause(unfit) {
+        if !unfit.is_empty() {
             left = Unserved::Unknown;
-            store::queue::ready::put_back(conn, &tasks, pause_ms).await?;
+            // Behind the last query, so that none takes them twice; others may take them at once.
+            store::queue::ready::put_back(conn, &unfit, 0).await?;
         }
         let unmet = indices.into_iter().map(|index| (index, left));
         self.deal.unmet.extend(unmet);
@@ -275,7 +249,7 @@ impl Matching<'_> {
         offer: &Capability,
         index: usize,
         (task, run): (Dequeued, RunId),
-    ) -> Result<MatchedTask, Unfit> {
+    ) -> Result<MatchedTask, Dequeued> {
         let worker = self.asking.worker(index);
         let rules = worker.map_or(&[][..], |worker| &worker.rules);
         let facts = known.models.get(&task.task);
@@ -293,13 +267,9 @@ impl Matching<'_> {
             .key
             .as_ref()
             .is_none_or(|key| known.rooms.get(key).is_some_and(|room| *room > 0));
-        if !has_key {
-            return Err(Unfit::now(task));
-        }
-        let pause_ms = SKIPPED_MS;
-        let is_able = task.kind != SessionKind::Check || self.asking.claims[index].checks;
+        let is_able = has_key && (task.kind != SessionKind::Check || self.asking.claims[index].checks);
         if !is_able || !offer.can_start(agent.as_deref()) {
-            return Err(Unfit { task, pause_ms });
+            return Err(task);
         }
         let account = worker
             .zip(agent)
@@ -317,7 +287,7 @@ impl Matching<'_> {
             budget,
             (&mut self.levels, &place),
         ) else {
-            return Err(Unfit { task, pause_ms });
+            return Err(task);
         };
         if let Some(room) = task.key.as_ref().and_then(|key| known.rooms.get_mut(key)) {
             *room -= 1;
