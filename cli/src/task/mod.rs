@@ -305,11 +305,11 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         TaskCommand::Approve(args) => decide(client, format, "approve", args).await?,
         TaskCommand::Reject(args) => reject(client, format, args).await?,
         TaskCommand::Feedback(args) => {
-            steer(client, format, ("feedback", &args.named.task), Some(args.reason)).await?;
+            post_command(client, format, ("feedback", &args.named.task), Some(args.reason)).await?;
         }
         TaskCommand::Answer(args) => answer(client, format, args).await?,
         TaskCommand::Say { named, text } => {
-            steer(client, format, ("say", &named.task), Some(text)).await?;
+            post_command(client, format, ("say", &named.task), Some(text)).await?;
         }
         TaskCommand::Create(args) => return submit::task(globals, *args).await,
         TaskCommand::Run(args) => return run_alone::run(client, format, args).await,
@@ -322,10 +322,10 @@ pub async fn run(globals: &Globals, command: TaskCommand) -> anyhow::Result<Exit
         TaskCommand::Done(args) => decide(client, format, "done", args).await?,
         TaskCommand::Revert(args) => return revert(client, format, args).await,
         TaskCommand::Release(args) => {
-            steer(client, format, ("release", &args.named.task), args.reason).await?;
+            post_command(client, format, ("release", &args.named.task), args.reason).await?;
         }
         TaskCommand::Interrupt { named, feedback } => {
-            steer(client, format, ("interrupt", &named.task), feedback).await?;
+            post_command(client, format, ("interrupt", &named.task), feedback).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -437,7 +437,7 @@ async fn decide(client: &Client, format: Format, verb: &str, args: Decided) -> a
     Ok(())
 }
 
-async fn steer(
+async fn post_command(
     client: &Client,
     format: Format,
     command: (&str, &str),

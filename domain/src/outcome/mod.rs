@@ -289,7 +289,7 @@ fn verification_came_to_nothing(ended: &Ended, facts: AttemptFacts) -> Judgement
 fn broke_off(ended: &Ended) -> Judgement {
     match ended {
         Ended::Turn { stop_reason } => stopped(stop_reason),
-        Ended::Told { reason } => told(*reason),
+        Ended::Told { reason } => ended_from_outside(*reason),
         Ended::Limit { limit } => retry(Failure::of_limit(*limit), limit_in_words(*limit).into()),
         Ended::AgentExited { code: Some(code), .. } => retry(
             Failure::AgentCrash,
@@ -333,7 +333,7 @@ fn stopped(reason: &str) -> Judgement {
     }
 }
 
-fn told(reason: EndReason) -> Judgement {
+fn ended_from_outside(reason: EndReason) -> Judgement {
     match reason {
         EndReason::Interrupted => retry(Failure::Interrupted, "a person interrupted it".into()),
         EndReason::Drain => retry(Failure::Drained, "the worker was drained".into()),

@@ -186,10 +186,10 @@ impl Operation<'_> {
         if let Some(ended) = refused(decide(decided).await) {
             return Ok(ended);
         }
-        Ok(self.hand_over(script, branch, head).await)
+        Ok(self.run_on_complete(script, branch, head).await)
     }
 
-    async fn hand_over(&self, script: &str, branch: &str, head: String) -> IntegrationEnd {
+    async fn run_on_complete(&self, script: &str, branch: &str, head: String) -> IntegrationEnd {
         let site = &self.site;
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(site.folders.tree());
