@@ -66,7 +66,7 @@ pub async fn landing(servers: &Servers, gate_s: u32, figures: &mut Figures) -> a
         figures.add(case.name, "gates", gates);
         figures.target(case.name, Target::AtMost(case.most));
     }
-    Ok(())
+    super::turns::without_gate(servers, figures).await
 }
 
 async fn measure(servers: &Servers, number: usize, case: &Case, gate_s: u32) -> anyhow::Result<f64> {
