@@ -32,7 +32,7 @@ pub async fn turns(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
 /// # Errors
 /// When a server refuses, or an attempt doesn't land.
 pub(super) async fn without_gate(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
-    let took = land_together(servers, "landing_200", 25).await?;
+    let took = land_together(servers, "landing200", 25).await?;
     let name = "200 landings without a gate, each";
     figures.at_most(name, "ms", took.whole_ms / f64::from(took.landed), 60.0);
     Ok(())
