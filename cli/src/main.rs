@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ralph_cli::start::run(ralph_cli::args::command, ralph_cli::start::main())
+    ralph_cli::start::main()
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use futures::future::LocalBoxFuture;
 use ralph_domain::states::RunOutcome;
 use ralph_shared::logging::{self, LogFormat};
 
@@ -41,8 +42,13 @@ pub fn run(program: Program, main: impl Future<Output = ExitCode>) -> ExitCode {
     code
 }
 
-/// `ralph`: parses the arguments, does the command, prints what went wrong.
-pub async fn main() -> ExitCode {
+/// Runs `ralph`. Not async: the future of an async function is compiled again by each crate that awaits it.
+pub fn main() -> ExitCode {
+    run(command, run_command())
+}
+
+/// Parses the arguments, runs the command, and prints its error.
+async fn run_command() -> ExitCode {
     let mut cli: Cli = parse(command);
     // What looks at the environment tells of it itself.
     let needs_none = matches!(cli.command, Command::Config(_));
@@ -79,11 +85,19 @@ pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// Does a command of `program`.
+/// Runs a command of `program`. Boxed, so that only this crate compiles the commands.
 ///
 /// # Errors
-/// When it fails, or was called wrongly.
-pub async fn dispatch(globals: &Globals, command: Command, program: Program) -> anyhow::Result<ExitCode> {
+/// When the command fails, or was called wrongly.
+pub fn dispatch(
+    globals: &Globals,
+    command: Command,
+    program: Program,
+) -> LocalBoxFuture<'_, anyhow::Result<ExitCode>> {
+    Box::pin(dispatch_unboxed(globals, command, program))
+}
+
+async fn dispatch_unboxed(globals: &Globals, command: Command, program: Program) -> anyhow::Result<ExitCode> {
     match command {
         Command::Submit(command) => submit::run(globals, command).await,
         Command::Feature(command) => feature::run(globals, command).await,

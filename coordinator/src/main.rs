@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    ralph_cli::start::run(ralph_coordinator::cli::command, ralph_coordinator::cli::main())
+    ralph_coordinator::cli::main()
 }

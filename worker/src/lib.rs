@@ -2,6 +2,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
+//! | [`command_line`] | parses the arguments of `ralph-worker` and runs its commands |
 //! | [`config`] | reads flags, environment and the agents of this machine |
 //! | [`home`] | owns the data folder: lock, identity, notes of what runs |
 //! | [`coordinator`] | sends and answers messages: hello, claim, heartbeat, decide, blob, report |
@@ -19,6 +20,7 @@
 
 pub mod chat;
 pub mod color;
+pub mod command_line;
 pub mod config;
 pub mod coordinator;
 pub mod disk;

@@ -74,7 +74,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
         }
         None => talk(globals, &args.feature, which, &texts).await?,
     };
-    if given && text == before {
+    if text == before {
         eprintln!("nothing was changed");
         return Ok(());
     }

@@ -121,7 +121,7 @@ enum OnFailure {
 
 pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<ExitCode> {
     names::check(&args.name).map_err(|error| Usage(error.to_string()))?;
-    let tasks = args.graph()?;
+    let tasks = args.tasks.as_deref().map(read_graph).transpose()?;
     let schedule = args.schedule()?;
     let file = Config::find()?;
     // Before anything is asked or read: what stands there doesn't become right by the rest.
@@ -132,6 +132,8 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
     };
     if args.dry_run {
         let checkout = repo::checked_out(&args.repo, args.merge.or(file.workspace.merge)).await;
+        let tasks =
+            tasks.ok_or_else(|| Usage("--dry-run needs a graph: give one with --tasks FILE".into()))?;
         return dry_run(globals, tasks, &run, checkout, max_parallel).await;
     }
     let (spec, plan) = args.texts()?;
@@ -181,13 +183,6 @@ pub async fn submit(globals: &Globals, args: FeatureArgs) -> anyhow::Result<Exit
 }
 
 impl FeatureArgs {
-    fn graph(&self) -> anyhow::Result<Option<GraphText>> {
-        if self.dry_run && self.tasks.is_none() {
-            return Err(Usage("--dry-run needs a graph: give one with --tasks FILE".into()).into());
-        }
-        self.tasks.as_deref().map(read_graph).transpose()
-    }
-
     fn schedule(&self) -> Result<Option<SetSchedule>, Usage> {
         let schedule = self.schedule.to_request()?;
         if schedule.is_some() && self.wait.wait {
@@ -222,14 +217,11 @@ impl FeatureArgs {
 
 async fn dry_run(
     globals: &Globals,
-    tasks: Option<GraphText>,
+    GraphText { source, text }: GraphText,
     run: &RunOptions,
     checkout: Option<String>,
     max_parallel: Option<i32>,
 ) -> anyhow::Result<ExitCode> {
-    let Some(GraphText { source, text }) = tasks else {
-        return Ok(ExitCode::SUCCESS);
-    };
     let graph = graph::load(&source, &text, &Limits::file()).map_err(|errors| Usage(errors.to_string()))?;
     run.settings(graph.nodes.len())
         .map_err(|options| Usage(options.to_string()))?;

@@ -3,14 +3,19 @@
 use std::process::ExitCode;
 
 use ralph_cli::args::Command as Client;
-use ralph_cli::start::{USAGE, dispatch, exit_code, parse};
+use ralph_cli::start::{USAGE, dispatch, exit_code, parse, run};
 use ralph_shared::logging::{self, LogFormat};
 
 use super::args::{Cli, Command, command};
 use crate::cli::server::{doctor, down, serve, up};
 
-/// Parses the arguments, does the command, prints what went wrong.
-pub async fn main() -> ExitCode {
+/// Runs `ralph-coordinator`. Not async: the future of an async function is compiled again by each crate that awaits it.
+pub fn main() -> ExitCode {
+    run(command, run_command())
+}
+
+/// Parses the arguments, runs the command, and prints its error.
+async fn run_command() -> ExitCode {
     let mut cli: Cli = parse(command);
     // To what serves, the file of a token is another one's; what looks at the environment tells of it itself.
     let needs_none = !matches!(&cli.command, Command::Client(client) if !matches!(client, Client::Config(_)));

@@ -158,7 +158,7 @@ async fn serve(deps: &Deps, kind: Kind, message: &Message) -> sqlx::Result<()> {
         }
         Kind::Prune => {
             if let Some(request) = read::<PruneRequest>(message) {
-                let next = flow::maintenance::retention::next(db, settings, &request).await?;
+                let next = flow::maintenance::retention::next(db, &request).await?;
                 reply(bus, message, &next).await;
             }
         }

@@ -1,5 +1,4 @@
-//! Attempt refs whose retention ended are removed by a worker, since coordinators have no git (DESIGN 6); those that an earlier release
-//! put among branches are moved.
+//! A worker removes attempt refs whose retention ended, since coordinators have no git (DESIGN 6).
 
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +17,6 @@ pub struct PruneRequest {
     /// What became of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// The same, where that was to move refs: `gone` are those that are in no branch any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved: Option<Pruned>,
 }
 
 /// What became of refs that were to go.
@@ -54,15 +50,6 @@ pub enum PruneAnswer {
         repository: Repository,
         /// A commit of it, whose id tells its kind of ids. Hex object id.
         base: String,
-        refs: Vec<AttemptRef>,
-    },
-    /// These are among branches and are to be moved to refs of their own, all of one feature; there may be more.
-    Move {
-        feature: FeatureId,
-        repository: Repository,
-        /// A commit of it, whose id tells its kind of ids. Hex object id.
-        base: String,
-        /// The refs, by their names among branches.
         refs: Vec<AttemptRef>,
     },
     /// An answer of a later release.

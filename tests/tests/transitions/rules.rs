@@ -96,10 +96,6 @@ async fn what_a_closed_agent_is_taken_for_waits_and_the_rest_goes_on() {
     assert_eq!(agents(&second), expected(&[("B", "default")]));
     assert_eq!(pool.claim_once(&[&["default"]; 3]).await.len(), 0);
     pool.open = vec!["strong".to_owned()];
-    sqlx::query("update ready_tasks set not_before = now()")
-        .execute(&world.db)
-        .await
-        .unwrap();
     let third = pool.claim_once(&[&["default"]; 3]).await;
     assert_eq!(agents(&third), expected(&[("C", "strong")]));
     pool.open = vec!["judge".to_owned()];

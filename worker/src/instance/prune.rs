@@ -1,6 +1,5 @@
-//! Asks from time to time, and when told to, which attempt refs may go from their remotes, and removes them, or which are among branches,
-//! and moves them; and removes what was kept of
-//! sessions without a repository, when its time is over.
+//! Asks the coordinator now and then, and on its order, which attempt refs to remove from their remotes, and removes them. Also deletes
+//! expired files of sessions without a repository.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,6 @@ async fn round(instance: &Instance) {
         incarnation: instance.incarnation,
         pools: instance.config.pools.clone(),
         pruned: None,
-        moved: None,
     };
     for _ in 0..MAX_ANSWERS {
         let answer = match instance.broker.prune(&request).await {
@@ -53,40 +51,28 @@ async fn round(instance: &Instance) {
                 return;
             }
         };
-        let (feature, repository, base, refs, moves) = match answer {
-            PruneAnswer::Refs {
-                feature,
-                repository,
-                base,
-                refs,
-            } => (feature, repository, base, refs, false),
-            PruneAnswer::Move {
-                feature,
-                repository,
-                base,
-                refs,
-            } => (feature, repository, base, refs, true),
-            PruneAnswer::Nothing | PruneAnswer::Unknown => return,
+        let PruneAnswer::Refs {
+            feature,
+            repository,
+            base,
+            refs,
+        } = answer
+        else {
+            return;
         };
         let names: Vec<String> = refs.iter().map(|one| one.name.clone()).collect();
         let (workspaces, address) = (&instance.workspaces, &repository.address);
-        let pruned = match moves {
-            true => workspaces.move_attempts(address, &base, &names).await,
-            false => workspaces.prune(address, &base, &names).await,
-        };
+        let pruned = workspaces.prune(address, &base, &names).await;
         let error = pruned.error.map(|error| instance.redactor.text(&error));
         match &error {
-            None => {
-                tracing::info!(%feature, refs = pruned.gone.len(), moves, "refs of old attempts are gone")
-            }
-            Some(error) => tracing::warn!(%feature, error, moves, "refs of old attempts are left"),
+            None => tracing::info!(%feature, refs = pruned.gone.len(), "removed refs of old attempts"),
+            Some(error) => tracing::warn!(%feature, error, "failed to remove refs of old attempts"),
         }
         let gone = refs.iter().filter(|one| pruned.gone.contains(&one.name));
-        let report = Some(Pruned {
+        request.pruned = Some(Pruned {
             feature,
             gone: gone.map(|one| one.dispatch).collect(),
             error,
         });
-        (request.pruned, request.moved) = if moves { (None, report) } else { (report, None) };
     }
 }

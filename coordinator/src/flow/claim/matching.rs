@@ -112,7 +112,7 @@ pub(in crate::flow) async fn match_claims(
         settings,
         asking,
         levels,
-        deal: ClaimMatches::default(),
+        matches: ClaimMatches::default(),
     };
     for account in accounts {
         let BreakerState::Free(mut room) = account.state else {
@@ -122,15 +122,15 @@ pub(in crate::flow) async fn match_claims(
         let offers = asking.offers(&free, only).into_iter();
         for (offer, mut indices) in offers.filter(|(offer, _)| !offer.startable.is_empty()) {
             indices.truncate(room);
-            let before = matching.deal.matched.len();
+            let before = matching.matches.matched.len();
             matching.give(conn, &offer, indices).await?;
-            let dealt = &matching.deal.matched[before..];
-            let dealt: Vec<usize> = dealt.iter().map(|one| one.index).collect();
-            if let Some(first) = dealt.first().filter(|_| account.width == 1) {
+            let served = &matching.matches.matched[before..];
+            let served: Vec<usize> = served.iter().map(|one| one.index).collect();
+            if let Some(first) = served.first().filter(|_| account.width == 1) {
                 store::availability::try_with(conn, &account.account, asking.claims[*first].claim).await?;
             }
-            free.retain(|one| !dealt.contains(one));
-            room -= dealt.len();
+            free.retain(|one| !served.contains(one));
+            room -= served.len();
             if room == 0 {
                 break;
             }
@@ -143,17 +143,17 @@ pub(in crate::flow) async fn match_claims(
     }
     if !accounts.is_empty() || !matching.levels.are_none() {
         // Reasons change with time.
-        matching.deal.unmet.clear();
+        matching.matches.unmet.clear();
     }
-    Ok(matching.deal)
+    Ok(matching.matches)
 }
 
-/// Claims with what was given to them so far.
+/// Claims, and the tasks matched with them so far.
 struct Matching<'a> {
     settings: &'a Settings,
     asking: OpenClaims<'a>,
     levels: Levels,
-    deal: ClaimMatches,
+    matches: ClaimMatches,
 }
 
 /// What is known of taken tasks.
@@ -180,7 +180,7 @@ impl Matching<'_> {
             if indices.is_empty() {
                 break;
             }
-            let before: Vec<Dequeued> = self.deal.matched.iter().map(|one| one.task.clone()).collect();
+            let before: Vec<Dequeued> = self.matches.matched.iter().map(|one| one.task.clone()).collect();
             let turns = &self.settings.turns;
             let took = selection::take(conn, offer, indices.len(), &before, turns, &self.levels).await?;
             left = took.left;
@@ -197,7 +197,7 @@ impl Matching<'_> {
                 match fitted {
                     Ok(matched) => {
                         indices.pop_front();
-                        self.deal.matched.push(matched);
+                        self.matches.matched.push(matched);
                     }
                     Err(task) => unfit.push(task),
                 }
@@ -209,10 +209,10 @@ impl Matching<'_> {
         if !unfit.is_empty() {
             left = Unserved::Unknown;
             // Behind the last query, so that none takes them twice; others may take them at once.
-            store::queue::ready::put_back(conn, &unfit, 0).await?;
+            store::queue::ready::put_back(conn, &unfit).await?;
         }
         let unmet = indices.into_iter().map(|index| (index, left));
-        self.deal.unmet.extend(unmet);
+        self.matches.unmet.extend(unmet);
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl Matching<'_> {
         taken: &[(Dequeued, RunId)],
         mut budgets: HashMap<RunId, Budget>,
     ) -> sqlx::Result<TakenFacts> {
-        for one in &self.deal.matched {
+        for one in &self.matches.matched {
             if let Some(budget) = budgets.get_mut(&one.run) {
                 budget.purse.give(one.share);
             }
@@ -238,7 +238,7 @@ impl Matching<'_> {
             budgets,
             outcomes: outcomes(conn, models.values()).await?,
             models,
-            rooms: rooms(conn, taken, &self.deal.matched).await?,
+            rooms: rooms(conn, taken, &self.matches.matched).await?,
         })
     }
 
@@ -307,7 +307,7 @@ impl Matching<'_> {
 async fn rooms(
     conn: &mut PgConnection,
     taken: &[(Dequeued, RunId)],
-    dealt: &[MatchedTask],
+    matched: &[MatchedTask],
 ) -> sqlx::Result<HashMap<String, i64>> {
     let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
     if keys.is_empty() {
@@ -315,7 +315,7 @@ async fn rooms(
     }
     let mut rooms =
         store::queue::concurrency_keys::rooms(conn, &keys.into_iter().collect::<Vec<_>>()).await?;
-    for key in dealt.iter().filter_map(|one| one.task.key.as_ref()) {
+    for key in matched.iter().filter_map(|one| one.task.key.as_ref()) {
         if let Some(room) = rooms.get_mut(key) {
             *room -= 1;
         }

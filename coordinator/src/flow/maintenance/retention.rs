@@ -1,10 +1,9 @@
-//! Removes attempt refs from the remote when their retention ends or a person asks for it (DESIGN 6), and
-//! moves attempts from branches to refs of their own. Coordinators have no git, so a worker does both: it
-//! asks, and reports the result. Repeated or concurrent work changes nothing more.
+//! Removes attempt refs from the remote when their retention ends or a person asks for it (DESIGN 6).
+//! Coordinators have no git, so a worker does it: it asks, and reports the result. Repeated or concurrent
+//! work changes nothing more.
 
 use std::time::Duration;
 
-use ralph_shared::attempts::AttemptPlace;
 use ralph_shared::ids::FeatureId;
 use ralph_shared::wire::{AttemptRef, Control, PruneAnswer, PruneRequest, Repository};
 use sqlx::{PgConnection, PgPool};
@@ -18,8 +17,6 @@ use crate::store::git::retention::KnownRef;
 
 /// Refs in one answer.
 const REFS: usize = 500;
-/// Most refs to move per answer.
-const MOVED: i64 = 500;
 /// Features that one sweep asks for.
 const FEATURES: i64 = 200;
 /// Longest stored reason why refs could not be removed. Bytes.
@@ -133,18 +130,14 @@ pub async fn sweep(db: &PgPool, settings: &Settings) -> sqlx::Result<(u64, Signa
     Ok((asked, signals))
 }
 
-/// Records a worker's result, and returns refs to remove, or else refs to move.
-pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> sqlx::Result<PruneAnswer> {
+/// Records a worker's result, and returns the next refs to remove.
+pub async fn next(db: &PgPool, request: &PruneRequest) -> sqlx::Result<PruneAnswer> {
     let mut tx = db.begin().await?;
     if let Some(pruned) = &request.pruned {
         let gone: Vec<Uuid> = pruned.gone.iter().map(|dispatch| dispatch.0).collect();
         let error = pruned.error.as_deref();
         let error = error.map(|text| &text[..text.floor_char_boundary(ERROR_BYTES)]);
         store::git::retention::note(&mut tx, pruned.feature, &gone, error).await?;
-    }
-    if let Some(moved) = &request.moved {
-        let gone: Vec<Uuid> = moved.gone.iter().map(|dispatch| dispatch.0).collect();
-        store::git::attempt_refs::note(&mut tx, moved.feature, &gone, moved.error.is_some()).await?;
     }
     let mut answer = PruneAnswer::Nothing;
     while let Some(next) = store::git::retention::take(&mut tx, &request.pools).await? {
@@ -171,19 +164,6 @@ pub async fn next(db: &PgPool, settings: &Settings, request: &PruneRequest) -> s
             refs,
         };
         break;
-    }
-    if answer == PruneAnswer::Nothing
-        && settings.attempts == AttemptPlace::Refs
-        && let Some(next) = store::git::attempt_refs::take(&mut tx, &request.pools).await?
-    {
-        answer = PruneAnswer::Move {
-            feature: next.feature,
-            repository: Repository {
-                address: next.address,
-            },
-            base: next.base,
-            refs: store::git::attempt_refs::refs(&mut tx, next.feature, MOVED).await?,
-        };
     }
     tx.commit().await?;
     Ok(answer)

@@ -1,6 +1,5 @@
 //! Rows about branches and refs: integrations, operations, gates, attempt refs.
 
-pub mod attempt_refs;
 pub mod gate;
 pub mod integration;
 pub mod operation;

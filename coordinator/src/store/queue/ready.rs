@@ -309,10 +309,10 @@ pub async fn usable(
     .await
 }
 
-/// Puts back tasks that a claim took and nobody started, to be taken again after `pause_ms`. Code that
+/// Puts back tasks that a claim took and nobody started. Code that
 /// removes a task from the queue for good holds its row and waits for the claim's. That deadlocks; the claim
 /// then restarts and does not see the task.
-pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64) -> sqlx::Result<()> {
+pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued]) -> sqlx::Result<()> {
     sqlx::query!(
         r#"with held as materialized (
              select id
@@ -328,8 +328,8 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
                   else case t.next_kind when 'integrate' then -2147483648 when 'verify' then -2147483647 when 'git' then -2147483647
                                     when 'check' then t.priority else least(greatest(t.priority, -2147483646), 2147483645) end end,
                   key_needed(t.next_kind, texts.concurrency, f.concurrency),
-                  now() + $2 * interval '1 millisecond', now() - back.waited_s * interval '1 second'
-           from unnest($1::uuid[], $3::float8[], $4::session_kind[], $5::int[]) as back(id, waited_s, kind, priority)
+                  now(), now() - back.waited_s * interval '1 second'
+           from unnest($1::uuid[], $2::float8[], $3::session_kind[], $4::int[]) as back(id, waited_s, kind, priority)
            join tasks t on t.id = back.id
            cross join lateral (
              select case when back.kind = 'check' and t.next_kind = 'integrate' then back.kind else t.next_kind end as kind
@@ -341,7 +341,6 @@ pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued], pause_ms: i64
              and (r.only_task is null or t.next_kind in ('verify', 'integrate', 'check') or task_within(t.id, r.only_task))
            on conflict (task_id) do nothing"#,
         &tasks.iter().map(|one| one.task.0).collect::<Vec<_>>(),
-        pause_ms as f64,
         &tasks.iter().map(|one| one.waited_s).collect::<Vec<_>>(),
         &tasks.iter().map(|one| one.kind).collect::<Vec<_>>() as &[SessionKind],
         &tasks.iter().map(|one| one.priority).collect::<Vec<_>>(),

@@ -192,51 +192,6 @@ async fn retention_that_is_over_takes_the_branches_of_an_ended_feature() {
 }
 
 /// As an earlier release left it: its attempts are branches, and its rows say so.
-#[tokio::test(flavor = "multi_thread")]
-async fn attempts_of_an_earlier_release_leave_the_branches_once_with_their_rows() {
-    let stage = Stage::set().await;
-    stage
-        .submit(json!({"tasks": {"text": GRAPH, "source": "tasks.yaml"}}))
-        .await;
-    stage.ends("blocked").await;
-    let new = branches(&stage);
-    assert_eq!(new.len(), 5, "{new:?}");
-    let git = |args: &[&str]| stage.repository.git(args).unwrap();
-    for name in &new {
-        let old = name.replace("refs/ralph/attempts/", "refs/heads/ralph-attempts/");
-        let at = git(&["rev-parse", name]);
-        git(&["update-ref", &old, at.trim()]);
-        git(&["update-ref", "-d", name]);
-    }
-    for rows in [
-        "update dispatches
-         set in_branch = true, pushed_ref = replace(pushed_ref, 'refs/ralph/attempts/', 'refs/heads/ralph-attempts/')",
-        "update tasks set start_ref = replace(start_ref, 'refs/ralph/attempts/', 'refs/heads/ralph-attempts/')",
-    ] {
-        sqlx::query(rows).execute(&stage.world.db).await.unwrap();
-    }
-    assert_eq!(branches(&stage), Vec::<String>::new());
-    // Any request has workers ask, which they do at their start as well.
-    prune(&stage, json!({})).await;
-    let feature: uuid::Uuid = sqlx::query_scalar("select id from features")
-        .fetch_one(&stage.world.db)
-        .await
-        .unwrap();
-    let moved = "select not exists (select 1 from dispatches where feature_id = $1 and in_branch)";
-    stage.world.until(moved, feature).await.unwrap();
-    assert_eq!(branches(&stage), new);
-    assert_eq!(git(&["for-each-ref", "refs/heads/ralph-attempts"]), "");
-    let left: i64 = sqlx::query_scalar(
-        "select count(*) from dispatches d join tasks t on t.id = d.task_id
-         where starts_with(d.pushed_ref, 'refs/heads/') or starts_with(t.start_ref, 'refs/heads/')",
-    )
-    .fetch_one(&stage.world.db)
-    .await
-    .unwrap();
-    assert_eq!(left, 0);
-    stage.strike().await;
-}
-
 /// A look at a feature whose attempts are too young says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn why_nothing_goes_is_said() {

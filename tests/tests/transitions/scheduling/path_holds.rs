@@ -125,7 +125,7 @@ async fn what_was_taken_from_everybody_is_not_put_back() {
         waited_s: 0.0,
         key: None,
     };
-    store::queue::ready::put_back(&mut conn, &[taken], 0)
+    store::queue::ready::put_back(&mut conn, &[taken])
         .await
         .unwrap();
     drop(conn);

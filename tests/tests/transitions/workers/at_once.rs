@@ -103,7 +103,7 @@ async fn put_back(conn: &mut PgConnection, scene: &Scene<'_>) -> TaskId {
         .await
         .unwrap();
     let task = taken[0].task;
-    store::queue::ready::put_back(conn, &taken, 60_000).await.unwrap();
+    store::queue::ready::put_back(conn, &taken).await.unwrap();
     task
 }
 

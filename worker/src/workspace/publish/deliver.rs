@@ -12,7 +12,7 @@ use crate::faults;
 use crate::session::RedactedTail;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::process;
-use crate::workspace::publish::operations::{Operation, Planned, RefUpdate, failed, nothing_to_do, refused};
+use crate::workspace::publish::operations::{Operation, Planned, RefUpdate, failed, nothing_to_do};
 use crate::workspace::snapshot::commit::TASK_TRAILER;
 use crate::workspace::snapshot::commit::{self, Signature};
 
@@ -183,7 +183,7 @@ impl Operation<'_> {
             new: head.clone(),
             new_ref: site.feature_ref.clone(),
         };
-        if let Some(ended) = refused(decide(decided).await) {
+        if let Some(ended) = decide(decided).await.refused() {
             return Ok(ended);
         }
         Ok(self.run_on_complete(script, branch, head).await)

@@ -53,6 +53,25 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// The end of a dispatch that may not push; `None` when it may.
+    pub(super) fn refused(self) -> Option<IntegrationEnd> {
+        match self {
+            Self::Push => None,
+            Self::Refused { reason } => {
+                tracing::info!(%reason, "the coordinator refused the push");
+                let reason = EndReason::Fenced;
+                Some(IntegrationEnd::Told { reason })
+            }
+            Self::Unanswered { reason } => Some(IntegrationEnd::Failed {
+                message: format!("the coordinator did not answer whether to push: {reason}"),
+                retry: true,
+                away: false,
+            }),
+        }
+    }
+}
+
 impl Workspaces {
     /// Integrates `order.commit` into the feature branch of `git`. `decide` is asked once, with the new commit already
     /// on the attempt ref; `end` can end everything before its answer. The order needs the trailer [`TASK_TRAILER`].
@@ -191,22 +210,9 @@ impl Integration<'_> {
             }));
         }
         faults::point("integrate.before_decide");
-        Ok(match decide(candidate.decided.clone()).await {
-            Decision::Push => Step::Next(candidate),
-            Decision::Refused { reason } => {
-                tracing::info!(%reason, "integration refused");
-                Step::Ended(IntegrationEnd::Told {
-                    reason: EndReason::Fenced,
-                })
-            }
-            Decision::Unanswered { reason } => {
-                let message = format!("asked whether {new} may land, but there was no answer: {reason}");
-                Step::Ended(IntegrationEnd::Failed {
-                    message,
-                    retry: true,
-                    away: false,
-                })
-            }
+        Ok(match decide(candidate.decided.clone()).await.refused() {
+            None => Step::Next(candidate),
+            Some(ended) => Step::Ended(ended),
         })
     }
 
@@ -320,7 +326,7 @@ impl Integration<'_> {
             return Err(self.missing(&self.order.commit, "the attempt to integrate"));
         };
         if let Some(brings) = &self.order.brings
-            && !rebase::is_ancestor(git, brings, brings).await?
+            && !rebase::has_commit(git, brings).await?
         {
             return Err(self.missing(brings, "the base that it brings in"));
         }

@@ -1,6 +1,5 @@
 //! How work reaches the remote: attempt refs, the feature branch, and the branches that people ask for.
 
-pub(crate) mod attempt_refs;
 pub(crate) mod branch;
 pub(crate) mod deliver;
 pub(crate) mod integrate;

@@ -104,26 +104,6 @@ pub(in crate::workspace) fn failed(message: String) -> Planned {
     })
 }
 
-/// The end that an answer leads to which doesn't allow it.
-pub(in crate::workspace) fn refused(decision: Decision) -> Option<IntegrationEnd> {
-    match decision {
-        Decision::Push => None,
-        Decision::Refused { reason } => {
-            tracing::info!(%reason, "git operation refused");
-            let reason = EndReason::Fenced;
-            Some(IntegrationEnd::Told { reason })
-        }
-        Decision::Unanswered { reason } => {
-            let message = format!("asked whether it may be done, but there was no answer: {reason}");
-            Some(IntegrationEnd::Failed {
-                message,
-                retry: true,
-                away: false,
-            })
-        }
-    }
-}
-
 /// A commit that is where it is to be already, or needn't be.
 pub(in crate::workspace) fn nothing_to_do(commit: String) -> Planned {
     Planned::Ended(IntegrationEnd::Merged { commit, empty: true })
@@ -192,7 +172,7 @@ impl Operation<'_> {
                 new_ref: self.site.git_order.attempt_ref.clone(),
             };
             faults::point("operate.before_decide");
-            if let Some(ended) = refused(decide(decided.clone()).await) {
+            if let Some(ended) = decide(decided.clone()).await.refused() {
                 return Ok(ended);
             }
             faults::point("operate.after_decide");

@@ -212,6 +212,10 @@ pub(in crate::workspace) async fn is_ancestor(git: &Git, old: &str, new: &str) -
         == 0)
 }
 
+pub(in crate::workspace) async fn has_commit(git: &Git, commit: &str) -> Result<bool, GitError> {
+    is_ancestor(git, commit, commit).await
+}
+
 /// The commit of `head`'s history since `base` that landed `task`, unless a later one took it back.
 pub(in crate::workspace) async fn find_landing(
     git: &Git,

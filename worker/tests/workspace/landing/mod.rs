@@ -1,6 +1,5 @@
 //! The way of work onto branches.
 
-pub(crate) mod attempt_refs;
 pub(crate) mod branch;
 pub(crate) mod checked_out;
 pub(crate) mod decided;
