@@ -32,7 +32,6 @@ pub struct NewDispatch {
     pub feature: FeatureId,
     pub run: RunId,
     pub kind: SessionKind,
-    /// Whether it begins a new attempt.
     pub begins_attempt: bool,
     pub worker: String,
     pub incarnation: Incarnation,
@@ -42,18 +41,18 @@ pub struct NewDispatch {
     pub prompts: Option<Uuid>,
     /// The worker's agent; `None` for the default one, and without an agent.
     pub agent: Option<String>,
-    /// The agent's account, as far as the worker named it.
+    /// The agent's account, if the worker named it.
     pub account: Option<String>,
     /// Its share of the run's cost and tokens.
     pub share: Share,
     /// Its concurrency key.
     pub key: Option<String>,
-    /// Where its attempt is stored at the remote.
+    /// Kind of ref that stores its attempt at the remote.
     pub place: AttemptPlace,
 }
 
-/// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their
-/// dispatches with a lease of `lease_ms`. Returns the attempt number of each opened one.
+/// Moves the fences of tasks that were taken out of the queue, and opens their dispatches with a lease of
+/// `lease_ms`, in the order of task ids. Returns the attempt number of each opened dispatch.
 pub async fn open(
     conn: &mut PgConnection,
     new: &[NewDispatch],
@@ -112,7 +111,6 @@ pub async fn open(
         .collect())
 }
 
-/// A dispatch's row, as steps need it.
 #[derive(Debug, Clone)]
 pub struct Dispatch {
     pub id: DispatchId,
@@ -121,7 +119,7 @@ pub struct Dispatch {
     pub run: RunId,
     pub kind: SessionKind,
     pub attempt: i32,
-    /// Where its attempt is stored at the remote.
+    /// Kind of ref that stores its attempt at the remote.
     pub place: AttemptPlace,
     pub state: DispatchState,
     /// Whether its report was read, in time or late.
@@ -132,23 +130,20 @@ pub struct Dispatch {
     pub feedback: Option<String>,
     pub start_commit: Option<String>,
     pub model: Option<String>,
-    /// Why it has that model.
     pub model_reason: Option<String>,
     /// The worker's agent, while the dispatch is live; `None` for the default one.
     pub agent: Option<String>,
     /// The row of its prompts.
     pub prompts: Option<Uuid>,
-    /// How it ended, if it did.
     pub outcome: Option<Outcome>,
     /// Whether its work is known to be on its attempt ref.
     pub pushed: bool,
-    /// Its known usage. Its run counts it once the dispatch is no longer live.
+    /// Known usage. Its run counts it once the dispatch is no longer live.
     pub used: Usage,
     /// Its share of the run's cost and tokens.
     pub share: Share,
 }
 
-/// Where a dispatch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "dispatch_state", rename_all = "snake_case")]
 pub enum DispatchState {
@@ -156,13 +151,13 @@ pub enum DispatchState {
     Live,
     /// Its report was applied.
     Settled,
-    /// Its lease ended; its report is accepted while the fence stays.
+    /// Its lease ended. Its report is accepted while the fence does not move.
     Lost,
     /// The fence moved; a report changes only usage.
     Superseded,
 }
 
-/// Reads dispatches without a lock. Their state changes only under the lock of their feature; leases are
+/// Reads dispatches without a lock. Their state changes only under their feature's lock; leases may be
 /// renewed meanwhile.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
     let rows = sqlx::query_as!(
@@ -279,7 +274,7 @@ pub async fn pushed_late(
     Ok(())
 }
 
-/// Records what became of an agent's orphan commits after its report.
+/// Records an agent's orphan commits that were published after its report.
 pub async fn record_late_orphans(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -301,13 +296,11 @@ fn json<T: Serialize>(list: &[T]) -> Option<String> {
         .flatten()
 }
 
-/// The end of a dispatch, as its row stores it.
 #[derive(Debug, Clone)]
 pub struct End {
     pub id: DispatchId,
     pub state: DispatchState,
     pub outcome: Outcome,
-    /// The reason of a failure.
     pub failure: Option<Failure>,
     /// The signature that recognises the same failure again.
     pub failure_signature: Option<String>,
@@ -325,13 +318,13 @@ pub struct End {
     /// Number within its run, for iterations.
     pub iteration: Option<i32>,
     pub difficulty: Option<Difficulty>,
-    /// The stored part of the task's change.
+    /// The part of the task's change to store.
     pub change: Option<Change>,
-    /// Commits of the agent outside of its workspace's files.
+    /// Refs of the agent's orphan commits.
     pub strays: Vec<OrphanRef>,
-    /// The model that it used, when that differs from the chosen one.
+    /// The model in use, if it differs from the chosen one.
     pub model_used: Option<String>,
-    /// The commands of a gate that ran.
+    /// Durations of the gate's commands.
     pub gate_times: Vec<StepTime>,
 }
 
@@ -426,7 +419,7 @@ pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
     .await
 }
 
-/// Live dispatches of tasks that a person takes back: id and worker.
+/// Live dispatches of these tasks, with their workers.
 pub async fn live_of_tasks(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -469,11 +462,11 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
     .await
 }
 
-/// Longest stored feedback on one attempt; the newest is kept. Characters.
+/// Longest stored feedback on one attempt. The oldest text is cut off. Characters.
 pub const FEEDBACK_CHARS: i32 = 8_000;
 
-/// Stores a person's feedback on a task's last attempt, its verification included, below earlier feedback,
-/// for later sessions. `false` when there is no attempt yet.
+/// Appends a person's feedback to that on a task's last attempt or its verification, for later sessions.
+/// `false` when there is no attempt yet.
 pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update dispatches
@@ -517,7 +510,7 @@ pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
         .collect())
 }
 
-/// Feedback on the present attempts of tasks.
+/// Feedback on the current attempts of tasks.
 pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     if tasks.is_empty() {
         return Ok(Vec::new());
@@ -537,7 +530,7 @@ pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Resul
         .collect())
 }
 
-/// Suspicions about the last attempts of these tasks, which their agents consider done.
+/// Reasons to doubt the last attempts of these tasks, whose agents consider them done.
 pub async fn doubts(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     if tasks.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Attempts that are still branches: a worker moves them to refs of their own, and their rows follow.
+//! Attempts that are still branches. A worker moves them to refs of their own; then their rows follow.
 
 use ralph_shared::attempts::{AttemptPlace, BRANCHES, REFS};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::integration::RefNames;
 
-/// A try without a result is over after this. Minutes.
+/// A move without a result may be tried again after this. Minutes.
 const TRY_MINUTES: i32 = 10;
 
 /// A feature with attempts in branches.
@@ -19,7 +19,7 @@ pub struct ToMove {
     pub base: String,
 }
 
-/// Takes the next feature with tasks in these pools of which a finished attempt may be a branch.
+/// Takes the next feature that has tasks in these pools and finished attempts that may be branches.
 pub async fn take(conn: &mut PgConnection, pools: &[String]) -> sqlx::Result<Option<ToMove>> {
     let row = sqlx::query!(
         r#"update features
@@ -83,7 +83,7 @@ pub async fn refs(conn: &mut PgConnection, feature: FeatureId, most: i64) -> sql
         .collect())
 }
 
-/// Records that these dispatches' refs are no branches any more; the rest is tried again later.
+/// Records that the refs of `moved` are no longer branches. After a failure, a later try moves the rest.
 pub async fn note(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -97,8 +97,8 @@ pub async fn note(
     )
     .execute(&mut *conn)
     .await?;
-    // A task that continues from one of them finds it under its new name, and a late report finds an old one
-    // by its commit.
+    // A task that continues from a moved ref finds it under its new name. A late report finds an old ref by
+    // its commit.
     sqlx::query!(
         "update tasks t
          set start_ref = $3 || substr(t.start_ref, length($4) + 1)
