@@ -66,25 +66,25 @@ fn metadata() -> HashMap<String, String> {
 
 /// The new configuration of an existing stream; `None` when it is no older than `wanted`. Keeps storage and
 /// placement, which an operator may have chosen.
-pub(super) fn forward(stands: &Config, wanted: Config) -> Option<Config> {
-    if number(stands) >= number(&wanted) {
+pub(super) fn forward(existing: &Config, wanted: Config) -> Option<Config> {
+    if number(existing) >= number(&wanted) {
         return None;
     }
     let mut newer = Config {
-        storage: stands.storage,
-        num_replicas: stands.num_replicas,
-        placement: stands.placement.clone(),
-        compression: stands.compression.clone(),
+        storage: existing.storage,
+        num_replicas: existing.num_replicas,
+        placement: existing.placement.clone(),
+        compression: existing.compression.clone(),
         ..wanted
     };
-    for (key, value) in &stands.metadata {
+    for (key, value) in &existing.metadata {
         newer.metadata.entry(key.clone()).or_insert_with(|| value.clone());
     }
     Some(newer)
 }
 
-/// The first ones told none.
+/// The first releases stored no version.
 fn number(of: &Config) -> u32 {
-    let told = of.metadata.get(NUMBER_KEY);
-    told.and_then(|number| number.parse().ok()).unwrap_or(1)
+    let text = of.metadata.get(NUMBER_KEY);
+    text.and_then(|number| number.parse().ok()).unwrap_or(1)
 }

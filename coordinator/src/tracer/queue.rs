@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 
 /// Most entries; beyond that the oldest are dropped.
 const MAX_WAITING: usize = 100_000;
-/// Most that is told at once.
+/// Most entries of each kind in a batch.
 const BATCH: usize = 50;
 
-/// Some of what ended, oldest first.
+/// Ended dispatches and runs, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EndedWork {
     pub dispatches: Vec<DispatchId>,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_ended_stays_until_it_is_told() {
+    async fn ended_work_stays_queued_until_it_is_forgotten() {
         let queue = Queue::default();
         let ids: Vec<DispatchId> = (0..BATCH + 1).map(|_| DispatchId::new()).collect();
         queue.push(ids.clone(), vec![RunId::new()]);
@@ -117,15 +117,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_too_much_the_oldest_is_dropped_and_counted() {
+    async fn a_full_queue_drops_and_counts_its_oldest_entries() {
         let queue = Queue::default();
         let ids: Vec<DispatchId> = (0..MAX_WAITING + 3).map(|_| DispatchId::new()).collect();
         queue.push(ids[..2].to_vec(), Vec::new());
-        let told = queue.next().await;
+        let sent = queue.next().await;
         queue.push(ids[2..].to_vec(), Vec::new());
         assert_eq!((queue.dropped(), queue.dropped()), (3, 0));
         // The sent entries were dropped meanwhile, so no others are removed.
-        queue.forget(&told);
+        queue.forget(&sent);
         assert_eq!(queue.next().await.dispatches[0], ids[3]);
     }
 }

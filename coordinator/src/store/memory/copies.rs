@@ -14,14 +14,14 @@ pub struct Text {
     pub text: String,
 }
 
-/// An entry that arrives, and a live one that may say the same.
+/// A new entry, and a live one that may say the same.
 struct Pair {
     new: Uuid,
     old: Uuid,
     text: String,
 }
 
-/// Bands of entries that arrive, with their entry and its repository.
+/// Bands of new entries, with the entry and the repository of each.
 #[derive(Default)]
 struct Bands {
     ids: Vec<Uuid>,
@@ -30,7 +30,8 @@ struct Bands {
     bands: Vec<i64>,
 }
 
-/// For each entry that arrives, live ones of its kind and repository that share a band with it, oldest first: at most 16.
+/// For each new entry, live ones of its kind and repository that share a band with it, oldest first, at most
+/// 16.
 pub async fn alike(
     conn: &mut PgConnection,
     kind: Kind,
@@ -122,7 +123,7 @@ async fn learnings_with(conn: &mut PgConnection, given: &Bands) -> sqlx::Result<
     .await
 }
 
-/// Links entries to those that stand for them.
+/// Links entries to the entries that replace them.
 pub async fn stand_for(conn: &mut PgConnection, kind: Kind, replaced: &[Replaced]) -> sqlx::Result<()> {
     if replaced.is_empty() {
         return Ok(());
@@ -156,7 +157,7 @@ pub async fn stand_for(conn: &mut PgConnection, kind: Kind, replaced: &[Replaced
     Ok(())
 }
 
-/// What is revoked: texts of the entries, and what the dispatches wrote besides.
+/// Texts to revoke: those of the entries, and others that the dispatches wrote.
 pub async fn revoked_texts(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -179,17 +180,18 @@ pub async fn revoked_texts(
     .await
 }
 
-/// Something that an attempt wrote.
+/// An entry that an attempt wrote.
 #[derive(Debug, Clone)]
 pub struct Written {
     pub id: Uuid,
     pub text: String,
-    /// Whether its attempt was shown one of the entries. Others may have read the attempt's journal or notes.
+    /// Whether its attempt was shown one of the revoked entries. Others may have read their attempt's journal
+    /// or notes.
     pub was_shown: bool,
 }
 
-/// Entries of attempts that were shown one of these entries, or that worked on the feature of these dispatches after them; without
-/// those in doubt already.
+/// Entries of attempts that were shown one of `entries`, or that worked on the feature of `dispatches` after
+/// them. Omits entries that are in doubt already.
 pub async fn written_after(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -226,7 +228,8 @@ pub async fn written_after(
     .await
 }
 
-/// Puts entries back into quarantine, until a person restores them. The pairs name what each repeats.
+/// Puts entries back into quarantine until a person restores them. Each pair is an entry and the entry that
+/// it repeats.
 pub async fn doubt(conn: &mut PgConnection, doubted: &[(Uuid, Uuid)]) -> sqlx::Result<()> {
     let (ids, of): (Vec<Uuid>, Vec<Uuid>) = doubted.iter().copied().unzip();
     sqlx::query!(
@@ -246,7 +249,8 @@ pub async fn doubt(conn: &mut PgConnection, doubted: &[(Uuid, Uuid)]) -> sqlx::R
     Ok(())
 }
 
-/// Journals of attempts that were shown one of these entries, or that worked on the feature of these dispatches after them.
+/// Journals of attempts that were shown one of `entries`, or that worked on the feature of `dispatches` after
+/// them.
 pub async fn journals_after(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -276,7 +280,7 @@ pub async fn journals_after(
     .await
 }
 
-/// Marks journals that quote what was revoked. The pairs name what each quotes.
+/// Marks journals that quote revoked texts. Each pair is a journal and the text that it quotes.
 pub async fn doubt_journals(conn: &mut PgConnection, doubted: &[(Uuid, Uuid)]) -> sqlx::Result<()> {
     let (ids, of): (Vec<Uuid>, Vec<Uuid>) = doubted.iter().copied().unzip();
     sqlx::query!(
@@ -298,8 +302,8 @@ pub struct NoteText {
     pub text: String,
 }
 
-/// Open decisions and facts that were noted on the features of these dispatches after them, or by attempts that were shown one of
-/// these entries.
+/// Open decisions and facts that were noted on the features of `dispatches` after them, or by attempts that
+/// were shown one of `entries`.
 pub async fn notes_after(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -330,7 +334,6 @@ pub async fn notes_after(
     .await
 }
 
-/// Deletes notes.
 pub async fn forget_notes(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
     sqlx::query!("delete from session_memory where id = any($1)", ids)
         .execute(conn)

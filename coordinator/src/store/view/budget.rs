@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::budget::levels::{Key, Level, LevelUsage, Levels, Limit};
 
-/// Limits that there are, and what was used of the day, the installation, accounts and features whether they have one or not.
+/// All limits, and the usage of the day, the installation, accounts and features, with or without a limit.
 pub async fn budgets(conn: &mut PgConnection, levels: &Levels) -> sqlx::Result<Vec<BudgetView>> {
     let mut keys: Vec<Key> = levels.used.keys().cloned().collect();
     keys.extend(levels.set.keys().cloned());
