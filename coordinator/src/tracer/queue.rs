@@ -63,23 +63,8 @@ impl Queue {
     /// Removes sent entries, unless they were dropped meanwhile.
     pub(super) fn forget(&self, ended: &EndedWork) {
         let mut waiting = self.lock();
-        let among = ended.dispatches.len().min(waiting.dispatches.len());
-        let told = |id: &DispatchId| ended.dispatches.contains(id);
-        let gone = waiting
-            .dispatches
-            .iter()
-            .take(among)
-            .filter(|id| told(id))
-            .count();
-        waiting.dispatches.drain(..gone);
-        let among = ended.runs.len().min(waiting.runs.len());
-        let gone = waiting
-            .runs
-            .iter()
-            .take(among)
-            .filter(|id| ended.runs.contains(id))
-            .count();
-        waiting.runs.drain(..gone);
+        remove_sent(&mut waiting.dispatches, &ended.dispatches);
+        remove_sent(&mut waiting.runs, &ended.runs);
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -89,6 +74,15 @@ impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn remove_sent<T: PartialEq>(waiting: &mut VecDeque<T>, sent: &[T]) {
+    let gone = waiting
+        .iter()
+        .take(sent.len())
+        .filter(|id| sent.contains(id))
+        .count();
+    waiting.drain(..gone);
 }
 
 /// Drops the oldest surplus entries. Returns their number.

@@ -160,8 +160,7 @@ pub enum DispatchState {
 /// Reads dispatches without a lock. Their state changes only under their feature's lock; leases may be
 /// renewed meanwhile.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
-    let rows = sqlx::query_as!(
-        Row,
+    let rows = sqlx::query!(
         r#"select id, task_id, feature_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
                   model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!", in_branch,
@@ -173,52 +172,9 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(Dispatch::from).collect())
-}
-
-/// Converts the row's flag for attempts in branches.
-pub(super) fn place(in_branch: bool) -> AttemptPlace {
-    match in_branch {
-        true => AttemptPlace::Branches,
-        false => AttemptPlace::Refs,
-    }
-}
-
-struct Row {
-    id: Uuid,
-    task_id: Uuid,
-    feature_id: Uuid,
-    run_id: Uuid,
-    kind: SessionKind,
-    attempt: i32,
-    state: DispatchState,
-    reported: bool,
-    worker: String,
-    incarnation: Uuid,
-    end_reason: Option<String>,
-    feedback: Option<String>,
-    start_commit: Option<String>,
-    model: Option<String>,
-    model_reason: Option<String>,
-    agent: Option<String>,
-    prompts_id: Option<Uuid>,
-    outcome: Option<Outcome>,
-    pushed: bool,
-    in_branch: bool,
-    input_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    cached_tokens: Option<i64>,
-    cache_write_tokens: Option<i64>,
-    context_tokens: Option<i64>,
-    cost_usd: Option<f64>,
-    cost_basis: Option<String>,
-    share_microusd: Option<i64>,
-    share_tokens: Option<i64>,
-}
-
-impl From<Row> for Dispatch {
-    fn from(row: Row) -> Self {
-        Self {
+    Ok(rows
+        .into_iter()
+        .map(|row| Dispatch {
             id: DispatchId(row.id),
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
@@ -252,7 +208,15 @@ impl From<Row> for Dispatch {
                 microusd: row.share_microusd.map(count),
                 tokens: row.share_tokens.map(count),
             },
-        }
+        })
+        .collect())
+}
+
+/// Converts the row's flag for attempts in branches.
+pub(super) fn place(in_branch: bool) -> AttemptPlace {
+    match in_branch {
+        true => AttemptPlace::Branches,
+        false => AttemptPlace::Refs,
     }
 }
 

@@ -23,10 +23,9 @@ pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Has
     )
     .fetch_all(conn)
     .await?;
-    let of = |row: (Uuid, Json<GitOperation>)| (TaskId(row.0), row.1.0);
     Ok(rows
         .into_iter()
-        .map(|row| of((row.task_id, row.operation)))
+        .map(|row| (TaskId(row.task_id), row.operation.0))
         .collect())
 }
 
@@ -176,14 +175,13 @@ pub async fn landed_after(conn: &mut PgConnection, task: TaskId) -> sqlx::Result
     )
     .fetch_all(conn)
     .await?;
-    let landing = |(task, title, commit)| Landing {
-        task: TaskId(task),
-        title,
-        commit,
-    };
     Ok(rows
         .into_iter()
-        .map(|row| landing((row.task_id, row.title, row.commit)))
+        .map(|row| Landing {
+            task: TaskId(row.task_id),
+            title: row.title,
+            commit: row.commit,
+        })
         .collect())
 }
 

@@ -359,12 +359,14 @@ pub async fn revoked_and_shown(
     )
     .fetch_all(conn)
     .await?;
-    let of = |row: (Uuid, Uuid, String)| {
-        let (dispatch, id, text) = row;
-        (dispatch, Text { id, text })
-    };
     Ok(rows
         .into_iter()
-        .map(|row| of((row.dispatch, row.id, row.text)))
+        .map(|row| {
+            let text = Text {
+                id: row.id,
+                text: row.text,
+            };
+            (row.dispatch, text)
+        })
         .collect())
 }

@@ -34,8 +34,7 @@ pub struct Stored {
 
 /// Entries of one kind that other tasks may see, in no particular order.
 pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Stored>> {
-    let rows = sqlx::query_as!(
-        StoredRow,
+    let rows = sqlx::query!(
         r#"select id as "id!", category as "category!", title as "title!", body as "body!", tags as "tags!",
                   weight as "weight!", created_at as "created_at!", external_id,
                   origin not in ('attempt', 'distilled') as "trusted!", task_id as task,
@@ -60,40 +59,23 @@ pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Re
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| row.stored(kind)).collect())
-}
-
-struct StoredRow {
-    id: Uuid,
-    category: String,
-    title: String,
-    body: String,
-    tags: Vec<String>,
-    weight: f32,
-    created_at: OffsetDateTime,
-    external_id: Option<String>,
-    trusted: bool,
-    task: Option<Uuid>,
-    witnesses: i64,
-}
-
-impl StoredRow {
-    fn stored(self, kind: Kind) -> Stored {
-        Stored {
-            id: self.id,
+    Ok(rows
+        .into_iter()
+        .map(|row| Stored {
+            id: row.id,
             kind,
-            category: self.category,
-            title: self.title,
-            body: self.body,
-            tags: self.tags,
-            weight: f64::from(self.weight),
-            created_at: self.created_at,
-            external_id: self.external_id,
-            trusted: self.trusted,
-            task: self.task,
-            witnesses: self.witnesses,
-        }
-    }
+            category: row.category,
+            title: row.title,
+            body: row.body,
+            tags: row.tags,
+            weight: f64::from(row.weight),
+            created_at: row.created_at,
+            external_id: row.external_id,
+            trusted: row.trusted,
+            task: row.task,
+            witnesses: row.witnesses,
+        })
+        .collect())
 }
 
 /// A given entry: trusted at once (SPEC 6.8).

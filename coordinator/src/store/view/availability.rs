@@ -137,7 +137,7 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
                 known.join(", ")
             )
         }
-        Lack::Unavailable { worker, closed, .. } => {
+        Lack::Unavailable { agent, worker, closed } => {
             let door = UnavailableAgent::new(agent, closed);
             match closed.account {
                 Some(_) => door.to_string(),
@@ -184,8 +184,5 @@ pub(super) fn lack_in_words(
     sites: &[ActiveWorker],
 ) -> Option<String> {
     let lack = lack(pool, agent, kind, sites)?;
-    Some(match &lack {
-        Lack::Unavailable { agent, .. } => in_words(&lack, pool, agent),
-        Lack::Worker | Lack::Agent(_) => in_words(&lack, pool, agent),
-    })
+    Some(in_words(&lack, pool, agent))
 }
