@@ -76,7 +76,6 @@ impl Signals {
         }
     }
 
-    /// Adds an order to a worker.
     pub fn order(&mut self, worker: &str, control: Control) {
         self.control.push((worker.to_owned(), control));
     }
@@ -260,7 +259,6 @@ impl Bus {
         }
     }
 
-    /// Waiting tickets in the stream.
     pub async fn waiting_tickets(&self) -> anyhow::Result<WaitingTickets> {
         use futures::TryStreamExt as _;
         let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;

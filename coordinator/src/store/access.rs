@@ -127,7 +127,6 @@ pub struct Created {
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Every token, by name.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     sqlx::query_as!(
         TokenView,

@@ -16,7 +16,6 @@ use crate::domain::scheduling::availability::{
     BreakerState, PROBE_TIMEOUT, Pause, Probe, WIDEST, after_failure, breaker_state,
 };
 
-/// An account with failed sessions.
 #[derive(Debug, Clone)]
 pub struct Account {
     pub account: String,
@@ -76,7 +75,6 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
         .collect())
 }
 
-/// A session's failure at its account.
 #[derive(Debug, Clone)]
 pub struct Failed {
     pub account: String,
@@ -261,7 +259,6 @@ pub async fn was_empty(conn: &mut PgConnection, turns: &[(String, Uuid)]) -> sql
     Ok(())
 }
 
-/// Recorded empty turns of these accounts.
 pub async fn silences(
     conn: &mut PgConnection,
     accounts: &[String],

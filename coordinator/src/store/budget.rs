@@ -150,7 +150,6 @@ async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<
     Ok(())
 }
 
-/// Reads the usage of tasks.
 pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks<'_>) -> sqlx::Result<()> {
     let ids = match tasks {
         Tasks::Of(ids) => Some(ids),
@@ -249,7 +248,6 @@ pub async fn of_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
     Ok(limits.collect())
 }
 
-/// Sets these limits of a feature.
 pub async fn give(
     conn: &mut PgConnection,
     feature: FeatureId,

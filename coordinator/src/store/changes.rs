@@ -15,7 +15,6 @@ pub struct Object {
     pub feature: Option<Uuid>,
 }
 
-/// The feature or task with this id.
 pub async fn object(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Object>> {
     sqlx::query_as!(
         Object,

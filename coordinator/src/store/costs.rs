@@ -83,7 +83,6 @@ pub struct Spending {
     pub output_tokens: i64,
 }
 
-/// All-time usage by model and agent.
 pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
     sqlx::query_as!(
         Spending,

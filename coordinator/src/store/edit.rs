@@ -287,7 +287,6 @@ pub async fn add_to_description(conn: &mut PgConnection, id: TaskId, words: &str
     Ok(())
 }
 
-/// The editable values of a task.
 pub async fn values(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskEdit>> {
     let row = sqlx::query!(
         "select x.title, x.description, t.priority, x.pool, x.agent, x.model, t.max_retries, t.verify, x.paths

@@ -20,7 +20,6 @@ const RECOUNTED: i64 = 20;
 /// Most tasks of a recounted feature: a recount reads them all.
 const RECOUNTED_TASKS: i32 = 20_000;
 
-/// Work of a pool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Load {
     pub pool: String,
@@ -118,7 +117,6 @@ pub struct Features {
     pub needs_review: i64,
 }
 
-/// All features, by state.
 pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
     sqlx::query_as!(
         Features,

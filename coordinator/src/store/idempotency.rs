@@ -15,7 +15,6 @@ pub struct Keyed<'a> {
     pub request_sha256: &'a str,
 }
 
-/// The result of claiming a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// The caller serves the request.
@@ -31,7 +30,6 @@ pub enum Claim {
         holder: Uuid,
         /// HTTP status.
         status: i32,
-        /// As the holder sealed it.
         sealed_body: Vec<u8>,
     },
     /// The key belongs to another request.

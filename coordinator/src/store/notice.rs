@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use crate::domain::states::RunOutcome;
 
-/// The subject of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "notice_event", rename_all = "snake_case")]
 pub enum Event {
@@ -47,7 +46,6 @@ impl Event {
     }
 }
 
-/// Writes the notice that a run ended.
 pub async fn run_ended(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -69,7 +67,6 @@ pub async fn run_ended(
     Ok(())
 }
 
-/// Writes the notice that a task needs a person.
 pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into notices (id, event, feature_id, run_id, task_id, reason)

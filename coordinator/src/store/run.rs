@@ -203,7 +203,6 @@ pub async fn at_limit(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<FeatureI
     Ok(ids.into_iter().map(FeatureId).collect())
 }
 
-/// The runs of running features.
 pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Run>> {
     let ids = sqlx::query_scalar!(
         r#"select current_run as "id!" from features where state = 'running' and current_run is not null"#

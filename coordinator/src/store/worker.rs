@@ -12,7 +12,6 @@ use uuid::Uuid;
 use crate::domain::failure::Failure;
 use crate::domain::failure::worker_health::EndedSession;
 
-/// A worker that said hello.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pub name: String,
@@ -275,7 +274,6 @@ pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<
     Ok(asked.rows_affected() == 1)
 }
 
-/// Sessions that ended on a worker.
 #[derive(Debug, Default)]
 pub struct Sessions {
     /// The newest first.

@@ -80,7 +80,6 @@ async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
 }
 
-/// Checks that the server answers.
 pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
     sqlx::raw_sql("select 1").execute(pool).await.map(drop)
 }

@@ -28,7 +28,6 @@ pub struct Server {
     is_private: bool,
 }
 
-/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The address, or a file that it names, is unusable.

@@ -19,7 +19,6 @@ pub struct TaskFacts {
     pub task: TaskId,
     pub role: SessionKind,
     pub feature: FeatureId,
-    /// The feature's run.
     pub run: Option<Uuid>,
     pub title: String,
     pub description: String,
@@ -56,7 +55,6 @@ pub struct ParentFacts {
     pub description: String,
 }
 
-/// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
         r#"select t.id, t.feature_id, t.role as "role: SessionKind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.verify, t.failures,
@@ -130,7 +128,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         .collect())
 }
 
-/// The `parts` with an ancestor of which an attempt conflicted.
+/// The `parts` with an ancestor that had a conflicting attempt.
 pub async fn conflicted_above(conn: &mut PgConnection, parts: &[Uuid]) -> sqlx::Result<Vec<TaskId>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive line as (
@@ -276,7 +274,6 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
         .collect())
 }
 
-/// The last conflict of a task.
 #[derive(Debug, Clone)]
 pub struct ConflictFacts {
     pub task: TaskId,

@@ -106,7 +106,6 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
         .collect())
 }
 
-/// A journal entry of the same feature.
 #[derive(Debug, Clone)]
 pub struct JournalEntry {
     pub dispatch: Uuid,

@@ -56,7 +56,6 @@ pub struct LeaseStatus {
     pub end_reason: Option<EndReason>,
 }
 
-/// Reads dispatches with their fence.
 pub async fn status(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<LeaseStatus>> {
     let rows = sqlx::query!(
         r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",

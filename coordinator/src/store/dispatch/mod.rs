@@ -24,7 +24,6 @@ use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 use crate::store::dispatch::usage::{basis, count, whole};
 
-/// Values of a new dispatch.
 #[derive(Debug, Clone)]
 pub struct NewDispatch {
     pub id: DispatchId,
@@ -45,7 +44,6 @@ pub struct NewDispatch {
     pub account: Option<String>,
     /// Its share of the run's cost and tokens.
     pub share: Share,
-    /// Its concurrency key.
     pub key: Option<String>,
     /// Kind of ref that stores its attempt at the remote.
     pub place: AttemptPlace,
@@ -373,7 +371,6 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Number of a feature's live dispatches.
 pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "n!" from dispatches where feature_id = $1 and state = 'live'"#,
@@ -403,7 +400,6 @@ pub async fn live_of_tasks(
         .collect())
 }
 
-/// The pushed work of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     pub attempt: i32,

@@ -5,10 +5,8 @@ use sqlx::PgConnection;
 
 use crate::domain::names;
 
-/// A branch that belongs to a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
-    /// The feature's name.
     pub feature: String,
     pub branch: String,
 }

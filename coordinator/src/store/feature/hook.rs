@@ -59,7 +59,6 @@ pub enum Delivery {
     First(FeatureId, OffsetDateTime),
     /// A repeated delivery, and the copy that the first one made.
     Again(Option<FeatureId>),
-    /// The hook is gone.
     NoHook,
 }
 

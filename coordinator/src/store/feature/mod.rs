@@ -19,7 +19,6 @@ use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
 use crate::domain::status::counts::Counts;
 use crate::store::feature::priority::Precedence;
 
-/// Values of a new feature.
 #[derive(Debug, Clone)]
 pub struct NewFeature {
     pub id: FeatureId,
@@ -36,7 +35,6 @@ pub struct NewFeature {
     pub plan: Option<String>,
     /// Steps whose result a person approves.
     pub approve: Vec<SessionKind>,
-    /// Most rounds of review.
     pub review_rounds: i32,
     /// How to merge it into its base at its end.
     pub merge: Option<MergeHow>,
@@ -350,7 +348,6 @@ pub async fn write(
     Ok(())
 }
 
-/// The long texts of a feature.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     pub description: String,

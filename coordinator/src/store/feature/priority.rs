@@ -7,7 +7,6 @@ use uuid::Uuid;
 pub use crate::domain::scheduling::precedence::Precedence;
 use crate::store::queue::concurrency_keys;
 
-/// Changes a feature's precedence.
 pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -> sqlx::Result<()> {
     if *to == Precedence::default() {
         return Ok(());

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::domain::scheduling::schedule::Missed;
 
-/// Values of a new schedule.
 #[derive(Debug, Clone)]
 pub struct NewSchedule {
     pub id: Uuid,

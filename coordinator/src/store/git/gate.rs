@@ -49,7 +49,6 @@ pub async fn base(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }))
 }
 
-/// The result of a gate on a commit.
 #[derive(Debug, Clone)]
 pub struct Checked {
     pub repo_id: String,
@@ -146,7 +145,6 @@ pub async fn doubt(
     Ok(())
 }
 
-/// Sets the task that runs a feature's gate.
 pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update features set check_task = $2 where id = $1",
@@ -203,7 +201,6 @@ pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Ha
     Ok(open.collect())
 }
 
-/// Number of slots of a pool's workers.
 pub async fn slots(conn: &mut PgConnection, pool: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(slots), 0)::bigint as "slots!"

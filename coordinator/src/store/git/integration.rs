@@ -31,7 +31,6 @@ pub enum IntegrationState {
     Reverted,
 }
 
-/// An open integration.
 #[derive(Debug, Clone)]
 pub struct Integration {
     pub id: Uuid,
@@ -277,7 +276,6 @@ pub struct ClosedIntegration {
 }
 
 impl ClosedIntegration {
-    /// An end without a landing.
     pub fn without_landing(task: TaskId, state: IntegrationState) -> Self {
         Self {
             task,
@@ -290,7 +288,6 @@ impl ClosedIntegration {
     }
 }
 
-/// Ends the open integration of a task.
 pub async fn close(conn: &mut PgConnection, closed: &ClosedIntegration) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations

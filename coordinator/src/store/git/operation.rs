@@ -29,7 +29,6 @@ pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Has
         .collect())
 }
 
-/// Changes the operation of a task.
 pub async fn set(conn: &mut PgConnection, task: TaskId, operation: &GitOperation) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set operation = $2 where task_id = $1",
@@ -141,7 +140,6 @@ pub async fn rebase(conn: &mut PgConnection, feature: FeatureId, commit: &str) -
     Ok(())
 }
 
-/// A landed task.
 #[derive(Debug, Clone)]
 pub struct Landing {
     pub task: TaskId,

@@ -244,7 +244,6 @@ pub async fn begin(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uuid])
     Ok(())
 }
 
-/// The end of a check.
 #[derive(Debug, Clone)]
 pub struct CheckEnd {
     pub task: TaskId,

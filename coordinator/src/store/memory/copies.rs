@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use crate::domain::recall::{Arrival, Kind, Replaced};
 
-/// A text of the memory.
 #[derive(Debug, Clone)]
 pub struct Text {
     pub id: Uuid,
@@ -180,7 +179,6 @@ pub async fn revoked_texts(
     .await
 }
 
-/// An entry that an attempt wrote.
 #[derive(Debug, Clone)]
 pub struct Written {
     pub id: Uuid,

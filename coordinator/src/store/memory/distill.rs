@@ -88,7 +88,6 @@ pub async fn spent_today(conn: &mut PgConnection) -> sqlx::Result<(f64, i64)> {
     Ok((row.usd, row.begun))
 }
 
-/// A learning to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mergeable {
     pub id: Uuid,

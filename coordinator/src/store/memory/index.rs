@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::domain::recall::{Analysed, Doc, Kind, Posting, Scope, Stats};
 
-/// An entry to index.
 #[derive(Debug, Clone)]
 pub struct NewDoc {
     /// Its number, when its row already has one.
@@ -162,7 +161,6 @@ async fn discount(conn: &mut PgConnection, gone: impl Iterator<Item = &Row>) -> 
     Ok(())
 }
 
-/// An entry of the index.
 #[derive(Debug)]
 pub(in crate::store) struct Row {
     pub id: i64,
@@ -364,7 +362,6 @@ pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i6
         .collect())
 }
 
-/// Stores a memory's floor.
 pub async fn keep_floor(
     conn: &mut PgConnection,
     repo_id: &str,

@@ -28,7 +28,6 @@ use crate::domain::text::note::NoteKind;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
 
-/// The source of an entry.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     pub repo_id: String,
@@ -346,7 +345,6 @@ pub struct Own {
     pub head: String,
     pub body: String,
     pub created_at: OffsetDateTime,
-    /// The attempt that wrote it.
     pub attempt: Option<i32>,
 }
 

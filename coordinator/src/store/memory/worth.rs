@@ -147,7 +147,6 @@ pub async fn resume(conn: &mut PgConnection, repo: &str) -> sqlx::Result<bool> {
     Ok(resumed.rows_affected() > 0)
 }
 
-/// A memory that is off.
 #[derive(Debug, Clone)]
 pub struct SwitchedOff {
     pub repo_id: String,

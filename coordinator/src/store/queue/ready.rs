@@ -107,7 +107,6 @@ pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     Ok(())
 }
 
-/// Takes tasks out of the queue.
 pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks)
         .execute(conn)

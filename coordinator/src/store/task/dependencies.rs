@@ -143,7 +143,6 @@ pub async fn open(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<
     }))
 }
 
-/// The tasks that wait for one of these.
 pub async fn dependents_of(conn: &mut PgConnection, blockers: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select task_id from dependencies where blocker_id = any($1)",
@@ -153,7 +152,6 @@ pub async fn dependents_of(conn: &mut PgConnection, blockers: &[Uuid]) -> sqlx::
     .await
 }
 
-/// The children of each of these tasks.
 pub async fn children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!("select id from tasks where parent_id = any($1)", parents)
         .fetch_all(conn)

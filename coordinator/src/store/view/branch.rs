@@ -6,7 +6,6 @@ use sqlx::PgConnection;
 
 use super::page::{Cursor, Page, cut};
 
-/// Landings on a feature's branch, the last one first.
 pub async fn landings(
     conn: &mut PgConnection,
     feature: FeatureId,

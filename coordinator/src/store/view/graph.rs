@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::domain::states::TaskState;
 
-/// A task of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphNode {
     pub id: TaskId,
