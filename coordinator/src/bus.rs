@@ -101,7 +101,7 @@ pub struct TranscriptReader {
 }
 
 /// Time limit of one read of a transcript.
-const READ: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl TranscriptReader {
     /// Messages since the last call, some hundred at most; empty when there are no new ones.
@@ -117,7 +117,7 @@ impl TranscriptReader {
             anyhow::Ok(messages)
         };
         // A request that was lost with its connection gets no answer.
-        let messages = tokio::time::timeout(READ, fetch)
+        let messages = tokio::time::timeout(READ_TIMEOUT, fetch)
             .await
             .context("JetStream did not answer in time")??;
         Ok(messages
@@ -194,7 +194,7 @@ impl Bus {
                 .get_or_create_stream(config.clone())
                 .await
                 .with_context(|| format!("failed to create the JetStream stream {name}"))?;
-            let Some(newer) = streams::forward(&stream.cached_info().config, config) else {
+            let Some(newer) = streams::updated(&stream.cached_info().config, config) else {
                 continue;
             };
             match self.jetstream.update_stream(newer).await {

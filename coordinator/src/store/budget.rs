@@ -41,7 +41,7 @@ pub async fn read(
     };
     let ever = all || levels.limits(Level::Account) || levels.limits(Level::Installation);
     if ever || levels.limits(Level::Day) {
-        wide(conn, &mut levels, ever).await?;
+        accounts_and_totals(conn, &mut levels, ever).await?;
     }
     if all || levels.limits(Level::Feature) {
         features(conn, &mut levels).await?;
@@ -53,7 +53,7 @@ pub async fn read(
 }
 
 /// Usage of accounts, of today, and of all time.
-async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx::Result<()> {
+async fn accounts_and_totals(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx::Result<()> {
     let rows = sqlx::query!(
         r#"select account as "account!", sum(usd) as "usd!", sum(tokens)::bigint as "tokens!", sum(day_usd) as "day_usd!",
                   sum(day_tokens)::bigint as "day_tokens!", sum(live_usd) as "live_usd!", sum(live_tokens)::bigint as "live_tokens!",

@@ -23,14 +23,14 @@ const SESSION: &str = "set plan_cache_mode = force_generic_plan;
 /// A coordinator that is halted or cut off within a transaction keeps its locks and blocks all others. The
 /// server ends its connection after this time: half of the default lease, and far longer than any step
 /// pauses.
-const STANDSTILL: &str = "set idle_in_transaction_session_timeout = '10s';
+const IDLE_LIMITS: &str = "set idle_in_transaction_session_timeout = '10s';
     set tcp_keepalives_idle = 5;
     set tcp_keepalives_interval = 5;
     set tcp_keepalives_count = 2;
     set tcp_user_timeout = 15000";
 
 /// Longest wait for a free connection.
-const ACQUIRE: Duration = Duration::from_secs(10);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries after a deadlock or a serialization failure.
 const MAX_REPEATS: u32 = 5;
@@ -48,11 +48,11 @@ pub fn connect_with(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_lazy_with(logged(server))
+        .connect_lazy_with(connect_options(server))
 }
 
 /// Opens a pool with a fixed number of connections, which open in the background.
@@ -60,15 +60,15 @@ pub fn connect_lazy(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(connections)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_lazy_with(logged(server))
+        .connect_lazy_with(connect_options(server))
 }
 
-fn logged(server: &Server) -> PgConnectOptions {
+fn connect_options(server: &Server) -> PgConnectOptions {
     let options = server.options.clone();
     options
         .application_name("ralph-coordinator")
@@ -77,7 +77,7 @@ fn logged(server: &Server) -> PgConnectOptions {
 
 async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(SESSION).execute(&mut *conn).await?;
-    sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
+    sqlx::raw_sql(IDLE_LIMITS).execute(conn).await.map(drop)
 }
 
 pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {

@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{Connection as _, Error, PgPool};
 
 /// Time limit of one attempt to connect.
-const WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Value of `sslrootcert` for the system's certificates.
 const SYSTEM: &str = "system";
 
@@ -105,13 +105,12 @@ impl Server {
         let mut refused: Option<ConnectError> = None;
         for mode in target.modes() {
             let options = target.options.clone().ssl_mode(*mode);
-            let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
-                Ok(Ok(conn)) => {
+            let error = match open(&options).await {
+                Ok(conn) => {
                     let _ = conn.close().await;
                     return Ok(target.into_server(*mode));
                 }
-                Ok(Err(error)) => error,
-                Err(_) => Error::Io(ErrorKind::TimedOut.into()),
+                Err(error) => error,
             };
             let may_differ = is_about_encryption(&error);
             let error = ConnectError::of(&target.at, error);
@@ -129,11 +128,7 @@ impl Server {
     /// only says that it timed out.
     pub async fn refusal(pool: &PgPool) -> Option<String> {
         let options = pool.connect_options();
-        let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
-            Ok(Ok(_)) => return None,
-            Ok(Err(error)) => error,
-            Err(_) => Error::Io(ErrorKind::TimedOut.into()),
-        };
+        let error = open(&options).await.err()?;
         Some(ConnectError::of(&place(&options), error).to_string())
     }
 
@@ -147,6 +142,12 @@ impl Server {
             tracing::warn!("{warning}");
         }
     }
+}
+
+async fn open(options: &PgConnectOptions) -> Result<PgConnection, Error> {
+    tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(options))
+        .await
+        .unwrap_or_else(|_| Err(Error::Io(ErrorKind::TimedOut.into())))
 }
 
 /// Whether a server may answer differently with or without encryption.
