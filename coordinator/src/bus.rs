@@ -198,9 +198,9 @@ impl Bus {
                 continue;
             };
             match self.jetstream.update_stream(newer).await {
-                Ok(_) => tracing::info!(stream = name, "updated the stream's configuration"),
+                Ok(_) => tracing::info!(stream = name, "updated the stream"),
                 // The old configuration still works.
-                Err(error) => tracing::warn!(%error, stream = name, "failed to update the stream's configuration"),
+                Err(error) => tracing::warn!(%error, stream = name, "failed to update the stream"),
             }
         }
         Ok(())
@@ -284,8 +284,8 @@ impl Bus {
         }
         for (pool, n) in signals.work {
             // Claims that wait in this process need no ticket.
-            let left = n - self.waiting.tell(&pool, n);
-            self.issue_tickets(&pool, left).await;
+            let needed = n - self.waiting.tell(&pool, n);
+            self.issue_tickets(&pool, needed).await;
         }
         self.waiting.ended(ended);
         for (worker, control) in signals.control {

@@ -139,7 +139,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     .await
 }
 
-/// Revokes a token. `false` when no valid or expired token has this name.
+/// Revokes a token. `false` when no unrevoked token has this name.
 pub async fn revoke(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         "update api_tokens set revoked_at = now() where name = $1 and revoked_at is null",

@@ -32,7 +32,7 @@ pub struct Load {
 }
 
 /// The load of each pool with work. Ignores limits of runs, which claims check. A feature with tasks in
-/// several pools counts with its whole limit of sessions in each, since any of them may take its tasks.
+/// several pools counts with all of its room in each, since any of them may take its tasks.
 pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
     sqlx::query_as!(
         Load,

@@ -66,7 +66,7 @@ pub async fn count_of(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Re
 /// The time for which a session's question still waits; `None` if it does not wait or belongs to another
 /// session. Milliseconds.
 pub async fn waits_ms(conn: &mut PgConnection, id: Uuid, dispatch: DispatchId) -> sqlx::Result<Option<i64>> {
-    let left = sqlx::query_scalar!(
+    let remaining = sqlx::query_scalar!(
         // `greatest` would turn a null, which means that the session does not wait, into 0.
         "select case when waits_until is not null
                   then greatest(extract(epoch from waits_until - now()) * 1000, 0)::bigint end
@@ -77,7 +77,7 @@ pub async fn waits_ms(conn: &mut PgConnection, id: Uuid, dispatch: DispatchId) -
     )
     .fetch_optional(conn)
     .await?;
-    Ok(left.flatten())
+    Ok(remaining.flatten())
 }
 
 /// All questions of a task, in the order of asking.

@@ -39,19 +39,16 @@ pub async fn alike(
     if arrivals.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<Uuid> = arrivals.iter().map(|one| one.id).collect();
-    let bands = arrivals.iter().flat_map(|one| {
-        let of = |band: &i64| (one.id, one.repo_id.clone(), *band);
-        one.bands.iter().map(of)
-    });
     let mut given = Bands {
-        ids,
+        ids: arrivals.iter().map(|one| one.id).collect(),
         ..Bands::default()
     };
-    for (id, repo, band) in bands {
-        given.named.push(id);
-        given.repos.push(repo);
-        given.bands.push(band);
+    for one in arrivals {
+        for band in &one.bands {
+            given.named.push(one.id);
+            given.repos.push(one.repo_id.clone());
+            given.bands.push(*band);
+        }
     }
     let pairs = match kind {
         Kind::Knowledge => knowledge_with(conn, &given).await?,

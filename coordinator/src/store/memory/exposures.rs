@@ -27,7 +27,7 @@ pub async fn hold_back_purges(conn: &mut PgConnection) -> sqlx::Result<()> {
 
 /// The learnings and knowledge among `entries` that still exist.
 pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<HashSet<Uuid>> {
-    let there = sqlx::query_scalar!(
+    let existing = sqlx::query_scalar!(
         r#"select id as "id!" from learnings where id = any($1)
            union all
            select id from knowledge where id = any($1)"#,
@@ -35,7 +35,7 @@ pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Resu
     )
     .fetch_all(conn)
     .await?;
-    Ok(there.into_iter().collect())
+    Ok(existing.into_iter().collect())
 }
 
 /// An entry that an attempt was shown, or that was left out.

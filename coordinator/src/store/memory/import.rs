@@ -55,7 +55,6 @@ pub async fn existing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::R
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let json = |values: &Vec<String>| serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned());
     let rows = sqlx::query!(
         r#"select g.number as "number!", k.title as "title!", k.tags as "tags!", k.body as "body!",
                   greatest(case when k.origin = 'manual' then k.created_at end, k.edited_at) as by_hand_at
@@ -78,7 +77,7 @@ pub async fn existing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::R
            order by g.number, k.id"#,
         &given.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
         &given.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
-        &given.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+        &given.iter().map(|g| super::json(&g.tags)).collect::<Vec<_>>(),
     )
     .fetch_all(conn)
     .await?;

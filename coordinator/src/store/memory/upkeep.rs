@@ -54,11 +54,11 @@ pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64)
     .await?;
     let mut surplus = Vec::new();
     for repository in repositories {
-        let left = most - i64::try_from(surplus.len()).unwrap_or(most);
-        if left <= 0 {
+        let remaining = most - i64::try_from(surplus.len()).unwrap_or(most);
+        if remaining <= 0 {
             break;
         }
-        let above = (repository.entries - bound).min(left);
+        let above = (repository.entries - bound).min(remaining);
         surplus.extend(lightest(conn, kind, &repository.repo_id, above).await?);
     }
     Ok(surplus)

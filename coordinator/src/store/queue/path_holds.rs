@@ -76,7 +76,7 @@ pub async fn busy(conn: &mut PgConnection, feature: FeatureId, took: &[Uuid]) ->
 
 /// The tasks of a feature that waited longest and keep their paths free: held tasks, and tasks that were
 /// claimable for less than a minute. A task that no worker takes does not hold others back. After an hour of
-/// waiting, no priority goes first.
+/// waiting, a task has the highest priority.
 pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Waiting>> {
     let rows = sqlx::query!(
         r#"select t.id, case when h.since > now() - interval '1 hour' then t.priority else -2147483648 end as "priority!"

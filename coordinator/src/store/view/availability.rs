@@ -50,13 +50,13 @@ fn site(worker: &Worker, accounts: &[Account]) -> ActiveWorker {
         }
     }
     for door in &worker.doors {
-        let left = Duration::milliseconds(i64::try_from(door.left_ms).unwrap_or(0));
+        let remaining = Duration::milliseconds(i64::try_from(door.left_ms).unwrap_or(0));
         let why = Unavailability {
             account: None,
             door: door.door,
             reason: door.reason.clone(),
             failures: door.failures,
-            until: worker.seen_at.saturating_add(left),
+            until: worker.seen_at.saturating_add(remaining),
             tried: false,
             width: 1,
         };
