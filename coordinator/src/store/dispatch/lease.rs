@@ -10,7 +10,7 @@ use crate::domain::failure::Failure;
 use crate::store::dispatch::DispatchState;
 
 /// Renews the leases of a worker's dispatches for this incarnation, by the database's clock. Does not write
-/// leases that were renewed within the last tenth of a lease: the gain would be smaller. Leaves other
+/// leases that were renewed within the last tenth of a lease: the gain is not worth the write. Leaves other
 /// workers' leases alone.
 pub async fn renew(
     conn: &mut PgConnection,

@@ -66,7 +66,7 @@ pub async fn cared_for(
     Ok(rows.into_iter().map(DispatchId).collect())
 }
 
-/// Stores a transcript with its number of `seen` entries, unless the stored one has as many.
+/// Stores a transcript with its number of `seen` entries, unless the stored one has as many or more.
 pub async fn keep(
     conn: &mut PgConnection,
     dispatch: DispatchId,

@@ -384,8 +384,8 @@ impl RefNames {
         }
     }
 
-    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same path below the branches. No
-    /// two dispatches share a ref (DESIGN 6).
+    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same path below
+    /// `refs/heads/ralph-attempts/`. No two dispatches share a ref (DESIGN 6).
     pub fn attempt_ref(&self, place: AttemptPlace, attempt: i32, dispatch: DispatchId) -> String {
         let folder = place.folder();
         format!("{folder}{}/{}/{attempt}-{dispatch}", self.feature, self.task)

@@ -162,7 +162,7 @@ pub async fn had_elsewhere(
     .await
 }
 
-/// Whether a file's entry has the file's content, hidden or not.
+/// Whether a file's entry, hidden or not, has the file's content.
 pub async fn is_same(
     conn: &mut PgConnection,
     repo_id: &str,

@@ -59,7 +59,7 @@ pub async fn is_withheld(conn: &mut PgConnection, dispatch: DispatchId, repo: &s
 }
 
 /// First attempts at tasks that ended, by repository and model. Only first attempts at work are held out, so
-/// others would compare with nothing. Iterations, cost and time are those of finished tasks.
+/// others have nothing to compare with. Iterations, cost and time are those of finished tasks.
 pub async fn strata(
     conn: &mut PgConnection,
     repo: Option<&str>,

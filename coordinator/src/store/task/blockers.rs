@@ -66,7 +66,7 @@ pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> s
     Ok(rows.into_iter().map(Unblocked::from).collect())
 }
 
-/// Removes from the children of these parents the one blocker that their parent was.
+/// Removes one open blocker, the parent itself, from the children of these parents.
 pub async fn open_children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Unblocked>> {
     let rows = sqlx::query_as!(
         Row,

@@ -1,4 +1,4 @@
-//! Unavailable agents, with the reason and the end (SPEC 7.3).
+//! Unavailable agents: why, and until when (SPEC 7.3).
 
 use std::collections::BTreeMap;
 

@@ -314,7 +314,7 @@ pub async fn uses(
 }
 
 /// Results of first attempts with memory of other tasks, and of held-out ones: (landed, ended). Only first
-/// attempts at work are held out, so others would compare with nothing.
+/// attempts at work are held out, so others have nothing to compare with.
 pub async fn trials(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<[(i64, i64); 2]> {
     let rows = sqlx::query!(
         r#"select m.held_out, count(*) filter (where m.outcome = 'landed') as "landed!", count(*) as "ended!"
