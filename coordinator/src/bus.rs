@@ -36,15 +36,11 @@ const READER_FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 /// A connection to NATS, and the names in use.
 #[derive(Debug, Clone)]
 pub struct Bus {
-    /// The connection.
     pub client: async_nats::Client,
-    /// JetStream on it.
     pub jetstream: jetstream::Context,
-    /// The names.
     pub subjects: Subjects,
-    /// Claims that wait here for work.
+    /// Claims that wait in this process for work.
     pub waiting: Arc<Waiting>,
-    /// Whoever tells traces of what ended.
     tracer: Option<Tracer>,
 }
 
@@ -53,18 +49,18 @@ pub struct Bus {
 pub struct WaitingTickets {
     /// Number of waiting tickets by pool.
     pub by_pool: BTreeMap<String, i64>,
-    /// How many pools have a consumer.
+    /// Number of pools with a consumer.
     pub consumers: usize,
 }
 
-/// News of a committed transaction, for those who would find out later.
+/// Changes of a committed transaction, for receivers that would notice them later.
 #[derive(Debug, Default, Clone)]
 pub struct Signals {
     /// Pools with new work, and the number of tasks.
     pub work: BTreeMap<String, i64>,
     /// Features whose state changed.
     pub features: BTreeSet<FeatureId>,
-    /// Workers, and the sessions that they must end.
+    /// Orders to workers.
     pub control: Vec<(String, Control)>,
     pub ended: Vec<DispatchId>,
     pub ended_runs: Vec<RunId>,
@@ -80,12 +76,11 @@ impl Signals {
         }
     }
 
-    /// Notes an order to a worker.
     pub fn order(&mut self, worker: &str, control: Control) {
         self.control.push((worker.to_owned(), control));
     }
 
-    /// Takes over another transaction's signals.
+    /// Adds another transaction's signals.
     pub fn merge(&mut self, other: Self) {
         for (pool, n) in other.work {
             *self.work.entry(pool).or_default() += n;
@@ -98,7 +93,7 @@ impl Signals {
     }
 }
 
-/// A place in a transcript's messages.
+/// A reader of a transcript's messages, with its position.
 #[derive(Debug)]
 pub struct TranscriptReader {
     stream: jetstream::stream::Stream,
@@ -106,10 +101,10 @@ pub struct TranscriptReader {
 }
 
 /// Time limit of one read of a transcript.
-const READ: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl TranscriptReader {
-    /// Messages since the last call, some hundred at most; empty when there are none now.
+    /// Messages since the last call, some hundred at most; empty when there are no new ones.
     ///
     /// # Errors
     /// When JetStream is away; a new reader starts over.
@@ -122,16 +117,16 @@ impl TranscriptReader {
             anyhow::Ok(messages)
         };
         // A request that was lost with its connection gets no answer.
-        let messages = tokio::time::timeout(READ, fetch)
+        let messages = tokio::time::timeout(READ_TIMEOUT, fetch)
             .await
-            .context("JetStream gave no answer in time")??;
+            .context("JetStream did not answer in time")??;
         Ok(messages
             .into_iter()
             .map(|message| message.message.payload)
             .collect())
     }
 
-    /// Lets the server forget it sooner.
+    /// Deletes the consumer before the server does.
     pub async fn close(self) {
         let _ = self
             .stream
@@ -140,7 +135,7 @@ impl TranscriptReader {
     }
 }
 
-/// The message for screens, which ask for details.
+/// The message to screens, which then ask for details.
 #[derive(Debug, serde::Serialize)]
 struct FeatureChanged {
     feature: FeatureId,
@@ -155,8 +150,8 @@ async fn unusable(url: &str) -> String {
              password?"
         ),
         None => format!(
-            "NATS at {at} was reached, but keeps no streams for this user; start the server with JetStream \
-             (`nats-server --jetstream`), and let the user use it"
+            "connected to NATS at {at}, but this user cannot use JetStream; start the server with JetStream \
+             (`nats-server --jetstream`), and allow it to this user"
         ),
     }
 }
@@ -182,18 +177,15 @@ impl Bus {
         Ok(bus)
     }
 
-    /// The same, with a tracer that hears of ended dispatches and runs.
+    /// Adds a tracer for ended dispatches and runs.
     #[must_use]
     pub fn traced(mut self, tracer: Option<Tracer>) -> Self {
         self.tracer = tracer;
         self
     }
 
-    /// Creates missing streams, and updates those of an earlier configuration. A wiped store is recreated
-    /// this way; a stream of a later release stays as it is.
-    ///
-    /// # Errors
-    /// When JetStream refuses to create one.
+    /// Creates missing streams, also after the server lost its data, and updates those of an earlier
+    /// configuration. Leaves a stream of a later release as it is.
     pub async fn ensure_streams(&self) -> anyhow::Result<()> {
         for config in streams::configurations(&self.subjects) {
             let name = config.name.clone();
@@ -202,22 +194,19 @@ impl Bus {
                 .get_or_create_stream(config.clone())
                 .await
                 .with_context(|| format!("failed to create the JetStream stream {name}"))?;
-            let Some(newer) = streams::forward(&stream.cached_info().config, config) else {
+            let Some(newer) = streams::updated(&stream.cached_info().config, config) else {
                 continue;
             };
             match self.jetstream.update_stream(newer).await {
-                Ok(_) => tracing::info!(stream = name, "the stream is brought forward"),
-                // It serves as it is.
-                Err(error) => tracing::warn!(%error, stream = name, "the stream can't be brought forward"),
+                Ok(_) => tracing::info!(stream = name, "updated the stream"),
+                // The old configuration still works.
+                Err(error) => tracing::warn!(%error, stream = name, "failed to update the stream"),
             }
         }
         Ok(())
     }
 
     /// The consumer of reports that all coordinators share.
-    ///
-    /// # Errors
-    /// When JetStream refuses.
     pub async fn reports(&self) -> anyhow::Result<PullConsumer> {
         let stream = self.jetstream.get_stream(self.subjects.reports_stream()).await?;
         let name = self.subjects.reports_consumer();
@@ -231,10 +220,7 @@ impl Bus {
         Ok(stream.get_or_create_consumer(&name, config).await?)
     }
 
-    /// Makes sure that a pool's tickets have a consumer, which workers only use (DESIGN 3).
-    ///
-    /// # Errors
-    /// When JetStream refuses.
+    /// Creates the consumer of a pool's tickets, if missing. Workers only use it (DESIGN 3).
     pub async fn ensure_ticket_consumer(&self, pool: &str) -> anyhow::Result<()> {
         let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;
         let name = self.subjects.tickets_consumer(pool);
@@ -273,10 +259,6 @@ impl Bus {
         }
     }
 
-    /// Waiting tickets in the stream.
-    ///
-    /// # Errors
-    /// When JetStream is away.
     pub async fn waiting_tickets(&self) -> anyhow::Result<WaitingTickets> {
         use futures::TryStreamExt as _;
         let stream = self.jetstream.get_stream(self.subjects.tickets_stream()).await?;
@@ -294,16 +276,16 @@ impl Bus {
         Ok(waiting)
     }
 
-    /// Announces the changes of a transaction after its commit. A lost message costs time only.
+    /// Announces the changes of a transaction after its commit. A lost message only costs time.
     pub async fn emit(&self, signals: Signals) {
         let ended = signals.ended.len() as u64;
         if let Some(tracer) = &self.tracer {
             tracer.ended(signals.ended, signals.ended_runs);
         }
         for (pool, n) in signals.work {
-            // Who waits here needs no ticket.
-            let left = n - self.waiting.tell(&pool, n);
-            self.issue_tickets(&pool, left).await;
+            // Claims that wait in this process need no ticket.
+            let needed = n - self.waiting.tell(&pool, n);
+            self.issue_tickets(&pool, needed).await;
         }
         self.waiting.ended(ended);
         for (worker, control) in signals.control {
@@ -325,9 +307,6 @@ impl Bus {
     }
 
     /// Dispatches with transcript messages in the stream, at most `limit`.
-    ///
-    /// # Errors
-    /// When JetStream is away.
     pub async fn transcripts_in_stream(&self, limit: usize) -> anyhow::Result<Vec<DispatchId>> {
         use futures::TryStreamExt as _;
         let stream = self
@@ -349,9 +328,6 @@ impl Bus {
     }
 
     /// Deletes a dispatch's transcript from the stream.
-    ///
-    /// # Errors
-    /// When JetStream is away.
     pub async fn forget_transcript(&self, dispatch: DispatchId) -> anyhow::Result<()> {
         let stream = self
             .jetstream
@@ -361,11 +337,8 @@ impl Bus {
         Ok(())
     }
 
-    /// A dispatch's transcript in the stream, as far as `excerpt` keeps it, without messages that are
-    /// unreadable or not from the `holder`.
-    ///
-    /// # Errors
-    /// When JetStream is away.
+    /// A dispatch's transcript in the stream, shortened to `excerpt`. Omits messages that are unreadable or
+    /// not from the `holder`.
     pub async fn transcript(
         &self,
         dispatch: DispatchId,
@@ -395,9 +368,6 @@ impl Bus {
     }
 
     /// Starts a read of a dispatch's transcript, from the first message in the stream.
-    ///
-    /// # Errors
-    /// When JetStream is away.
     pub async fn read_transcript(&self, dispatch: DispatchId) -> anyhow::Result<TranscriptReader> {
         let stream = self
             .jetstream

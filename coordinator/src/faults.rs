@@ -1,9 +1,9 @@
-//! Points at which a test may kill or stop a coordinator; [`ralph_shared::faults`] says how.
+//! Points at which a test may kill or stop a coordinator; see [`ralph_shared::faults`].
 
 pub use ralph_shared::faults::point;
 
 /// All points, in the order of a task's life. Before a commit nothing has happened; after it everything has,
-/// and nobody knows yet.
+/// but nobody knows yet.
 pub const POINTS: &[&str] = &[
     "hello.before_commit",
     "hello.after_commit",
@@ -23,5 +23,5 @@ pub const POINTS: &[&str] = &[
     "rescue.after_commit",
 ];
 
-/// Points of a request with an `Idempotency-Key`: it took effect, and its answer is not stored yet.
+/// Points of a request with an `Idempotency-Key`: it took effect, but its answer is not stored yet.
 pub const REQUEST_POINTS: &[&str] = &["answer.before_keep"];

@@ -190,12 +190,12 @@ mod tests {
             }
         };
         let none =
-            json!([{"pool": "gpu", "agent": null, "tasks": 1, "why": "no worker takes work of pool gpu"}]);
+            json!([{"pool": "gpu", "agent": null, "tasks": 1, "why": "no worker serves pool gpu"}]);
         check(
             none.clone(),
             &[
                 "greeting running",
-                "  1 task waits: no worker takes work of pool gpu",
+                "  1 task waits: no worker serves pool gpu",
             ],
         );
         check(none.clone(), &[]);

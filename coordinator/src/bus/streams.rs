@@ -16,9 +16,9 @@ const TRANSCRIPTS_BYTES: i64 = 1024 * 1024 * 1024;
 /// (`services/archive.rs`).
 const TRANSCRIPTS_AGE: Duration = Duration::from_secs(3 * 24 * 3600);
 /// Version of this configuration; it grows with each change.
-const NUMBER: u32 = 1;
+const VERSION: u32 = 1;
 /// The stream's metadata key of that version.
-const NUMBER_KEY: &str = "ralph-configuration";
+const VERSION_KEY: &str = "ralph-configuration";
 
 /// The streams of this release.
 pub(super) fn configurations(subjects: &Subjects) -> [Config; 3] {
@@ -61,30 +61,30 @@ pub(super) fn configurations(subjects: &Subjects) -> [Config; 3] {
 }
 
 fn metadata() -> HashMap<String, String> {
-    HashMap::from([(NUMBER_KEY.to_owned(), NUMBER.to_string())])
+    HashMap::from([(VERSION_KEY.to_owned(), VERSION.to_string())])
 }
 
 /// The new configuration of an existing stream; `None` when it is no older than `wanted`. Keeps storage and
 /// placement, which an operator may have chosen.
-pub(super) fn forward(stands: &Config, wanted: Config) -> Option<Config> {
-    if number(stands) >= number(&wanted) {
+pub(super) fn updated(existing: &Config, wanted: Config) -> Option<Config> {
+    if version(existing) >= version(&wanted) {
         return None;
     }
     let mut newer = Config {
-        storage: stands.storage,
-        num_replicas: stands.num_replicas,
-        placement: stands.placement.clone(),
-        compression: stands.compression.clone(),
+        storage: existing.storage,
+        num_replicas: existing.num_replicas,
+        placement: existing.placement.clone(),
+        compression: existing.compression.clone(),
         ..wanted
     };
-    for (key, value) in &stands.metadata {
+    for (key, value) in &existing.metadata {
         newer.metadata.entry(key.clone()).or_insert_with(|| value.clone());
     }
     Some(newer)
 }
 
-/// The first ones told none.
-fn number(of: &Config) -> u32 {
-    let told = of.metadata.get(NUMBER_KEY);
-    told.and_then(|number| number.parse().ok()).unwrap_or(1)
+/// The first releases stored no version.
+fn version(config: &Config) -> u32 {
+    let text = config.metadata.get(VERSION_KEY);
+    text.and_then(|text| text.parse().ok()).unwrap_or(1)
 }

@@ -5,28 +5,23 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Shortest time between two records of a token's use: not each request is a write. Seconds.
+/// A token's use is recorded at most once in this time, so that not every request writes. Seconds.
 const NOTED_EVERY_S: f64 = 3_600.0;
 
 /// The state of a created token that was not revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenStatus {
-    /// It is taken.
+    /// The token is accepted.
     Holds {
-        /// What it is called.
         name: String,
-        /// What it may do.
         role: Role,
         /// Whether its use was recorded recently.
         is_noted: bool,
-        /// Patterns of the repositories that it may name; none for any.
+        /// Patterns of the repositories that it may name. Empty: any repository.
         repositories: Vec<String>,
     },
-    /// Its time is over.
     Expired {
-        /// What it is called.
         name: String,
-        /// Since when.
         at: OffsetDateTime,
     },
 }
@@ -68,8 +63,8 @@ pub async fn note_use(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<()>
     Ok(())
 }
 
-/// Makes sure that a token with this hash and role exists. A new one gets this name, and replaces the token
-/// that had it. Neither expires.
+/// Ensures that a token with this hash and role exists and never expires. A new token gets this name, and
+/// replaces the token that had it.
 pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Role) -> sqlx::Result<()> {
     let known = sqlx::query!(
         "update api_tokens set role = $2, expires_at = null, revoked_at = null where sha256 = $1",
@@ -95,8 +90,8 @@ pub async fn ensure(conn: &mut PgConnection, name: &str, sha256: &str, role: Rol
     Ok(())
 }
 
-/// Adds a token that expires after so many milliseconds, or never. Returns its expiry; `None` when another
-/// valid token has its name.
+/// Adds a token that expires after `expires_in_ms`, or never. Returns its expiry; `None` when another valid
+/// token has this name.
 pub async fn create(
     conn: &mut PgConnection,
     id: Uuid,
@@ -126,14 +121,12 @@ pub async fn create(
     .await
 }
 
-/// A token that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
-    /// From when on it is refused.
+    /// `None`: never.
     pub expires_at: Option<OffsetDateTime>,
 }
 
-/// Every token, by name.
 pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     sqlx::query_as!(
         TokenView,
@@ -146,7 +139,7 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<TokenView>> {
     .await
 }
 
-/// Revokes a token. `false` when there is none of that name, or it was revoked before.
+/// Revokes a token. `false` when no unrevoked token has this name.
 pub async fn revoke(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
     let revoked = sqlx::query!(
         "update api_tokens set revoked_at = now() where name = $1 and revoked_at is null",

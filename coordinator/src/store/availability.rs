@@ -16,24 +16,22 @@ use crate::domain::scheduling::availability::{
     BreakerState, PROBE_TIMEOUT, Pause, Probe, WIDEST, after_failure, breaker_state,
 };
 
-/// An account that sessions failed at.
 #[derive(Debug, Clone)]
 pub struct Account {
     pub account: String,
     pub door: Unavailable,
     pub reason: String,
-    /// The worker that met it last.
+    /// Worker of the last failure.
     pub worker: String,
     pub failures: i32,
-    /// No claim uses it before.
+    /// Claims skip the account until then.
     pub until: OffsetDateTime,
-    /// Whether it pauses, is on trial, or may be tried.
     pub state: BreakerState,
-    /// Number of sessions that may use it at once.
+    /// Most concurrent sessions on the account.
     pub width: i32,
 }
 
-/// Accounts whose last session failed, those that reopen first before the others.
+/// Accounts that are paused or limited after a failure, the first to reopen first.
 pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
     let rows = sqlx::query!(
         r#"select a.account, a.door, a.reason, a.worker, a.failures, a.until, a.probed_at,
@@ -77,7 +75,6 @@ pub async fn not_open(conn: &mut PgConnection) -> sqlx::Result<Vec<Account>> {
         .collect())
 }
 
-/// A failure of an account.
 #[derive(Debug, Clone)]
 pub struct Failed {
     pub account: String,
@@ -85,14 +82,15 @@ pub struct Failed {
     pub reason: String,
     pub worker: String,
     pub dispatch: DispatchId,
-    /// The pause that its provider asks for.
+    /// Pause that the provider asks for.
     pub asked: Option<Duration>,
 }
 
-/// Records a session's failure at its account. Returns the new end of the pause, if that is later. A session
-/// that started before the last failure met the same limit.
+/// Records a session's failure at its account. Returns the pause when its end moves later. Ignores a session
+/// that started before the last failure: it met the same limit.
 pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Option<Pause>> {
-    // Another coordinator may record the same: the second one waits here and sees the first one's row.
+    // Another coordinator may record the same failure: the second one waits here, then sees the first one's
+    // row.
     let row = sqlx::query!(
         r#"insert into account_doors as d (account, door, reason, worker, failures, closed_at, until)
            values ($1, $2, $3, $4, 1, now(), 'epoch')
@@ -144,7 +142,7 @@ pub async fn failed(conn: &mut PgConnection, failed: &Failed) -> sqlx::Result<Op
     Ok(Some(pause))
 }
 
-/// Lets a dispatch try an account before others.
+/// Makes a dispatch the probe of an account.
 pub async fn try_with(conn: &mut PgConnection, account: &str, dispatch: DispatchId) -> sqlx::Result<()> {
     sqlx::query!(
         "update account_doors set probe = $2, probed_at = now() where account = $1",
@@ -156,7 +154,7 @@ pub async fn try_with(conn: &mut PgConnection, account: &str, dispatch: Dispatch
     Ok(())
 }
 
-/// Records that the models of these dispatches answer: the first ones to use an account again admit more.
+/// Records that the models of these dispatches answered. Accounts in recovery then admit more sessions.
 pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sqlx::Result<()> {
     let ids: Vec<Uuid> = dispatches.iter().map(|dispatch| dispatch.0).collect();
     let of_accounts = sqlx::query!(
@@ -173,8 +171,9 @@ pub async fn answered(conn: &mut PgConnection, dispatches: &[DispatchId]) -> sql
     widen(conn, &of_accounts).await
 }
 
-/// Doubles the width of accounts that answered a session which started after the last doubling, or after the
-/// failure. In the end they are open.
+/// Doubles the width of accounts that answered a session. Only sessions that started after the last doubling,
+/// or after the failure, count. Deletes the row of an account at the greatest width, or long after its last
+/// doubling: it is open.
 async fn widen(conn: &mut PgConnection, answered: &[(String, Uuid)]) -> sqlx::Result<()> {
     if answered.is_empty() {
         return Ok(());
@@ -212,8 +211,8 @@ async fn widen(conn: &mut PgConnection, answered: &[(String, Uuid)]) -> sqlx::Re
     Ok(())
 }
 
-/// Clears failures of agents and accounts that sessions used successfully: of these agents in the pools of
-/// their tasks, and of the accounts of sessions that were claimed after the last failure.
+/// Clears failures after successful sessions: of their agents in the pools of `tasks`, and of accounts whose
+/// session was claimed after the last failure.
 pub async fn passed(
     conn: &mut PgConnection,
     tasks: &[(Uuid, String)],
@@ -240,7 +239,7 @@ pub async fn passed(
     Ok(())
 }
 
-/// Records empty turns: the account and the task of each.
+/// Records empty turns, each with its account and task.
 pub async fn was_empty(conn: &mut PgConnection, turns: &[(String, Uuid)]) -> sqlx::Result<()> {
     if turns.is_empty() {
         return Ok(());
@@ -260,7 +259,6 @@ pub async fn was_empty(conn: &mut PgConnection, turns: &[(String, Uuid)]) -> sql
     Ok(())
 }
 
-/// Recorded empty turns of these accounts.
 pub async fn silences(
     conn: &mut PgConnection,
     accounts: &[String],

@@ -1,4 +1,4 @@
-//! Texts in parts (DESIGN 3).
+//! Long texts, stored in parts (DESIGN 3).
 
 use ralph_shared::at_length::at_length;
 use ralph_shared::ids::DispatchId;
@@ -6,7 +6,7 @@ use ralph_shared::wire::{MAX_TEXT_BYTES, PART_BYTES, TextError, sha256_hex};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Stores one part; repeating it only extends its life. `prompt_of` names the dispatch of the prompt.
+/// Stores one part; a repeated call only extends its life. `prompt_of` is the dispatch whose prompt this is.
 pub async fn put(
     conn: &mut PgConnection,
     sha256: &str,
@@ -30,7 +30,7 @@ pub async fn put(
     Ok(())
 }
 
-/// Stores a whole text in parts.
+/// Stores a whole text in parts. Returns its hash.
 pub async fn put_text(
     conn: &mut PgConnection,
     text: &str,
@@ -52,7 +52,6 @@ pub async fn forget_prompts(conn: &mut PgConnection, dispatches: &[Uuid]) -> sql
     Ok(())
 }
 
-/// One part.
 pub async fn get(conn: &mut PgConnection, sha256: &str, index: i32) -> sqlx::Result<Option<Vec<u8>>> {
     sqlx::query_scalar!(
         "select bytes from blob_parts where sha256 = $1 and index = $2",
@@ -63,8 +62,8 @@ pub async fn get(conn: &mut PgConnection, sha256: &str, index: i32) -> sqlx::Res
     .await
 }
 
-/// A whole text, checked against its hash; invalid UTF-8 is replaced. A text that is too long is not fetched:
-/// it would exhaust the memory of every coordinator, one after the other.
+/// Reads a whole text and checks its hash; replaces invalid UTF-8. Does not fetch a text that is too long: it
+/// would exhaust the memory of one coordinator after the other.
 pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<String, TextError>> {
     let size = sqlx::query_scalar!(
         r#"select coalesce(sum(length(bytes)), 0) as "size!" from blob_parts where sha256 = $1"#,
@@ -93,7 +92,7 @@ pub async fn text(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Result<
     Ok(at_length(|| whole(&parts, sha256)))
 }
 
-/// Joins parts to a text, and checks it.
+/// Joins the parts and checks the hash.
 fn whole(parts: &[Vec<u8>], sha256: &str) -> Result<String, TextError> {
     let whole = parts.concat();
     let actual = sha256_hex(&whole);

@@ -1,4 +1,4 @@
-//! Limits beside those of runs: their values, their usage, and their effect.
+//! Limits besides those of runs: values, usage, effects.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,16 +8,16 @@ use uuid::Uuid;
 
 use crate::domain::budget::levels::{Key, Level, LevelUsage, Levels, Limit, Notice};
 
-/// Tasks whose use is of interest.
+/// Tasks whose usage to read.
 #[derive(Debug, Clone, Copy)]
 pub enum Tasks<'a> {
     Of(&'a [Uuid]),
-    /// Tasks with a live session, and the newest ones that wait for another.
+    /// Tasks with a live session, and the newest tasks that wait for their next session.
     Begun,
 }
 
 /// Limits and their usage; with `all`, also the usage of scopes without a limit. A session that ended on a
-/// future day, before the clock was set back, counts as of today.
+/// future day, before the clock was set back, counts as today's.
 pub async fn read(
     conn: &mut PgConnection,
     ceilings: &BTreeMap<Level, Limit>,
@@ -41,7 +41,7 @@ pub async fn read(
     };
     let ever = all || levels.limits(Level::Account) || levels.limits(Level::Installation);
     if ever || levels.limits(Level::Day) {
-        wide(conn, &mut levels, ever).await?;
+        accounts_and_totals(conn, &mut levels, ever).await?;
     }
     if all || levels.limits(Level::Feature) {
         features(conn, &mut levels).await?;
@@ -53,7 +53,7 @@ pub async fn read(
 }
 
 /// Usage of accounts, of today, and of all time.
-async fn wide(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx::Result<()> {
+async fn accounts_and_totals(conn: &mut PgConnection, levels: &mut Levels, ever: bool) -> sqlx::Result<()> {
     let rows = sqlx::query!(
         r#"select account as "account!", sum(usd) as "usd!", sum(tokens)::bigint as "tokens!", sum(day_usd) as "day_usd!",
                   sum(day_tokens)::bigint as "day_tokens!", sum(live_usd) as "live_usd!", sum(live_tokens)::bigint as "live_tokens!",
@@ -150,7 +150,6 @@ async fn features(conn: &mut PgConnection, levels: &mut Levels) -> sqlx::Result<
     Ok(())
 }
 
-/// What tasks used.
 pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks<'_>) -> sqlx::Result<()> {
     let ids = match tasks {
         Tasks::Of(ids) => Some(ids),
@@ -201,7 +200,7 @@ pub async fn of_tasks(conn: &mut PgConnection, levels: &mut Levels, tasks: Tasks
     Ok(())
 }
 
-/// Sets a limit; missing values stay, and a limit without any is deleted.
+/// Sets a limit. `None` keeps a value; a limit without values is deleted.
 pub async fn set(
     conn: &mut PgConnection,
     (level, name): &Key,
@@ -229,7 +228,7 @@ pub async fn set(
     Ok(())
 }
 
-/// Limits that a feature was given for itself, for each of its tasks and for each of its sessions.
+/// Limits of a feature, of each of its tasks, and of each of its sessions.
 pub async fn of_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<(Level, Limit)>> {
     let rows = sqlx::query!(
         r#"select level as "level: Level", max_cost_usd, max_tokens
@@ -249,7 +248,6 @@ pub async fn of_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
     Ok(limits.collect())
 }
 
-/// Gives a feature such limits.
 pub async fn give(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -262,7 +260,7 @@ pub async fn give(
     Ok(())
 }
 
-/// Forgets the limits of features and tasks that are deleted.
+/// Deletes the limits of deleted features and tasks.
 pub async fn forget(conn: &mut PgConnection, gone: &[Uuid]) -> sqlx::Result<()> {
     let keys: Vec<String> = gone.iter().map(Uuid::to_string).collect();
     sqlx::query!(
@@ -274,7 +272,7 @@ pub async fn forget(conn: &mut PgConnection, gone: &[Uuid]) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Records which limits allow no new session, and why.
+/// Records the limits that allow no new session, with reasons.
 pub async fn hold(conn: &mut PgConnection, holds: &[(Key, String)]) -> sqlx::Result<()> {
     let levels: Vec<Level> = holds.iter().map(|((level, _), _)| *level).collect();
     let names: Vec<String> = holds.iter().map(|((_, name), _)| name.clone()).collect();
@@ -300,7 +298,7 @@ pub async fn hold(conn: &mut PgConnection, holds: &[(Key, String)]) -> sqlx::Res
     Ok(())
 }
 
-/// Why nothing may start under limits that are used up, at most `limit` reasons.
+/// Reasons why exhausted limits hold work back, at most `limit`.
 pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
         "select reason from budget_holds order by level desc, key limit $1",
@@ -310,7 +308,7 @@ pub async fn reasons(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<St
     .await
 }
 
-/// Why features may start nothing because of their own limits.
+/// Reasons of the features that their own limits hold back.
 pub async fn hold_reasons(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -363,9 +361,9 @@ pub async fn end(conn: &mut PgConnection, passed: &[Key]) -> sqlx::Result<Vec<(D
         .collect())
 }
 
-/// Writes a notice that a part of a limit was reached, once.
-pub async fn tell(conn: &mut PgConnection, told: &Notice) -> sqlx::Result<bool> {
-    let (level, name) = &told.key;
+/// Writes a notice that a part of a limit was used, once. Returns whether it is new.
+pub async fn tell(conn: &mut PgConnection, notice: &Notice) -> sqlx::Result<bool> {
+    let (level, name) = &notice.key;
     let noted = sqlx::query!(
         "with new as (
            insert into budget_notices (level, key, unit, most, day, percent)
@@ -390,11 +388,11 @@ pub async fn tell(conn: &mut PgConnection, told: &Notice) -> sqlx::Result<bool> 
          ) f on true",
         *level as Level,
         name,
-        told.unit.as_str(),
-        told.most,
-        told.percent,
+        notice.unit.as_str(),
+        notice.most,
+        notice.percent,
         Uuid::now_v7(),
-        told.to_string(),
+        notice.to_string(),
     )
     .execute(conn)
     .await?;

@@ -6,17 +6,15 @@ use uuid::Uuid;
 
 use super::view::LogEntry;
 
-/// What is changed.
+/// The object of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Object {
-    /// The kind of thing.
     pub kind: String,
-    /// Its name; of a task `FEATURE/KEY`.
+    /// Of a task: `FEATURE/KEY`.
     pub name: String,
     pub feature: Option<Uuid>,
 }
 
-/// The feature or task with this id, with its names for people.
 pub async fn object(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Object>> {
     sqlx::query_as!(
         Object,

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use crate::domain::budget::estimate::Before;
 
-/// Sums, the highest first. Deleted features count unless a time is given or features or tasks are listed.
+/// Sums, the highest first. They include deleted features, except with `since` or by feature or task.
 pub async fn costs(
     conn: &mut PgConnection,
     by: By,
@@ -72,7 +72,7 @@ pub async fn costs(
     Ok(rows.collect())
 }
 
-/// All-time usage of a model and an agent; no sum falls.
+/// All-time usage of a model and an agent; sums never fall.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spending {
     pub model: String,
@@ -83,7 +83,6 @@ pub struct Spending {
     pub output_tokens: i64,
 }
 
-/// All-time usage by model and agent.
 pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
     sqlx::query_as!(
         Spending,
@@ -97,10 +96,10 @@ pub async fn spending(conn: &mut PgConnection) -> sqlx::Result<Vec<Spending>> {
     .await
 }
 
-/// Newest tasks of a repository that an estimate reads.
+/// An estimate reads this many of a repository's newest tasks.
 const NEWEST_TASKS: i64 = 300;
 
-/// Total usage of each of a repository's newest finished tasks, with all of its sessions.
+/// Ranges of the total usage, over all sessions, of a repository's newest finished tasks.
 pub async fn before(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Before> {
     let row = sqlx::query!(
         r#"select count(*) as "tasks!", count(usd) as "priced!",

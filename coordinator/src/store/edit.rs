@@ -1,4 +1,4 @@
-//! What people change of what stands.
+//! Changes that people make to existing features and tasks.
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -17,7 +17,7 @@ pub struct TaskEdit {
     pub model: Option<String>,
     pub max_retries: Option<i32>,
     pub verify: Option<bool>,
-    /// What it is declared to change.
+    /// Paths that it is declared to change.
     pub paths: Option<Vec<String>>,
 }
 
@@ -33,7 +33,7 @@ impl TaskEdit {
     }
 }
 
-/// Changes a task that the caller holds.
+/// Changes a task that the caller has locked.
 pub async fn task(conn: &mut PgConnection, id: TaskId, edit: &TaskEdit) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts
@@ -70,14 +70,14 @@ pub struct FeatureEdit {
     pub description: Option<String>,
     pub max_parallel: Option<i32>,
     pub review_rounds: Option<i32>,
-    /// For its unfinished tasks that nobody works on.
+    /// For unfinished tasks without a session.
     pub max_retries: Option<i32>,
-    /// The same.
+    /// Like `max_retries`.
     pub verify: Option<bool>,
     pub precedence: Precedence,
 }
 
-/// Changes a feature that the caller holds: its row, and a draft's values for its first tasks.
+/// Changes a locked feature: its row and, of a draft, the settings of its first tasks.
 pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit) -> sqlx::Result<()> {
     sqlx::query!(
         "update features
@@ -96,8 +96,8 @@ pub async fn feature(conn: &mut PgConnection, id: FeatureId, edit: &FeatureEdit)
     crate::store::feature::priority::set(conn, id, &edit.precedence).await
 }
 
-/// Changes the description in a locked feature's tasks, and in its steps that nobody works on, where it is
-/// still the same.
+/// Changes a locked feature's description, also in steps that nobody works on and that still have the same
+/// description.
 pub async fn describe(conn: &mut PgConnection, id: FeatureId, text: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "with steps as (
@@ -117,7 +117,7 @@ pub async fn describe(conn: &mut PgConnection, id: FeatureId, text: &str) -> sql
 }
 
 /// Changes the values of a locked feature's unfinished tasks that nobody works on. Logs `why` for each
-/// changed one. Returns their number.
+/// changed task. Returns their number.
 pub async fn tasks_of_feature(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -154,8 +154,8 @@ pub async fn tasks_of_feature(
     .await
 }
 
-/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge outlive it (SPEC
-/// 2.2). Returns its entries that the memory may have indexed.
+/// Deletes a feature with its tasks, runs, dispatches and outcomes; learnings and knowledge stay (SPEC 2.2).
+/// Returns deleted entries that the memory index may contain.
 pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
         "delete from prompts p using dispatches d where d.feature_id = $1 and p.id in (d.prompts_id, d.id)",
@@ -177,8 +177,8 @@ pub async fn delete_feature(conn: &mut PgConnection, id: FeatureId) -> sqlx::Res
     Ok(dispatches)
 }
 
-/// Deletes rows without a foreign key to these tasks: checking it with each submission, claim and report
-/// would cost too much. Returns the dispatches.
+/// Deletes the tasks' rows that have no foreign key: checking one with each submission, claim and report
+/// would cost too much. Returns the deleted dispatches.
 async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     super::budget::forget(conn, tasks).await?;
     sqlx::query!(
@@ -195,7 +195,7 @@ async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uui
     sqlx::query!("delete from dependencies where blocker_id = any($1)", tasks)
         .execute(&mut *conn)
         .await?;
-    // Each half has an index of its own.
+    // Each half uses its own index.
     sqlx::query!(
         "with open as (
            delete from integrations where task_id = any($1) and state in ('waiting', 'turn', 'decided')
@@ -224,17 +224,17 @@ async fn forget(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Uui
     .await
 }
 
-/// The remains of a deleted task.
+/// Leftovers of a deleted task that the caller cleans up.
 #[derive(Debug, Clone, Default)]
 pub struct Deleted {
-    /// Its entries that the memory may have indexed.
+    /// Deleted entries that the memory index may contain.
     pub entries: Vec<Uuid>,
-    /// Tasks that waited for its paths: nobody else queues them.
+    /// Tasks that waited for its paths. Nobody else queues them.
     pub waited: Vec<Uuid>,
 }
 
-/// Deletes a resolved task with its dispatches and outcomes; its parent loses a child. The feature keeps its
-/// landing unless a deleted task landed later: the branch contains it.
+/// Deletes a resolved task with its dispatches and outcomes; its parent loses a child. The feature keeps the
+/// task's landing, since the branch contains it, unless a deleted task landed later.
 pub async fn delete_task(
     conn: &mut PgConnection,
     id: TaskId,
@@ -287,7 +287,6 @@ pub async fn add_to_description(conn: &mut PgConnection, id: TaskId, words: &str
     Ok(())
 }
 
-/// The editable values of a task.
 pub async fn values(conn: &mut PgConnection, id: TaskId) -> sqlx::Result<Option<TaskEdit>> {
     let row = sqlx::query!(
         "select x.title, x.description, t.priority, x.pool, x.agent, x.model, t.max_retries, t.verify, x.paths

@@ -2,15 +2,14 @@
 
 use sqlx::PgConnection;
 
-/// Takes the lock of the coordinator that deletes old rows, until the transaction ends. Returns whether it is
-/// free.
+/// Takes the lock for deleting old rows until the transaction ends. Returns whether it was free.
 pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(r#"select pg_try_advisory_xact_lock(hashtextextended('aged', 0)) as "locked!""#)
         .fetch_one(conn)
         .await
 }
 
-/// Deletes at most `most` transcripts that were stored more than so many days ago. Returns their number.
+/// Deletes at most `most` transcripts that were stored more than `days` ago. Returns their number.
 pub async fn transcripts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from transcripts
@@ -25,7 +24,7 @@ pub async fn transcripts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx:
     Ok(gone.rows_affected())
 }
 
-/// The same for prompts; the few frames stay.
+/// Deletes old prompts likewise; the few frames stay.
 pub async fn prompts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from prompts
@@ -40,8 +39,8 @@ pub async fn prompts(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Res
     Ok(gone.rows_affected())
 }
 
-/// The same for entries that attempts were shown or nearly shown. Those of an open attempt stay, since they
-/// are not weighed yet.
+/// Deletes old records of entries that attempts were shown or nearly shown. Keeps those of open attempts,
+/// which are not weighed yet.
 pub async fn uses(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from memory_uses
@@ -58,7 +57,7 @@ pub async fn uses(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result
     Ok(gone.rows_affected())
 }
 
-/// The same for reports that were kept raw.
+/// Deletes old reports that could not be applied.
 pub async fn bad_reports(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from bad_reports
@@ -73,7 +72,7 @@ pub async fn bad_reports(conn: &mut PgConnection, days: f64, most: i64) -> sqlx:
     Ok(gone.rows_affected())
 }
 
-/// Deletes at most `most` records of changes older than so many days. Returns their number.
+/// Deletes at most `most` records of changes older than `days`. Returns their number.
 pub async fn changes(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<u64> {
     // Numbers grow with time, so the oldest are at the beginning of the key.
     let gone = sqlx::query!(

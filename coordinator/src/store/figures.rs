@@ -1,5 +1,5 @@
-//! Figures for monitoring and scaling (DESIGN 4, 8): every coordinator returns the same, and each query is
-//! bounded or reads a row per run or feature.
+//! Figures for monitoring and scaling (DESIGN 4, 8). Every coordinator returns the same. Each query is
+//! bounded, or reads one row per run or feature.
 
 use ralph_shared::ids::FeatureId;
 use ralph_shared::kind::SessionKind;
@@ -8,32 +8,31 @@ use sqlx::PgConnection;
 use crate::domain::failure::Failure;
 use crate::domain::states::{FeatureState, Outcome};
 
-/// Entries of a feature that are read in a pool, beside as many as it may have sessions: verifications and
-/// integrations need no room.
+/// Queue entries of a feature to read in a pool, in addition to its limit of sessions. Verifications and
+/// integrations do not count against that limit.
 const FOLLOW_UPS: i32 = 32;
-/// Most ready tasks that are counted for a feature with a larger limit of sessions.
+/// Most ready tasks to count for a feature with a larger limit of sessions.
 const SESSIONS: i32 = 10_000;
-/// Ended sessions are counted among so many that started last.
+/// Ended sessions are counted among this many that started last.
 const BEGAN_LAST: i64 = 10_000;
-/// Newest running features that are recounted.
+/// Newest running features to recount.
 const RECOUNTED: i64 = 20;
 /// Most tasks of a recounted feature: a recount reads them all.
 const RECOUNTED_TASKS: i32 = 20_000;
 
-/// What a pool has to do.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Load {
     pub pool: String,
     /// Sessions and integrations under way.
     pub busy: i64,
-    /// Live sessions, and tasks that could start now within their features' room.
+    /// Live sessions, and tasks that could start now within their features' limits of sessions.
     pub wanted: i64,
     /// The longest wait of a task that could start. Seconds.
     pub waits_s: f64,
 }
 
 /// The load of each pool with work. Ignores limits of runs, which claims check. A feature with tasks in
-/// several pools has its room in each, since nobody knows which one will take it.
+/// several pools counts with all of its room in each, since any of them may take its tasks.
 pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
     sqlx::query_as!(
         Load,
@@ -108,7 +107,7 @@ pub async fn loads(conn: &mut PgConnection) -> sqlx::Result<Vec<Load>> {
 pub struct Features {
     pub state: FeatureState,
     pub features: i64,
-    /// What is in progress among them.
+    /// Includes tasks in progress.
     pub pending: i64,
     pub blocked: i64,
     pub done: i64,
@@ -118,7 +117,6 @@ pub struct Features {
     pub needs_review: i64,
 }
 
-/// All features, by state.
 pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
     sqlx::query_as!(
         Features,
@@ -133,7 +131,7 @@ pub async fn features(conn: &mut PgConnection) -> sqlx::Result<Vec<Features>> {
     .await
 }
 
-/// What waits to land, and how the landings of the last hour went, at most the newest 1,000.
+/// Attempts that wait to land, and the landings of the last hour, at most the newest 1,000.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Trains {
     pub waiting: i64,
@@ -141,12 +139,11 @@ pub struct Trains {
     pub oldest_s: f64,
     pub checks: i64,
     pub wasted: i64,
-    /// Landings, and their time from passed to landed in all. Seconds.
     pub landings: i64,
+     /// Total time of the landings, each from passed to landed. Seconds.
     pub landing_s: f64,
 }
 
-/// Reads it.
 pub async fn trains(conn: &mut PgConnection) -> sqlx::Result<Trains> {
     sqlx::query_as!(
         Trains,
@@ -178,23 +175,21 @@ pub async fn trains(conn: &mut PgConnection) -> sqlx::Result<Trains> {
     .await
 }
 
-/// Totals so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
     /// Of the runs of all existing features. US dollars.
     pub cost_usd: f64,
-    /// Of live sessions, besides. US dollars.
+    /// Of live sessions, in addition. US dollars.
     pub in_flight_usd: f64,
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub iterations: i64,
     pub succeeded: i64,
-    /// Reports that were set aside, ever.
+    /// All reports ever that could not be applied.
     pub bad_reports: i64,
     pub database_bytes: i64,
 }
 
-/// Adds it up.
 pub async fn totals(conn: &mut PgConnection) -> sqlx::Result<Totals> {
     sqlx::query_as!(
         Totals,
@@ -236,8 +231,8 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedSessions>> 
     .await
 }
 
-/// Newest running features of usual size whose counters differ from a recount. One statement reads counters
-/// and tasks of the same moment.
+/// Newest running features, except the largest, whose counters differ from a recount. One statement reads
+/// counters and tasks at the same moment.
 pub async fn drifted(conn: &mut PgConnection) -> sqlx::Result<Vec<FeatureId>> {
     let ids = sqlx::query_scalar!(
         r#"with chosen as materialized (

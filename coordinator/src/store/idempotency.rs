@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// How long responses are replayed. Hours.
+/// Responses are replayed for this long.
 pub const RETENTION_HOURS: i32 = 24;
 
 /// A request with a key.
@@ -15,32 +15,28 @@ pub struct Keyed<'a> {
     pub request_sha256: &'a str,
 }
 
-/// The result of claiming a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// The caller serves the request.
     Ours {
-        /// The id of what it makes.
+        /// Id of the object that the request creates.
         made_id: Uuid,
-        /// An earlier holder died, and may have created its result already.
+        /// Whether an earlier holder died and may have created the object already.
         again: bool,
     },
-    /// Somebody serves it at this moment.
+    /// Another holder serves the request now.
     InFlight,
     Answered {
-        /// Who served it.
         holder: Uuid,
         /// HTTP status.
         status: i32,
-        /// As the holder sealed it.
         sealed_body: Vec<u8>,
     },
-    /// The key stands for another request.
+    /// The key belongs to another request.
     Other,
 }
 
-/// Claims a key for `holder`, or says why it cannot. `hold_s` is the duration of the claim without a renewal.
-/// Seconds.
+/// Claims a key for `holder`. Without a renewal, the claim lasts `hold_s` seconds.
 pub async fn claim(
     conn: &mut PgConnection,
     request: Keyed<'_>,
@@ -95,12 +91,12 @@ pub async fn claim(
             },
             _ => Claim::InFlight,
         },
-        // It was freed between the two queries; the next try finds it free.
+        // The key was freed between the two queries; the next try finds it free.
         None => Claim::InFlight,
     })
 }
 
-/// Extends the claim by so many seconds; 0 lets others take it over at once.
+/// Extends the claim by `hold_s` seconds; 0 lets others take it over at once.
 pub async fn renew(
     conn: &mut PgConnection,
     holder: Uuid,
@@ -142,8 +138,8 @@ pub async fn store_response(
     Ok(())
 }
 
-/// The result of the command under the key with this `made_id`, if it already took effect: the number of
-/// affected tasks or sessions.
+/// The result of the command under the key with this `made_id`, if the command already took effect: the
+/// number of affected tasks or sessions.
 pub async fn done(conn: &mut PgConnection, made_id: Uuid) -> sqlx::Result<Option<i64>> {
     let count = sqlx::query_scalar!(
         "select done_count from idempotency_keys where made_id = $1",

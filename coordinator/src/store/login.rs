@@ -1,23 +1,24 @@
-//! Who is logged in to the page: sessions of browsers, and the codes that begin them. Both are kept as hashes and stand for a token.
+//! Logins to the page: browser sessions, and the codes that begin them. Both are stored as hashes, and stand
+//! for a token.
 
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-/// A user without a request for this long was away. Seconds.
+/// A user without a request for this long counts as away. Seconds.
 const AWAY_AFTER_S: f64 = 900.0;
-/// How seldom it is noted that somebody looks. Seconds.
+/// A visit is recorded at most once in this time. Seconds.
 const NOTED_EVERY_S: f64 = 60.0;
 
 /// A browser's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The token that it stands for.
+    /// Hash of its token.
     pub token_sha256: String,
-    /// When its holder had left before they came back.
+    /// When its user left before they came back.
     pub left_at: Option<OffsetDateTime>,
 }
 
-/// Keeps a code that lasts so many seconds, and removes what has expired. Tells when it ends.
+/// Stores a code for `lasts_s` seconds and deletes expired rows. Returns the code's expiry.
 pub async fn keep_code(
     conn: &mut PgConnection,
     sha256: &str,
@@ -39,7 +40,7 @@ pub async fn keep_code(
     .await
 }
 
-/// Uses a code up: the token that it stands for, if it lasts.
+/// Consumes a code. Returns its token, unless the code has expired.
 pub async fn take_code(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!(
         "delete from page_logins where sha256 = $1 and is_code and expires_at > now() returning token_sha256",
@@ -49,7 +50,7 @@ pub async fn take_code(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Op
     .await
 }
 
-/// Begins a session that lasts so many seconds. Whoever has the token left when they were last seen with it.
+/// Begins a session of `lasts_s` seconds. `left_at` is the last visit in a session of the same token.
 pub async fn begin(
     conn: &mut PgConnection,
     sha256: &str,
@@ -69,7 +70,7 @@ pub async fn begin(
     Ok(())
 }
 
-/// A session that lasts.
+/// A session that has not expired.
 pub async fn session(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Option<Session>> {
     sqlx::query_as!(
         Session,
@@ -80,7 +81,7 @@ pub async fn session(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<Opti
     .await
 }
 
-/// Notes that somebody looks, unless that was noted lately.
+/// Records a visit, unless one was recorded lately.
 pub async fn note_visit(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update page_logins
@@ -95,7 +96,6 @@ pub async fn note_visit(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<(
     Ok(())
 }
 
-/// Ends a session.
 pub async fn end(conn: &mut PgConnection, sha256: &str) -> sqlx::Result<()> {
     sqlx::query!("delete from page_logins where sha256 = $1", sha256)
         .execute(conn)

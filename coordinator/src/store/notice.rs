@@ -1,4 +1,4 @@
-//! Notices to people outside: an outbox.
+//! Outbox of notices to people.
 
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
 use sqlx::PgConnection;
@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use crate::domain::states::RunOutcome;
 
-/// What a notice is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "notice_event", rename_all = "snake_case")]
 pub enum Event {
@@ -47,7 +46,6 @@ impl Event {
     }
 }
 
-/// Notes that a run ended.
 pub async fn run_ended(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -69,7 +67,6 @@ pub async fn run_ended(
     Ok(())
 }
 
-/// Writes the notice that a task needs a person.
 pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into notices (id, event, feature_id, run_id, task_id, reason)
@@ -86,14 +83,14 @@ pub async fn person_needed(conn: &mut PgConnection, task: TaskId, reason: &str) 
     Ok(())
 }
 
-/// Records that the agent of this task's session did not start. At the `told_at`-th failure in a row of that
-/// agent in its pool, writes a notice, once until a session starts.
+/// Records that the agent of this task's session did not start. At the `notice_at`-th consecutive failure of
+/// that agent in its pool, writes a notice, once until a session starts.
 pub async fn record_failed_start(
     conn: &mut PgConnection,
     task: TaskId,
     agent: &str,
     reason: &str,
-    told_at: i32,
+    notice_at: i32,
 ) -> sqlx::Result<()> {
     sqlx::query!(
         "with counted as (
@@ -108,7 +105,7 @@ pub async fn record_failed_start(
         task.0,
         Uuid::now_v7(),
         reason,
-        told_at,
+        notice_at,
         agent,
     )
     .execute(conn)
@@ -132,9 +129,9 @@ pub struct Notice {
     pub pool: Option<String>,
     pub reason: String,
     pub tries: i32,
-    /// Its address has it.
+    /// Whether the address received it.
     pub posted: bool,
-    /// The command ran on it.
+    /// Whether the command ran on it.
     pub commanded: bool,
 }
 
@@ -205,7 +202,7 @@ pub async fn close(conn: &mut PgConnection, id: Uuid, error: Option<&str>) -> sq
     Ok(())
 }
 
-/// Records a failed delivery, and when the next one is due. Seconds.
+/// Records a failed delivery; the next one is due after `delay_s`.
 pub async fn again(conn: &mut PgConnection, id: Uuid, delay_s: f64, error: &str) -> sqlx::Result<()> {
     sqlx::query!(
         "update notices set tries = tries + 1, next_at = now() + make_interval(secs => $2), error = $3 where id = $1",
@@ -218,7 +215,7 @@ pub async fn again(conn: &mut PgConnection, id: Uuid, delay_s: f64, error: &str)
     Ok(())
 }
 
-/// Deletes older notices, delivered or not. Days.
+/// Deletes notices older than `days`, delivered or not.
 pub async fn prune(conn: &mut PgConnection, days: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from notices where at < now() - make_interval(days => $1)",

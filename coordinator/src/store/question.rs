@@ -1,4 +1,4 @@
-//! Questions of agents to a person, their answers, and what else people say to sessions that run.
+//! Questions of agents to a person, their answers, and other messages of people to running sessions.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::domain::question::TaskQuestion;
 use crate::store::dispatch::DispatchState;
 
-/// Stores questions of a session that nobody was asked, once its report is applied.
+/// Stores a session's questions that nobody saw while it ran, once its report is applied.
 pub async fn keep(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -30,7 +30,7 @@ pub async fn keep(
     Ok(())
 }
 
-/// Stores a session's question, which waits for `wait_ms`, or not at all. Whether it is new.
+/// Stores a session's question, which waits for `wait_ms`, or not at all. Returns whether it is new.
 pub async fn insert(
     conn: &mut PgConnection,
     id: Uuid,
@@ -54,7 +54,6 @@ pub async fn insert(
     Ok(stored.rows_affected() == 1)
 }
 
-/// The number of a session's questions.
 pub async fn count_of(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "count!" from questions where dispatch_id = $1"#,
@@ -64,10 +63,11 @@ pub async fn count_of(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Re
     .await
 }
 
-/// For how long a session's question still waits; `None` for one that does not, or is another's. Milliseconds.
+/// The time for which a session's question still waits; `None` if it does not wait or belongs to another
+/// session. Milliseconds.
 pub async fn waits_ms(conn: &mut PgConnection, id: Uuid, dispatch: DispatchId) -> sqlx::Result<Option<i64>> {
-    let left = sqlx::query_scalar!(
-        // `greatest` passes over a null, which says that nobody is waited for.
+    let remaining = sqlx::query_scalar!(
+        // `greatest` would turn a null, which means that the session does not wait, into 0.
         "select case when waits_until is not null
                   then greatest(extract(epoch from waits_until - now()) * 1000, 0)::bigint end
          from questions
@@ -77,10 +77,10 @@ pub async fn waits_ms(conn: &mut PgConnection, id: Uuid, dispatch: DispatchId) -
     )
     .fetch_optional(conn)
     .await?;
-    Ok(left.flatten())
+    Ok(remaining.flatten())
 }
 
-/// All questions of a task, in the order in which they were asked.
+/// All questions of a task, in the order of asking.
 pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<TaskQuestion>> {
     let rows = sqlx::query!(
         r#"select q.id, q.dispatch_id, q.asked, q.choices, q.waits_until is not null as "waits!", q.answer, q.answered_by,
@@ -116,7 +116,7 @@ pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<
         .collect())
 }
 
-/// Answers a question, once.
+/// Answers a question; `false` when it has an answer already.
 pub async fn answer(conn: &mut PgConnection, id: Uuid, text: &str, by: &str) -> sqlx::Result<bool> {
     let answered = sqlx::query!(
         "update questions set answer = $2, answered_by = $3, answered_at = now() where id = $1 and answer is null",
@@ -129,7 +129,7 @@ pub async fn answer(conn: &mut PgConnection, id: Uuid, text: &str, by: &str) -> 
     Ok(answered.rows_affected() == 1)
 }
 
-/// Of these sessions, those with a question that they waited for and nobody answered: what it asks.
+/// The newest unanswered question that each of these sessions waits for, as text.
 pub async fn unanswered(
     conn: &mut PgConnection,
     dispatches: &[Uuid],
@@ -153,7 +153,7 @@ pub async fn unanswered(
     Ok(asked.collect())
 }
 
-/// Says something to a session that runs, or answers its question.
+/// Sends a message to a running session, or answers its question.
 pub async fn say(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -174,7 +174,7 @@ pub async fn say(
     Ok(())
 }
 
-/// What was said and is not heard yet.
+/// A message that its session has not received yet.
 #[derive(Debug, Clone)]
 pub struct Unheard {
     pub id: Uuid,
@@ -185,7 +185,7 @@ pub struct Unheard {
     pub text: String,
 }
 
-/// What was said to these sessions and is not heard yet, the first `limit`.
+/// Messages that these sessions have not received yet, the first `limit`.
 pub async fn unheard(conn: &mut PgConnection, dispatches: &[Uuid], limit: i64) -> sqlx::Result<Vec<Unheard>> {
     let rows = sqlx::query!(
         r#"select s.id, s.dispatch_id, s.question_id, q.asked as "asked?", s.actor, s.body
@@ -209,7 +209,7 @@ pub async fn unheard(conn: &mut PgConnection, dispatches: &[Uuid], limit: i64) -
     Ok(unheard.collect())
 }
 
-/// Notes that a worker handed this to its sessions.
+/// Records that a worker passed these messages to its sessions.
 pub async fn heard(conn: &mut PgConnection, worker: &str, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update said s
@@ -238,7 +238,7 @@ pub struct Shown {
     pub answered_at: Option<OffsetDateTime>,
 }
 
-/// What these sessions asked, in that order.
+/// Questions of these sessions, in the order of asking.
 pub async fn of_dispatches(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<Vec<Shown>> {
     let rows = sqlx::query!(
         r#"select q.id, q.dispatch_id, d.state as "state: DispatchState", q.asked, q.choices, q.asked_at, q.waits_until, q.answer,

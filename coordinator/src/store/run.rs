@@ -12,7 +12,8 @@ use crate::domain::routing::strategy::Strategy;
 use crate::domain::run::{InFlight, Run, RunSettings, Spent};
 use crate::domain::states::RunOutcome;
 
-/// Opens a run of a feature that stands, or of one task of it. One that begins with its feature is written with it, see [`super::feature::insert`].
+/// Opens a run of an existing feature, or of one of its tasks. [`super::feature::insert`] writes a run that
+/// begins with its feature.
 pub async fn insert(
     conn: &mut PgConnection,
     id: RunId,
@@ -57,7 +58,6 @@ pub async fn insert(
     Ok(())
 }
 
-/// Reads runs by id.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run>> {
     let rows = sqlx::query!(
         r#"select id, feature_id, only_task, max_iterations, max_time_ms, max_cost_usd, max_tokens, session_ms, idle_ms,
@@ -138,7 +138,7 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
         .collect())
 }
 
-/// Records the start of a pause of its feature.
+/// Records that the feature of a run is paused.
 pub async fn pause(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs set paused_at = now() where id = $1 and ended_at is null",
@@ -149,7 +149,7 @@ pub async fn pause(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Notes that the pause is over.
+/// Records the end of the pause.
 pub async fn resume(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs
@@ -162,7 +162,7 @@ pub async fn resume(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Reopens an ended run: it counts on from its usage, without the time since its end.
+/// Reopens an ended run. Its usage counts on, without the time since its end.
 pub async fn reopen(conn: &mut PgConnection, run: RunId) -> sqlx::Result<()> {
     sqlx::query!(
         "update runs
@@ -190,7 +190,7 @@ pub async fn last(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }
 }
 
-/// Features whose run ended at a limit, and that could continue.
+/// Features whose run ended at a limit and could continue.
 pub async fn at_limit(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<FeatureId>> {
     let ids = sqlx::query_scalar!(
         "select f.id
@@ -203,7 +203,6 @@ pub async fn at_limit(conn: &mut PgConnection) -> sqlx::Result<BTreeSet<FeatureI
     Ok(ids.into_iter().map(FeatureId).collect())
 }
 
-/// The runs of features that run.
 pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Run>> {
     let ids = sqlx::query_scalar!(
         r#"select current_run as "id!" from features where state = 'running' and current_run is not null"#
@@ -213,8 +212,8 @@ pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Run>> {
     read(conn, &ids).await
 }
 
-/// Gives the open run of a feature more iterations, if nobody chose their limit, up to `most`: agents could
-/// split tasks for ever.
+/// Gives the open run of a feature more iterations, up to `most`, if nobody chose their limit. Without
+/// `most`, agents could split tasks for ever.
 pub async fn allow(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -12,7 +12,6 @@ use uuid::Uuid;
 use crate::domain::failure::Failure;
 use crate::domain::failure::worker_health::EndedSession;
 
-/// A worker that said hello.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pub name: String,
@@ -32,7 +31,7 @@ pub struct Worker {
     pub drain_requested: bool,
     /// Why it was drained automatically, if it was.
     pub drain_reason: Option<String>,
-    /// What it keeps of build output. Bytes.
+    /// Size of the build output that it retains. Bytes.
     pub warm_bytes: Option<i64>,
     pub version: String,
     pub host: String,
@@ -43,8 +42,9 @@ pub struct Worker {
     pub alive: bool,
 }
 
-/// Deletes workers without a heartbeat for so many days, or minutes after a drain, that hold nothing. In a
-/// cluster each start has a name of its own, and a drained worker does not come back, or says hello again.
+/// Deletes workers that hold nothing and sent no heartbeat for `days`, or for `drained_minutes` after a
+/// drain. In a cluster each start has a name of its own, and a drained worker does not come back, or says
+/// hello again.
 pub async fn forget_gone(conn: &mut PgConnection, days: i32, drained_minutes: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "with lives as (
@@ -65,7 +65,7 @@ pub async fn forget_gone(conn: &mut PgConnection, days: i32, drained_minutes: i3
     Ok(())
 }
 
-/// Deletes one worker, unless it sent a heartbeat within a lease or holds something. Returns whether it did.
+/// Deletes one worker, unless it sent a heartbeat within a lease or holds a dispatch. Returns whether it did.
 pub async fn forget(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx::Result<bool> {
     let forgotten = sqlx::query!(
         "delete from workers
@@ -118,8 +118,8 @@ pub async fn list(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Wo
         .collect())
 }
 
-/// The incarnation that now has the name of a dispatch's worker, if it has the same data folder as the one
-/// that holds the dispatch.
+/// The incarnation that now has the name of a dispatch's worker, if its data folder is that of the
+/// incarnation that holds the dispatch.
 pub async fn heir(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Incarnation>> {
     let life = sqlx::query_scalar!(
         "select w.incarnation
@@ -134,7 +134,7 @@ pub async fn heir(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
     Ok(life.map(Incarnation))
 }
 
-/// Who holds a worker's name now.
+/// The incarnation that holds a worker's name.
 #[derive(Debug, Clone)]
 pub struct Holder {
     pub incarnation: Incarnation,
@@ -163,8 +163,8 @@ pub async fn holder(conn: &mut PgConnection, name: &str, lease_ms: i64) -> sqlx:
     }))
 }
 
-/// Makes an incarnation the holder of its name. A holder without an answer repeats its hello: later orders,
-/// such as a drain, stay.
+/// Makes an incarnation the holder of its name. A holder that gets no answer repeats its hello; orders since
+/// the first one, such as a drain, stay.
 pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<()> {
     sqlx::query!(
         "with life as (
@@ -198,7 +198,8 @@ pub async fn take_name(conn: &mut PgConnection, hello: &Hello) -> sqlx::Result<(
     Ok(())
 }
 
-/// Records a heartbeat. `None` when the incarnation does not hold the name; else whether it is to drain.
+/// Records a heartbeat. Returns whether the worker has to drain; `None` when the incarnation does not hold
+/// the name.
 pub async fn seen(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Option<bool>> {
     sqlx::query_scalar!(
         "update workers
@@ -228,7 +229,7 @@ pub struct Claimer {
     pub rules: Vec<AgentRule>,
 }
 
-/// Those of `names` with their holder, and whether any account is not open, or any limit beside those of runs
+/// The workers among `names`, whether any account is not open, and whether any limit besides those of runs
 /// exists.
 pub async fn claimers(conn: &mut PgConnection, names: &[String]) -> sqlx::Result<(Vec<Claimer>, bool, bool)> {
     let rows = sqlx::query!(
@@ -265,7 +266,7 @@ fn accounts(agents: &[String], accounts: Vec<String>) -> BTreeMap<String, String
         .collect()
 }
 
-/// Asks a worker to drain. `false` when nobody has that name.
+/// Asks a worker to drain. `false` when no worker has that name.
 pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
     let asked = sqlx::query!("update workers set drain_requested = true where name = $1", name)
         .execute(conn)
@@ -273,19 +274,18 @@ pub async fn request_drain(conn: &mut PgConnection, name: &str) -> sqlx::Result<
     Ok(asked.rows_affected() == 1)
 }
 
-/// Sessions that ended on a worker.
 #[derive(Debug, Default)]
 pub struct Sessions {
     /// The newest first.
     pub sessions: Vec<EndedSession>,
-    /// What the newest failure said.
+    /// Reason of the newest failure.
     pub last: String,
 }
 
-/// Newest dispatches that are searched for ended sessions.
+/// Newest dispatches to search for ended sessions.
 const NEWEST_DISPATCHES: i64 = 1_000;
 
-/// Sessions that ended in the present incarnations of workers that take work.
+/// Sessions that ended in the current incarnations of workers that accept work.
 pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Sessions>> {
     let rows = sqlx::query!(
         r#"select d.worker, d.task_id, d.failure as "failure: Failure", d.reason, coalesce(d.tool_calls, 0) = 0 as "before_work!",
@@ -320,8 +320,8 @@ pub async fn ended(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Ses
     Ok(workers)
 }
 
-/// Drains a worker on which everything fails, and writes a notice, when another living worker serves one of
-/// its pools. Returns whether it did.
+/// Drains a worker on which everything fails, and writes a notice, if another living worker serves one of its
+/// pools. Returns whether it did.
 pub async fn drain_failing(
     conn: &mut PgConnection,
     name: &str,

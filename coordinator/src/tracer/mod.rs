@@ -1,9 +1,9 @@
 //! Sends traces over OTLP and HTTP (DESIGN 8). Off unless an address is configured.
 //!
-//! The steps of [`crate::flow`] only announce, after their commit, what ended ([`crate::bus::Signals`]); this
-//! keeps ids. The spans are built from the database when they are sent ([`crate::services`]). So nothing that
-//! is stored or claimed waits for a collector, and an outage of hours costs only these ids and the spans of
-//! one batch.
+//! The steps of [`crate::flow`] only announce ended dispatches and runs after their commit
+//! ([`crate::bus::Signals`]). This module queues their ids. The spans are built from the database when they
+//! are sent ([`crate::services`]). So nothing that is stored or claimed waits for a collector, and an outage
+//! of hours costs only these ids and the spans of one batch.
 
 mod otlp;
 mod queue;
@@ -19,7 +19,7 @@ use otlp::Exporter;
 pub use queue::EndedWork;
 use queue::Queue;
 
-/// Where spans go.
+/// Queues and sends spans.
 #[derive(Debug, Clone)]
 pub struct Tracer(Arc<Inner>);
 
@@ -32,7 +32,7 @@ struct Inner {
 impl Tracer {
     /// A tracer for the collector at `endpoint`: the address of its OTLP receiver, such as
     /// `http://127.0.0.1:4318`. The variables of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`,
-    /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`) go before it.
+    /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`) take precedence.
     ///
     /// # Errors
     /// When an address is invalid, or HTTP cannot be set up.
@@ -43,7 +43,7 @@ impl Tracer {
         })))
     }
 
-    /// Notes what ended.
+    /// Queues ended dispatches and runs.
     pub fn ended(&self, dispatches: Vec<DispatchId>, runs: Vec<RunId>) {
         self.0.queue.push(dispatches, runs);
     }
@@ -53,7 +53,7 @@ impl Tracer {
         self.0.queue.next().await
     }
 
-    /// Removes what was sent from the queue.
+    /// Removes sent entries from the queue.
     pub fn forget(&self, ended: &EndedWork) {
         self.0.queue.forget(ended);
     }
@@ -63,7 +63,7 @@ impl Tracer {
         self.0.queue.dropped()
     }
 
-    /// Sends spans.
+    /// Sends spans, at most for the time `within`.
     ///
     /// # Errors
     /// When the collector is away or refuses them.

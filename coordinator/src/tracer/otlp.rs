@@ -43,14 +43,14 @@ impl Exporter {
             .with_protocol(Protocol::HttpBinary)
             // The caller retries after a longer pause.
             .with_retry_policy(RetryPolicy::disabled());
-        // Its variables it reads itself.
+        // The builder reads these variables itself.
         let is_set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.is_empty());
         if !ENDPOINT_VARIABLES.iter().any(is_set) {
             builder = builder.with_endpoint(format!("{}/{PATH}", endpoint.trim_end_matches('/')));
         }
         let mut exporter = builder
             .build()
-            .context("failed to set up the way to the collector")?;
+            .context("failed to set up the OTLP exporter")?;
         let named = is_set(&"OTEL_SERVICE_NAME")
             || std::env::var("OTEL_RESOURCE_ATTRIBUTES")
                 .is_ok_and(|attributes| attributes.contains("service.name="));
@@ -70,7 +70,7 @@ impl Exporter {
         let data = spans.into_iter().map(|span| data(span, &self.scope)).collect();
         tokio::time::timeout(within, self.exporter.export(data))
             .await
-            .context("the collector gave no answer in time")??;
+            .context("the collector did not answer in time")??;
         Ok(())
     }
 }

@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 
 /// Most entries; beyond that the oldest are dropped.
 const MAX_WAITING: usize = 100_000;
-/// Most that is told at once.
+/// Most entries of each kind in a batch.
 const BATCH: usize = 50;
 
-/// Some of what ended, oldest first.
+/// Ended dispatches and runs, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EndedWork {
     pub dispatches: Vec<DispatchId>,
@@ -63,23 +63,8 @@ impl Queue {
     /// Removes sent entries, unless they were dropped meanwhile.
     pub(super) fn forget(&self, ended: &EndedWork) {
         let mut waiting = self.lock();
-        let among = ended.dispatches.len().min(waiting.dispatches.len());
-        let told = |id: &DispatchId| ended.dispatches.contains(id);
-        let gone = waiting
-            .dispatches
-            .iter()
-            .take(among)
-            .filter(|id| told(id))
-            .count();
-        waiting.dispatches.drain(..gone);
-        let among = ended.runs.len().min(waiting.runs.len());
-        let gone = waiting
-            .runs
-            .iter()
-            .take(among)
-            .filter(|id| ended.runs.contains(id))
-            .count();
-        waiting.runs.drain(..gone);
+        remove_sent(&mut waiting.dispatches, &ended.dispatches);
+        remove_sent(&mut waiting.runs, &ended.runs);
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -89,6 +74,15 @@ impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn remove_sent<T: PartialEq>(waiting: &mut VecDeque<T>, sent: &[T]) {
+    let gone = waiting
+        .iter()
+        .take(sent.len())
+        .filter(|id| sent.contains(id))
+        .count();
+    waiting.drain(..gone);
 }
 
 /// Drops the oldest surplus entries. Returns their number.
@@ -105,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_ended_stays_until_it_is_told() {
+    async fn ended_work_stays_queued_until_it_is_forgotten() {
         let queue = Queue::default();
         let ids: Vec<DispatchId> = (0..BATCH + 1).map(|_| DispatchId::new()).collect();
         queue.push(ids.clone(), vec![RunId::new()]);
@@ -117,15 +111,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_too_much_the_oldest_is_dropped_and_counted() {
+    async fn a_full_queue_drops_and_counts_its_oldest_entries() {
         let queue = Queue::default();
         let ids: Vec<DispatchId> = (0..MAX_WAITING + 3).map(|_| DispatchId::new()).collect();
         queue.push(ids[..2].to_vec(), Vec::new());
-        let told = queue.next().await;
+        let sent = queue.next().await;
         queue.push(ids[2..].to_vec(), Vec::new());
         assert_eq!((queue.dropped(), queue.dropped()), (3, 0));
         // The sent entries were dropped meanwhile, so no others are removed.
-        queue.forget(&told);
+        queue.forget(&sent);
         assert_eq!(queue.next().await.dispatches[0], ids[3]);
     }
 }

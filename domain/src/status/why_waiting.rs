@@ -200,9 +200,9 @@ mod tests {
         facts.parallel = (4, 4);
         check(&facts, Some("its feature has 4 of 4 sessions"), None);
         facts.lacks = Some("no worker takes work\nof pool gpu".to_owned());
-        check(&facts, Some("no worker takes work of pool gpu"), None);
+        check(&facts, Some("no worker serves pool gpu"), None);
         facts.key = Some(("db".to_owned(), 2, 1));
-        check(&facts, Some("no worker takes work of pool gpu"), None);
+        check(&facts, Some("no worker serves pool gpu"), None);
         facts.key = Some(("db".to_owned(), 2, 2));
         check(&facts, Some("the concurrency key `db` has 2 of 2 sessions"), None);
         facts.limit = Some("day 50.00 USD of 50.00".to_owned());

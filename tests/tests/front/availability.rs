@@ -49,7 +49,7 @@ async fn a_task_that_nobody_can_start_says_what_it_waits_for() {
     let status = until_said(&stage, "status", "1 task waits: on every worker of pool default").await;
     for words in [
         "1 task waits: no worker of pool default has agent ghost (they have default, gone): add [agents.ghost] to",
-        "1 task waits: no worker takes work of pool nowhere: start one with `ralph-worker run --pool nowhere`",
+        "1 task waits: no worker serves pool nowhere: start one with `ralph-worker run --pool nowhere`",
         "first on w: agent gone can't be started (failed ",
         "\nw: agent gone can't be started (failed ",
     ] {

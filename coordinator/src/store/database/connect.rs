@@ -7,13 +7,12 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 
 use super::server::{ConnectError, Server};
 
-/// Migrations of this release.
 static MIGRATOR: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
-/// Every query here is by key, so planning it anew would cost more than running it. A cached plan must suit
-/// tables of any size, so it looks rows up and reads no whole table. Plans from the time when a table was
-/// nearly empty are renewed once it has grown ([`super::plans`]). For a list of ids, a lateral subquery with
-/// a limit enforces such a plan from the start.
+/// Every query is by key, so planning it again would cost more than running it. A cached plan must suit
+/// tables of any size: it uses indexes and never scans a table. Plans made while a table was nearly empty are
+/// renewed once it has grown ([`super::plans`]). For a list of ids, a lateral subquery with a limit enforces
+/// an index plan from the start.
 const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set enable_seqscan = off;
     set enable_hashjoin = off;
@@ -21,17 +20,17 @@ const SESSION: &str = "set plan_cache_mode = force_generic_plan;
     set random_page_cost = 1.1;
     set jit = off";
 
-/// A coordinator that is halted or cut off within a transaction keeps its locks, and blocks every other one,
-/// no longer than this: the server then ends its connection. Half of the default lease; no step pauses nearly
-/// as long.
-const STANDSTILL: &str = "set idle_in_transaction_session_timeout = '10s';
+/// A coordinator that is halted or cut off within a transaction keeps its locks and blocks all others. The
+/// server ends its connection after this time: half of the default lease, and far longer than any step
+/// pauses.
+const IDLE_LIMITS: &str = "set idle_in_transaction_session_timeout = '10s';
     set tcp_keepalives_idle = 5;
     set tcp_keepalives_interval = 5;
     set tcp_keepalives_count = 2;
     set tcp_user_timeout = 15000";
 
-/// How long a caller waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(10);
+/// Longest wait for a free connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries after a deadlock or a serialization failure.
 const MAX_REPEATS: u32 = 5;
@@ -44,32 +43,32 @@ pub async fn connect(url: &str, connections: u32) -> Result<PgPool, ConnectError
     Ok(connect_with(&Server::find(url).await?, connections))
 }
 
-/// The same for a resolved server. Connections open in the background.
+/// Opens such a pool for a resolved server; connections open in the background.
 pub fn connect_with(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(1)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(Duration::from_secs(60))
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_lazy_with(logged(server))
+        .connect_lazy_with(connect_options(server))
 }
 
-/// A pool of always `connections`, which open in the background.
+/// Opens a pool with a fixed number of connections, which open in the background.
 pub fn connect_lazy(server: &Server, connections: u32) -> PgPool {
     PgPoolOptions::new()
         .max_connections(connections)
         .min_connections(connections)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
         .after_connect(|conn, _| Box::pin(set_up(conn)))
-        .connect_lazy_with(logged(server))
+        .connect_lazy_with(connect_options(server))
 }
 
-fn logged(server: &Server) -> PgConnectOptions {
+fn connect_options(server: &Server) -> PgConnectOptions {
     let options = server.options.clone();
     options
         .application_name("ralph-coordinator")
@@ -78,18 +77,14 @@ fn logged(server: &Server) -> PgConnectOptions {
 
 async fn set_up(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(SESSION).execute(&mut *conn).await?;
-    sqlx::raw_sql(STANDSTILL).execute(conn).await.map(drop)
+    sqlx::raw_sql(IDLE_LIMITS).execute(conn).await.map(drop)
 }
 
-/// Checks that the server answers.
-///
-/// # Errors
-/// When it does not.
 pub async fn ping(pool: &PgPool) -> sqlx::Result<()> {
     sqlx::raw_sql("select 1").execute(pool).await.map(drop)
 }
 
-/// The version of the server at `url`, in its own words.
+/// The version of the server at `url`, as the server reports it.
 ///
 /// # Errors
 /// When the address is invalid, or the server refuses the login.
@@ -115,18 +110,17 @@ pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
 /// Why a database cannot be used in its present state.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// It has migrations that this release does not know.
+    /// The database has migrations that this release does not know.
     #[error(
-        "the database was made by another release, a later one or a build before 0.1.0: its schema has step {found}, this one knows those up to {known}; \
+        "the database was made by another release, a later one or a build before 0.1.0: its schema has step {found}, but this release knows steps up to {known}; \
          use that release, or another database (DATABASE_URL) or data folder (--data)"
     )]
     Later {
-        /// The last step that it has.
+        /// The last unknown step.
         found: i64,
-        /// The last one of this release.
+        /// The last step of this release.
         known: i64,
     },
-    /// It could not be asked.
     #[error("failed to read the schema's version")]
     Database(#[from] sqlx::Error),
 }
@@ -156,7 +150,7 @@ pub async fn pending_migrations(pool: &PgPool) -> Result<usize, SchemaError> {
     Ok(ours.len() - applied.len())
 }
 
-/// Repeats `step` while Postgres ends it with a deadlock or a serialization failure.
+/// Repeats `step` after a deadlock or a serialization failure.
 ///
 /// # Errors
 /// Any other error, and these after five repetitions.

@@ -1,14 +1,15 @@
-//! Plans are cached (`store/database/connect.rs`). A plan from the time when a table was nearly empty may find a row
-//! by reading the whole table, which cost the same then. Postgres makes new plans after an analysis of the
-//! table. Its own analysis comes within a minute or so: too late for a table that fills within seconds. So
-//! grown tables are analysed at once, for all coordinators.
+//! Renews cached query plans (`store/database/connect.rs`) of tables that grew.
+//!
+//! A plan made while a table was nearly empty may scan the whole table, which cost the same then. Postgres
+//! makes new plans after it analyses the table. Autovacuum does so within a minute or so: too late for a
+//! table that fills within seconds. So a coordinator analyses grown tables at once, for all coordinators.
 
 use std::collections::HashMap;
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-/// Size at which other plans pay. Pages: below it every plan is fast, above it every plan looks rows up. One
-/// step, since all connections plan anew after it, and callers wait for that.
+/// Table size at which other plans pay, in pages. Below it every plan is fast; above it every plan uses an
+/// index. There is only one step, since all connections plan again after it, and callers wait for that.
 const STEP: i64 = 64;
 
 /// Sizes of the tables at the last check.
@@ -19,12 +20,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Analyses tables that grew over the step since the last check; at the first check, those that Postgres
-    /// considers empty. Returns their number. A table without committed rows waits for a later check: it
-    /// would count as an empty table of this size until autovacuum comes, which costs more than the old plan.
+    /// Analyses tables that grew over the step since the last check. The first check analyses tables that
+    /// Postgres considers empty. Returns their number.
     ///
-    /// # Errors
-    /// When the database fails.
+    /// A table without committed rows waits for a later check: it would count as an empty table of this size
+    /// until autovacuum comes, which costs more than the old plan.
     pub async fn follow(&mut self, conn: &mut PgConnection) -> sqlx::Result<usize> {
         let tables: Vec<(String, i64, bool)> = sqlx::query_as(
             "select oid::regclass::text, coalesce(pg_relation_size(oid), 0) / current_setting('block_size')::bigint,
@@ -47,16 +47,16 @@ impl Sizes {
             }
         }
         if !grown.is_empty() {
-            // Names as the server itself writes them. Another session that holds one analyses it too, or
-            // autovacuum follows.
+            // The names are as the server writes them. A table that another session has locked is analysed by
+            // that session, or by autovacuum later.
             let statement = format!("analyze (skip_locked) {}", grown.join(", "));
             sqlx::raw_sql(AssertSqlSafe(statement)).execute(conn).await?;
         }
         Ok(grown.len())
     }
 
-    /// Compares the tables' sizes, in pages, with the last check. For a new table, the question is whether
-    /// Postgres knows that it has rows: connections of other coordinators may have planned for it before.
+    /// Compares the tables' sizes, in pages, with the last check. A new table counts as grown unless Postgres
+    /// knows that it has rows: connections of other coordinators may have planned for it before.
     fn note<'a>(&mut self, tables: &'a [(String, i64, bool)]) -> Vec<&'a str> {
         let mut grown = Vec::new();
         for (table, pages, has_rows) in tables {

@@ -1,8 +1,8 @@
-//! Connects to Postgres: encrypted as far as the address asks and the server offers, as libpq does.
+//! Connects to Postgres, encrypted as far as the address asks and the server offers, like libpq.
 //!
 //! sqlx knows the modes, but treats `allow` like `disable`, does not fall back from `prefer`, and verifies
-//! nothing with `require` and a root certificate. So one connection tries the ways of the mode, and returns
-//! the reason when none works.
+//! nothing with `require` and a root certificate. So a first connection tries the mode's alternatives in
+//! order, and reports why none works.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -13,48 +13,43 @@ use reqwest::Url;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{Connection as _, Error, PgPool};
 
-/// How long one try may take.
-const WITHIN: Duration = Duration::from_secs(10);
-/// Names the system's certificates in place of a file.
+/// Time limit of one attempt to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Value of `sslrootcert` for the system's certificates.
 const SYSTEM: &str = "system";
 
-/// A server that let us in.
+/// A server that accepted a connection.
 #[derive(Debug, Clone)]
 pub struct Server {
     pub(in crate::store) options: PgConnectOptions,
-    /// Where it is, without a login.
+    /// Its address, without a login.
     pub at: String,
     /// Whether the connection was encrypted, or stays on this machine.
     is_private: bool,
 }
 
-/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The address, or a file that it names, is unusable.
     #[error("DATABASE_URL can't be used: {0}")]
     Address(String),
-    /// A certificate can't be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The server is away, or does not accept connections yet.
     #[error("Postgres at {at} can't be reached: {why}")]
     Away {
-        /// Where it should be.
         at: String,
-        /// What the last try ended with.
         why: String,
     },
     #[error("Postgres at {at} refused the connection: {why}; is DATABASE_URL right?")]
     Refused {
         at: String,
-        /// In its words.
         why: String,
     },
 }
 
 impl ConnectError {
-    /// Whether it may go by itself.
+    /// Whether a later attempt may succeed without a change.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Away { .. })
     }
@@ -64,7 +59,7 @@ impl ConnectError {
         match error {
             Error::Configuration(error) => Self::Address(error.to_string()),
             Error::Database(error) => {
-                // Starting or stopping, or without room for another connection.
+                // The server starts, stops, or has no free connection.
                 let passing = ["57P01", "57P02", "57P03", "53300"];
                 let why = error.message().to_owned();
                 match error.code().is_some_and(|code| passing.contains(&code.as_ref())) {
@@ -102,30 +97,26 @@ impl ConnectError {
 }
 
 impl Server {
-    /// Connects once in each way that the address allows, and keeps the first that works.
-    ///
-    /// # Errors
-    /// When none does.
+    /// Connects once in each mode that the address allows, and uses the first that works.
     pub async fn find(url: &str) -> Result<Self, ConnectError> {
-        let asked = ConnectionTarget::read(url, |name| {
+        let target = ConnectionTarget::read(url, |name| {
             std::env::var(name).ok().filter(|text| !text.is_empty())
         })?;
         let mut refused: Option<ConnectError> = None;
-        for mode in asked.modes() {
-            let options = asked.options.clone().ssl_mode(*mode);
-            let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
-                Ok(Ok(conn)) => {
+        for mode in target.modes() {
+            let options = target.options.clone().ssl_mode(*mode);
+            let error = match open(&options).await {
+                Ok(conn) => {
                     let _ = conn.close().await;
-                    return Ok(asked.into_server(*mode));
+                    return Ok(target.into_server(*mode));
                 }
-                Ok(Err(error)) => error,
-                Err(_) => Error::Io(ErrorKind::TimedOut.into()),
+                Err(error) => error,
             };
-            let goes_on = is_about_encryption(&error);
-            let error = ConnectError::of(&asked.at, error);
-            // Of two refusals, the one of the preferred way.
+            let may_differ = is_about_encryption(&error);
+            let error = ConnectError::of(&target.at, error);
+            // Of two refusals, reports that of the preferred mode.
             let error = refused.take().unwrap_or(error);
-            if !goes_on {
+            if !may_differ {
                 return Err(error);
             }
             refused = Some(error);
@@ -133,14 +124,11 @@ impl Server {
         Err(refused.unwrap_or_else(|| ConnectError::Address("it allows no connection".to_owned())))
     }
 
-    /// The error of a new connection of this pool, if any: the pool itself says only that it timed out.
+    /// Opens a new connection with this pool's options and returns its error, if any. The pool's own error
+    /// only says that it timed out.
     pub async fn refusal(pool: &PgPool) -> Option<String> {
         let options = pool.connect_options();
-        let error = match tokio::time::timeout(WITHIN, PgConnection::connect_with(&options)).await {
-            Ok(Ok(_)) => return None,
-            Ok(Err(error)) => error,
-            Err(_) => Error::Io(ErrorKind::TimedOut.into()),
-        };
+        let error = open(&options).await.err()?;
         Some(ConnectError::of(&place(&options), error).to_string())
     }
 
@@ -156,6 +144,12 @@ impl Server {
     }
 }
 
+async fn open(options: &PgConnectOptions) -> Result<PgConnection, Error> {
+    tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(options))
+        .await
+        .unwrap_or_else(|_| Err(Error::Io(ErrorKind::TimedOut.into())))
+}
+
 /// Whether a server may answer differently with or without encryption.
 fn is_about_encryption(error: &Error) -> bool {
     match error {
@@ -164,13 +158,13 @@ fn is_about_encryption(error: &Error) -> bool {
             error.kind(),
             ErrorKind::ConnectionRefused | ErrorKind::TimedOut | ErrorKind::NotFound
         ),
-        // A rule of pg_hba.conf may hold for one of both.
+        // A rule of pg_hba.conf may apply to one of the two.
         Error::Database(error) => error.code().is_some_and(|code| code == "28000"),
         _ => false,
     }
 }
 
-/// The address of a server, without a login.
+/// Address of a server, without a login.
 fn place(options: &PgConnectOptions) -> String {
     match options.get_socket() {
         Some(socket) => socket.display().to_string(),
@@ -179,18 +173,16 @@ fn place(options: &PgConnectOptions) -> String {
     }
 }
 
-/// The options of a database's address.
 #[derive(Debug)]
 struct ConnectionTarget {
     options: PgConnectOptions,
     mode: PgSslMode,
     at: String,
-    /// A socket of this machine's.
     is_socket: bool,
 }
 
 impl ConnectionTarget {
-    /// The address goes before the variables that libpq reads.
+    /// The address takes precedence over the variables that libpq reads.
     fn read(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConnectError> {
         let mut options: PgConnectOptions = url
             .parse()
@@ -248,7 +240,7 @@ impl ConnectionTarget {
         })
     }
 
-    /// Ways to connect, the preferred one first.
+    /// Modes to try, the preferred one first.
     fn modes(&self) -> &'static [PgSslMode] {
         if self.is_socket {
             return &[PgSslMode::Disable];
@@ -265,13 +257,13 @@ impl ConnectionTarget {
 
     fn into_server(self, mode: PgSslMode) -> Server {
         let is_encrypted = !matches!(mode, PgSslMode::Disable);
-        // Without a demand for encryption, a server that loses its certificate later still works.
-        let kept = match (self.mode, mode) {
+        // If encryption is not required, a server that loses its certificate later still works.
+        let lasting_mode = match (self.mode, mode) {
             (PgSslMode::Prefer, PgSslMode::Require) => PgSslMode::Prefer,
             (_, mode) => mode,
         };
         Server {
-            options: self.options.ssl_mode(kept),
+            options: self.options.ssl_mode(lasting_mode),
             at: self.at,
             is_private: is_encrypted || self.is_socket,
         }
@@ -291,13 +283,13 @@ mod tests {
                 .flatten()
         };
         match ConnectionTarget::read(url, read) {
-            Ok(asked) => Ok(format!("{:?}", asked.modes())),
+            Ok(target) => Ok(format!("{:?}", target.modes())),
             Err(error) => Err(error.to_string()),
         }
     }
 
     #[test]
-    fn each_mode_is_tried_as_libpq_does() {
+    fn modes_are_tried_in_the_order_of_libpq() {
         for (query, tried) in [
             ("", "[Require, Disable]"),
             ("?sslmode=disable", "[Disable]"),
@@ -322,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn what_would_pass_for_more_than_it_is_gets_refused() {
-        for (url, variable, said) in [
+    fn unsafe_and_invalid_options_are_refused() {
+        for (url, variable, expected) in [
             ("postgres://u@h/d", Some("requird"), "is no sslmode"),
             (
                 "postgres://u@h/d?sslmode=require&sslrootcert=system",
@@ -343,7 +335,7 @@ mod tests {
             ("nonsense", None, "DATABASE_URL can't be used"),
         ] {
             let error = modes(url, variable).unwrap_err();
-            assert!(error.contains(said), "{url}: {error}");
+            assert!(error.contains(expected), "{url}: {error}");
         }
     }
 }

@@ -19,7 +19,6 @@ pub struct TaskFacts {
     pub task: TaskId,
     pub role: SessionKind,
     pub feature: FeatureId,
-    /// The feature's run.
     pub run: Option<Uuid>,
     pub title: String,
     pub description: String,
@@ -29,7 +28,7 @@ pub struct TaskFacts {
     pub attempt: i32,
     pub verify: bool,
     pub failures: i16,
-    /// Whether one of its attempts conflicted. For a part see [`conflicted_above`].
+    /// Whether one of its attempts conflicted. For parts see [`conflicted_above`].
     pub conflicted: bool,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
@@ -39,9 +38,9 @@ pub struct TaskFacts {
     pub repo_address: Option<String>,
     pub base_commit: Option<String>,
     pub branch: Option<String>,
-    /// What landed last on that branch.
+    /// The last landing on that branch.
     pub landed: Option<Landed>,
-    /// The folder that it works in.
+    /// The folder that its sessions work in.
     pub dir: Option<String>,
     pub feature_tasks: i32,
     pub feature_description: String,
@@ -49,7 +48,6 @@ pub struct TaskFacts {
     pub plan: Option<String>,
 }
 
-/// The parent in a prompt.
 #[derive(Debug, Clone)]
 pub struct ParentFacts {
     pub id: TaskId,
@@ -57,7 +55,6 @@ pub struct ParentFacts {
     pub description: String,
 }
 
-/// Reads tasks with their features.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<TaskFacts>> {
     let rows = sqlx::query!(
         r#"select t.id, t.feature_id, t.role as "role: SessionKind", x.title, x.description, x.agent, x.model, t.max_retries, t.attempt, t.verify, t.failures,
@@ -131,7 +128,7 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Ta
         .collect())
 }
 
-/// Parts of tasks with an ancestor of which an attempt conflicted.
+/// The `parts` with an ancestor that had a conflicting attempt.
 pub async fn conflicted_above(conn: &mut PgConnection, parts: &[Uuid]) -> sqlx::Result<Vec<TaskId>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive line as (
@@ -151,7 +148,7 @@ pub async fn conflicted_above(conn: &mut PgConnection, parts: &[Uuid]) -> sqlx::
     Ok(ids.into_iter().map(TaskId).collect())
 }
 
-/// The change of the last work of each of these tasks.
+/// The files that the last work on each of these tasks changed.
 pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<(TaskId, Vec<String>)>> {
     let rows = sqlx::query!(
         r#"select distinct on (task_id) task_id, coalesce(files_changed, '{}') as "files!"
@@ -168,20 +165,21 @@ pub async fn last_changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result
         .collect())
 }
 
-/// A task beside others of its feature.
+/// Another task of the feature, for a prompt.
 #[derive(Debug, Clone)]
 pub struct Neighbour {
     pub feature: Uuid,
-    /// The task that it waits for; `None` for one that is under way or waits for a session.
+    /// `None` for a task that is under way or waits for a session.
     pub waits_for: Option<Uuid>,
     pub id: TaskId,
     pub title: String,
     pub is_running: bool,
-    /// What it says it changes.
+    /// Paths that it is declared to change.
     pub paths: Vec<String>,
 }
 
-/// Tasks that wait for these, then those of these features that are under way and that come next, at most so many of each.
+/// Tasks that wait for `tasks`, then tasks of `features` that are under way or come next, at most `most` of
+/// each.
 pub async fn neighbours(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -269,14 +267,13 @@ pub async fn prerequisites(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Resul
             id: TaskId(row.id),
             title: row.title,
             skipped: row.skipped,
-            // Nobody verified the words of a skipped task's session.
+            // Nobody verified the journal of a skipped task.
             summary: row.journal.filter(|_| !row.skipped),
             in_all: row.in_all,
         })
         .collect())
 }
 
-/// The last conflict of a task.
 #[derive(Debug, Clone)]
 pub struct ConflictFacts {
     pub task: TaskId,
@@ -339,7 +336,7 @@ pub async fn conflicts(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Ve
     Ok(found)
 }
 
-/// Changes of tasks to verify, from the attempts that ended at the commit to judge.
+/// Changes of tasks to verify, from the attempts that ended at the commit to verify.
 pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, Change>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -358,7 +355,7 @@ pub async fn changes(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Hash
     )
     .fetch_all(conn)
     .await?;
-    // A value of another version that cannot be read is omitted.
+    // Omits a value of another version that cannot be read.
     let read = |text: &str| serde_json::from_str(text).ok();
     let changes = rows
         .into_iter()
@@ -374,16 +371,16 @@ pub struct ModelFacts {
     pub pool: String,
     /// The agent of the task, or of its run.
     pub agent: Option<String>,
-    /// Failures of the task in a row that a stronger model may mend.
+    /// Consecutive failures that a stronger model may fix.
     pub failures: i16,
     pub strategy: Strategy,
     pub run_model: Option<String>,
     pub task_model: Option<String>,
-    /// An agent's request for the next attempt.
+    /// The model that an agent requested for the next attempt.
     pub hint: Option<String>,
     pub recent: u32,
     pub recent_done: u32,
-    /// Finished attempts in a row that were rated trivial or easy.
+    /// Consecutive finished attempts that were rated trivial or easy.
     pub easy_streak: u32,
     pub iterations: i32,
     pub plan_given: bool,

@@ -29,7 +29,7 @@ pub struct Earlier {
     pub difficulty: Option<Difficulty>,
     pub files_changed: Vec<String>,
     pub report: Option<FailureReport>,
-    /// Number of ended attempts at the task, with those before the last 20 dispatches.
+    /// Number of all ended attempts at the task, not only of those in the last 20 dispatches.
     pub attempts_in_all: i64,
 }
 
@@ -106,7 +106,6 @@ pub async fn earlier(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<
         .collect())
 }
 
-/// A journal entry of the same feature.
 #[derive(Debug, Clone)]
 pub struct JournalEntry {
     pub dispatch: Uuid,
@@ -124,22 +123,22 @@ pub struct JournalEntry {
     pub cost_usd: Option<f64>,
     pub files_changed: Vec<String>,
     pub journal: String,
-    /// Whether it quotes what was revoked; then it is empty.
+    /// Whether it quotes revoked entries; then `journal` is empty.
     pub is_doubted: bool,
-    /// A person's feedback with an interrupt.
+    /// Feedback that a person gave with an interrupt.
     pub feedback: Option<String>,
-    /// Whether its task is done, so that its words are verified.
+    /// Whether its task is done, which verifies the entry.
     pub verified: bool,
     /// Whether its verification or integration sent the task back.
     pub sent_back: bool,
-    /// What it tried and why that failed.
+    /// The approach that failed, and the cause.
     pub failure: Option<(String, String)>,
-    /// Its near relatives: tasks that it or an ancestor blocks, and its descendants.
+    /// Near relatives of its task: tasks that it or an ancestor blocks, and its descendants.
     pub near: Vec<Uuid>,
 }
 
-/// The newest `n` journal entries of each feature, as many of those near to each task, and the `named` ones
-/// of any feature. Oldest first.
+/// The newest `n` journal entries of each feature, `n` entries near each task, and the `named` entries of any
+/// feature. Oldest first.
 pub async fn journal(
     conn: &mut PgConnection,
     features: &[Uuid],

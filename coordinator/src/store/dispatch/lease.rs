@@ -9,9 +9,9 @@ use uuid::Uuid;
 use crate::domain::failure::Failure;
 use crate::store::dispatch::DispatchState;
 
-/// Renews the leases of a worker's dispatches for the incarnation that names them, by the database's clock.
-/// Leases from the last tenth of a lease stay: writing them again would gain less than that. Leases of other
-/// workers stay.
+/// Renews the leases of a worker's dispatches for this incarnation, by the database's clock. Does not write
+/// leases that were renewed within the last tenth of a lease: the gain is not worth the write. Leaves other
+/// workers' leases alone.
 pub async fn renew(
     conn: &mut PgConnection,
     (worker, incarnation): (&str, Incarnation),
@@ -46,18 +46,16 @@ pub async fn renew(
     Ok(())
 }
 
-/// Facts on a named dispatch for a heartbeat's answer.
+/// Facts on a dispatch that a heartbeat names.
 #[derive(Debug, Clone)]
 pub struct LeaseStatus {
     pub id: DispatchId,
     pub state: DispatchState,
     pub reported: bool,
     pub is_current: bool,
-    /// Why it was asked to end.
     pub end_reason: Option<EndReason>,
 }
 
-/// Reads dispatches with their fence.
 pub async fn status(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<LeaseStatus>> {
     let rows = sqlx::query!(
         r#"select d.id, d.state as "state: DispatchState", d.duration_ms is not null as "reported!",
@@ -113,7 +111,7 @@ fn word(reason: EndReason) -> &'static str {
     }
 }
 
-/// The reason of such a word, also of a later release.
+/// The reason for a stored word, including words of later releases.
 fn end_reason(word: &str) -> EndReason {
     match word {
         "run_limit" => EndReason::RunLimit,
@@ -134,10 +132,9 @@ pub struct Expired {
     pub alone: bool,
 }
 
-/// Live dispatches with an ended lease, at most `limit`, and the database's time. With `only_ended`, only
-/// those that their worker gave up; the same when the time is more than `gap_ms` after `before`, the time of
-/// the last call. While a machine sleeps, a server stands still or a clock is set, nobody could renew a
-/// lease.
+/// Live dispatches with an ended lease, at most `limit`, and the database's time. `only_ended` restricts them
+/// to dispatches that their worker gave up. So does a gap of more than `gap_ms` since `before`, the time of
+/// the last call: while a machine sleeps, a server hangs or a clock is set, nobody can renew a lease.
 pub async fn expired(
     conn: &mut PgConnection,
     lease_ms: i64,
@@ -209,7 +206,7 @@ pub async fn expired(
     Ok((now, expired.collect()))
 }
 
-/// Those of `ids` that are still live with an ended lease, locked: nobody renewed them meanwhile.
+/// The `ids` that are still live with an ended lease, locked: nobody renewed them meanwhile.
 pub async fn still_expired(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id
@@ -309,7 +306,8 @@ pub async fn supersede(conn: &mut PgConnection, ids: &[Uuid], reason: &str) -> s
     Ok(())
 }
 
-/// Ends the leases of a worker's earlier incarnations at once, without those whose report it still holds.
+/// Ends the leases of a worker's earlier incarnations at once, except for `spooled` dispatches, whose report
+/// the worker still holds.
 pub async fn end_leases_of_earlier_incarnations(
     conn: &mut PgConnection,
     worker: &str,

@@ -24,7 +24,6 @@ use crate::domain::failure::Failure;
 use crate::domain::states::Outcome;
 use crate::store::dispatch::usage::{basis, count, whole};
 
-/// Values of a new dispatch.
 #[derive(Debug, Clone)]
 pub struct NewDispatch {
     pub id: DispatchId,
@@ -32,7 +31,6 @@ pub struct NewDispatch {
     pub feature: FeatureId,
     pub run: RunId,
     pub kind: SessionKind,
-    /// Whether it begins a new attempt.
     pub begins_attempt: bool,
     pub worker: String,
     pub incarnation: Incarnation,
@@ -42,18 +40,17 @@ pub struct NewDispatch {
     pub prompts: Option<Uuid>,
     /// The worker's agent; `None` for the default one, and without an agent.
     pub agent: Option<String>,
-    /// The agent's account, as far as the worker named it.
+    /// The agent's account, if the worker named it.
     pub account: Option<String>,
     /// Its share of the run's cost and tokens.
     pub share: Share,
-    /// Its concurrency key.
     pub key: Option<String>,
-    /// Where its attempt is stored at the remote.
+    /// Kind of ref that stores its attempt at the remote.
     pub place: AttemptPlace,
 }
 
-/// Moves the fences of tasks that were taken out of the queue, in the order of their ids, and opens their
-/// dispatches with a lease of `lease_ms`. Returns the attempt number of each opened one.
+/// Moves the fences of tasks that were taken out of the queue, and opens their dispatches with a lease of
+/// `lease_ms`, in the order of task ids. Returns the attempt number of each opened dispatch.
 pub async fn open(
     conn: &mut PgConnection,
     new: &[NewDispatch],
@@ -112,7 +109,6 @@ pub async fn open(
         .collect())
 }
 
-/// A dispatch's row, as steps need it.
 #[derive(Debug, Clone)]
 pub struct Dispatch {
     pub id: DispatchId,
@@ -121,7 +117,7 @@ pub struct Dispatch {
     pub run: RunId,
     pub kind: SessionKind,
     pub attempt: i32,
-    /// Where its attempt is stored at the remote.
+    /// Kind of ref that stores its attempt at the remote.
     pub place: AttemptPlace,
     pub state: DispatchState,
     /// Whether its report was read, in time or late.
@@ -132,23 +128,20 @@ pub struct Dispatch {
     pub feedback: Option<String>,
     pub start_commit: Option<String>,
     pub model: Option<String>,
-    /// Why it has that model.
     pub model_reason: Option<String>,
     /// The worker's agent, while the dispatch is live; `None` for the default one.
     pub agent: Option<String>,
     /// The row of its prompts.
     pub prompts: Option<Uuid>,
-    /// How it ended, if it did.
     pub outcome: Option<Outcome>,
     /// Whether its work is known to be on its attempt ref.
     pub pushed: bool,
-    /// Its known usage. Its run counts it once the dispatch is no longer live.
+    /// Known usage. Its run counts it once the dispatch is no longer live.
     pub used: Usage,
     /// Its share of the run's cost and tokens.
     pub share: Share,
 }
 
-/// Where a dispatch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "dispatch_state", rename_all = "snake_case")]
 pub enum DispatchState {
@@ -156,17 +149,16 @@ pub enum DispatchState {
     Live,
     /// Its report was applied.
     Settled,
-    /// Its lease ended; its report is accepted while the fence stays.
+    /// Its lease ended. Its report is accepted while the fence does not move.
     Lost,
     /// The fence moved; a report changes only usage.
     Superseded,
 }
 
-/// Reads dispatches without a lock. Their state changes only under the lock of their feature; leases are
+/// Reads dispatches without a lock. Their state changes only under their feature's lock; leases may be
 /// renewed meanwhile.
 pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dispatch>> {
-    let rows = sqlx::query_as!(
-        Row,
+    let rows = sqlx::query!(
         r#"select id, task_id, feature_id, run_id, kind as "kind: SessionKind", attempt, state as "state: DispatchState",
                   duration_ms is not null as "reported!", worker, incarnation, end_reason, feedback, start_commit, model,
                   model_reason, agent, prompts_id, outcome as "outcome: Outcome", pushed_ref is not null as "pushed!", in_branch,
@@ -178,52 +170,9 @@ pub async fn read(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Dis
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(Dispatch::from).collect())
-}
-
-/// Converts the row's flag for attempts in branches.
-pub(super) fn place(in_branch: bool) -> AttemptPlace {
-    match in_branch {
-        true => AttemptPlace::Branches,
-        false => AttemptPlace::Refs,
-    }
-}
-
-struct Row {
-    id: Uuid,
-    task_id: Uuid,
-    feature_id: Uuid,
-    run_id: Uuid,
-    kind: SessionKind,
-    attempt: i32,
-    state: DispatchState,
-    reported: bool,
-    worker: String,
-    incarnation: Uuid,
-    end_reason: Option<String>,
-    feedback: Option<String>,
-    start_commit: Option<String>,
-    model: Option<String>,
-    model_reason: Option<String>,
-    agent: Option<String>,
-    prompts_id: Option<Uuid>,
-    outcome: Option<Outcome>,
-    pushed: bool,
-    in_branch: bool,
-    input_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    cached_tokens: Option<i64>,
-    cache_write_tokens: Option<i64>,
-    context_tokens: Option<i64>,
-    cost_usd: Option<f64>,
-    cost_basis: Option<String>,
-    share_microusd: Option<i64>,
-    share_tokens: Option<i64>,
-}
-
-impl From<Row> for Dispatch {
-    fn from(row: Row) -> Self {
-        Self {
+    Ok(rows
+        .into_iter()
+        .map(|row| Dispatch {
             id: DispatchId(row.id),
             task: TaskId(row.task_id),
             feature: FeatureId(row.feature_id),
@@ -257,7 +206,15 @@ impl From<Row> for Dispatch {
                 microusd: row.share_microusd.map(count),
                 tokens: row.share_tokens.map(count),
             },
-        }
+        })
+        .collect())
+}
+
+/// Converts the row's flag for attempts in branches.
+pub(super) fn place(in_branch: bool) -> AttemptPlace {
+    match in_branch {
+        true => AttemptPlace::Branches,
+        false => AttemptPlace::Refs,
     }
 }
 
@@ -279,7 +236,7 @@ pub async fn pushed_late(
     Ok(())
 }
 
-/// Records what became of an agent's orphan commits after its report.
+/// Records an agent's orphan commits that were published after its report.
 pub async fn record_late_orphans(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -301,13 +258,11 @@ fn json<T: Serialize>(list: &[T]) -> Option<String> {
         .flatten()
 }
 
-/// The end of a dispatch, as its row stores it.
 #[derive(Debug, Clone)]
 pub struct End {
     pub id: DispatchId,
     pub state: DispatchState,
     pub outcome: Outcome,
-    /// The reason of a failure.
     pub failure: Option<Failure>,
     /// The signature that recognises the same failure again.
     pub failure_signature: Option<String>,
@@ -325,13 +280,13 @@ pub struct End {
     /// Number within its run, for iterations.
     pub iteration: Option<i32>,
     pub difficulty: Option<Difficulty>,
-    /// The stored part of the task's change.
+    /// The part of the task's change to store.
     pub change: Option<Change>,
-    /// Commits of the agent outside of its workspace's files.
+    /// Refs of the agent's orphan commits.
     pub strays: Vec<OrphanRef>,
-    /// The model that it used, when that differs from the chosen one.
+    /// The model in use, if it differs from the chosen one.
     pub model_used: Option<String>,
-    /// The commands of a gate that ran.
+    /// Durations of the gate's commands.
     pub gate_times: Vec<StepTime>,
 }
 
@@ -416,7 +371,6 @@ pub async fn end(conn: &mut PgConnection, ends: &[End]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Number of a feature's live dispatches.
 pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "n!" from dispatches where feature_id = $1 and state = 'live'"#,
@@ -426,7 +380,7 @@ pub async fn live_count(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Re
     .await
 }
 
-/// Live dispatches of tasks that a person takes back: id and worker.
+/// Live dispatches of these tasks, with their workers.
 pub async fn live_of_tasks(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -446,7 +400,6 @@ pub async fn live_of_tasks(
         .collect())
 }
 
-/// The pushed work of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
     pub attempt: i32,
@@ -469,11 +422,11 @@ pub async fn last_pushed(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<
     .await
 }
 
-/// Longest stored feedback on one attempt; the newest is kept. Characters.
+/// Longest stored feedback on one attempt. The oldest text is cut off. Characters.
 pub const FEEDBACK_CHARS: i32 = 8_000;
 
-/// Stores a person's feedback on a task's last attempt, its verification included, below earlier feedback,
-/// for later sessions. `false` when there is no attempt yet.
+/// Appends a person's feedback to that on a task's last attempt or its verification, for later sessions.
+/// `false` when there is no attempt yet.
 pub async fn note_feedback(conn: &mut PgConnection, task: TaskId, feedback: &str) -> sqlx::Result<bool> {
     let noted = sqlx::query!(
         "update dispatches
@@ -517,7 +470,7 @@ pub async fn last_feedback(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
         .collect())
 }
 
-/// Feedback on the present attempts of tasks.
+/// Feedback on the current attempts of tasks.
 pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     if tasks.is_empty() {
         return Ok(Vec::new());
@@ -537,7 +490,7 @@ pub async fn feedback_of(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Resul
         .collect())
 }
 
-/// Suspicions about the last attempts of these tasks, which their agents consider done.
+/// Reasons to doubt the last attempts of these tasks, whose agents consider them done.
 pub async fn doubts(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(TaskId, String)>> {
     if tasks.is_empty() {
         return Ok(Vec::new());

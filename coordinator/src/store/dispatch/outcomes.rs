@@ -8,13 +8,12 @@ use sqlx::PgConnection;
 use crate::domain::failure::Failure;
 use crate::domain::routing::adaptive::{MOST_FAILURES, Outcomes};
 
-/// Newest features of a repository that are read.
+/// Reads this many of a repository's newest features.
 const FEATURES: i64 = 20;
-/// Newest attempts of each of them.
+/// Reads this many of each feature's newest attempts.
 const ATTEMPTS: i64 = 200;
 
-/// Outcomes of the newest work attempts in these repositories, without those that say nothing about the
-/// model.
+/// Outcomes of the newest work attempts in these repositories, except those that say nothing about the model.
 pub async fn of_repositories(
     conn: &mut PgConnection,
     repositories: &[String],
@@ -22,7 +21,7 @@ pub async fn of_repositories(
     if repositories.is_empty() {
         return Ok(HashMap::new());
     }
-    let tell: Vec<Failure> = Failure::ALL
+    let model_failures: Vec<Failure> = Failure::ALL
         .iter()
         .copied()
         .filter(|failure| failure.policy().raises_model)
@@ -54,7 +53,7 @@ pub async fn of_repositories(
            where d.model is not null and (d.outcome in ('done', 'split') or d.failure = any($2))
            group by 1, 2, 3, 4"#,
         repositories,
-        tell as Vec<Failure>,
+        model_failures as Vec<Failure>,
         i64::try_from(MOST_FAILURES).unwrap_or(i64::MAX),
         FEATURES,
         ATTEMPTS,

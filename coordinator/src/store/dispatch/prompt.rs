@@ -1,6 +1,6 @@
-//! Sent prompts: the frame once under its hash, and the bodies of all prompts of one feature in a batch of
-//! claims in one row. They share most of their words, so that compressed together they take a fraction. A
-//! repeated claim has a row of its own, under its dispatch's id.
+//! Sent prompts. A frame is stored once, under its hash. One row holds the bodies of all prompts of one
+//! feature in a batch of claims: they share most of their words and compress well together. A repeated claim
+//! has its own row, under its dispatch's id.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Read as _};
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The first level that considers more than one earlier occurrence of a word: the fastest level misses most
-/// of a set.
+/// The lowest level that considers more than one earlier occurrence of a word; the fastest level misses most
+/// repetitions.
 const COMPRESSION: Compression = Compression::new(3);
-/// What is compressed at once. Bytes.
+/// Bytes that are compressed at once.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Longest set of prompts that is unpacked: more than 256 prompts with the longest descriptions. Bytes.
+/// Longest set of prompts to unpack: more than 256 prompts with the longest descriptions. Bytes.
 const MAX_UNPACKED_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Stores frames; existing ones stay.
@@ -37,27 +37,26 @@ pub async fn keep_frames(conn: &mut PgConnection, frames: &[(String, String)]) -
     Ok(())
 }
 
-/// What stands below a prompt's frame.
+/// A prompt without its frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPrompt {
-    /// The frame's hash.
+    /// Hash of the frame.
     pub frame: String,
-    /// The rest.
     pub body: String,
-    /// The account of the memory sections, by priority.
+    /// The memory sections, by priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<SentSection>,
 }
 
-/// The account of a section of a prompt.
+/// Status and size of a prompt's section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentSection {
     pub name: String,
     /// `shown`, `empty`, or `no room`.
     pub status: String,
-    /// Unicode characters that it takes.
+    /// Length. Unicode characters.
     pub chars: usize,
-    /// Unicode characters of its budget.
+    /// Budget. Unicode characters.
     pub allowed: usize,
 }
 
@@ -95,8 +94,8 @@ pub async fn keep(conn: &mut PgConnection, rows: &BTreeMap<Uuid, Prompts>) -> sq
     Ok(())
 }
 
-/// Deletes a dispatch's prompt and its memory uses before it gets another prompt, whose parts under the hash
-/// `anew` stay. Also removes it from a row with other prompts, where a purge could not delete it.
+/// Deletes a dispatch's prompt and its memory uses before it gets a new prompt; parts of the new one, under
+/// the hash `anew`, stay. Also removes it from a row with other prompts, where a purge could not delete it.
 pub async fn forget(conn: &mut PgConnection, dispatch: DispatchId, anew: Option<&str>) -> sqlx::Result<()> {
     let row = sqlx::query!(
         "select p.id, p.packed
@@ -141,7 +140,7 @@ pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result
     Ok(frame.map(|frame| (frame, sent.body)))
 }
 
-/// The account of that prompt's sections; none when it is no longer stored.
+/// The sections of a dispatch's last prompt; empty when the prompt is no longer stored.
 pub async fn sections(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Vec<SentSection>> {
     let sent = sent(conn, dispatch).await?;
     Ok(sent.map(|sent| sent.sections).unwrap_or_default())
@@ -161,7 +160,7 @@ async fn sent(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Opt
     }))
 }
 
-/// A row without this dispatch's prompt; `None` when the row has none of it.
+/// The row without this dispatch's prompt; `None` when the row does not contain it.
 fn packed_without(dispatch: DispatchId, packed: &[u8]) -> Option<Vec<u8>> {
     let mut prompts = unpack(packed)?;
     prompts.remove(&dispatch.0)?;
@@ -169,7 +168,7 @@ fn packed_without(dispatch: DispatchId, packed: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn pack(prompts: &Prompts) -> Vec<u8> {
-    // Never unpacked as a whole in memory: a batch of claims has megabytes of prompts.
+    // Compresses while serializing: a batch of claims has megabytes of prompts.
     let mut gzip = BufWriter::with_capacity(PIECE_BYTES, GzEncoder::new(Vec::new(), COMPRESSION));
     // This cannot fail: the keys are strings, and the bytes go to memory.
     let _ = serde_json::to_writer(&mut gzip, prompts);
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_come_back_and_share_their_words() {
+    fn packed_prompts_unpack_unchanged_and_compress_tenfold() {
         let body = (0..1_400).map(|n| format!("{n} ")).collect::<String>();
         let prompts: Prompts = (0..256)
             .map(|n| {

@@ -11,10 +11,10 @@ use crate::domain::failure::Failure;
 use crate::domain::states::{Outcome, RunOutcome};
 use crate::domain::trace::{DispatchFacts, RunFacts};
 
-/// Those of these dispatches that have ended, without those of deleted tasks.
+/// Facts on the `ids` that have ended, without dispatches of deleted tasks.
 ///
 /// A task was ready when its last earlier dispatch ended, its last blocker was done, or the run started.
-/// Later delays (a pause, a back-off, a limit) are part of its waiting.
+/// Later delays (a pause, a back-off, a limit) count as waiting.
 pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<DispatchFacts>> {
     let rows = sqlx::query!(
         r#"select d.id, d.run_id, d.task_id, d.kind as "kind: SessionKind", d.attempt, d.worker, d.agent, d.model, d.model_used,
@@ -76,7 +76,7 @@ pub async fn dispatches(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<V
         .collect())
 }
 
-/// Those of these runs that have ended.
+/// Facts on the `ids` that have ended.
 pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<RunFacts>> {
     let rows = sqlx::query!(
         r#"select r.id, f.name as feature, f.repo_id, r.outcome as "outcome!: RunOutcome", r.iterations, r.input_tokens,

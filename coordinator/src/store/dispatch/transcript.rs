@@ -5,7 +5,8 @@ use ralph_shared::wire::{RetainedTranscript, TranscriptBatch};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The worker that may send a transcript, by the incarnation that holds the dispatch or a later one.
+/// The worker that may send a dispatch's transcript, as the incarnation that holds the dispatch or as a later
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     worker: String,
@@ -13,8 +14,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Whether a batch comes from it. All workers may share one login at the broker, so any of them can send
-    /// one.
+    /// Whether the holder sent a batch. All workers may share one login at the broker, so any of them can
+    /// send one.
     pub fn sent(&self, batch: &TranscriptBatch) -> bool {
         let Some(origin) = &batch.origin else {
             return false;
@@ -41,8 +42,7 @@ pub async fn holder(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
     }))
 }
 
-/// Transcripts that a worker need not keep any longer: all of their entries are stored, or their dispatch is
-/// gone.
+/// Transcripts that a worker may delete: all of their entries are stored, or their dispatch is gone.
 pub async fn cared_for(
     conn: &mut PgConnection,
     held: &[RetainedTranscript],
@@ -66,7 +66,7 @@ pub async fn cared_for(
     Ok(rows.into_iter().map(DispatchId).collect())
 }
 
-/// Stores a transcript with this number of seen entries; of two, the one with more stays.
+/// Stores a transcript with its number of `seen` entries, unless the stored one has as many or more.
 pub async fn keep(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -89,15 +89,14 @@ pub async fn keep(
     Ok(())
 }
 
-/// A kept transcript.
 pub async fn read(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Result<Option<Vec<u8>>> {
     sqlx::query_scalar!("select body from transcripts where dispatch_id = $1", dispatch.0)
         .fetch_optional(conn)
         .await
 }
 
-/// Those of these dispatches that are over and quiet: five seconds after their report. A superseded session
-/// sends until it hears of that, and a lost one may return; either counts as quiet after half an hour.
+/// The dispatches that are over and quiet: five seconds after their report. A superseded session sends until
+/// it hears of that, and a lost one may return; both count as quiet after half an hour.
 pub async fn settled(conn: &mut PgConnection, ids: &[uuid::Uuid]) -> sqlx::Result<Vec<DispatchId>> {
     let rows = sqlx::query_scalar!(
         "select id from dispatches

@@ -10,12 +10,12 @@ use uuid::Uuid;
 use crate::domain::budget::{Pot, Purse};
 use crate::domain::run::microusd;
 
-/// A number in the database's range.
+/// Clamps a number to the database's range.
 pub(in crate::store) fn whole(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The same back.
+/// The inverse of [`whole`]; a negative number becomes 0.
 pub(in crate::store) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
@@ -25,7 +25,7 @@ pub(in crate::store) fn basis(usage: &Usage) -> Option<&'static str> {
     usage.sureness().map(Basis::as_str)
 }
 
-/// Stores the running usage of a worker's live dispatches; no figure falls.
+/// Stores the running usage of a worker's live dispatches; figures never fall.
 pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[DispatchUsage]) -> sqlx::Result<()> {
     let tokens = |of: fn(&Usage) -> Option<u64>| -> Vec<Option<i64>> {
         used.iter().map(|one| of(&one.usage).map(whole)).collect()
@@ -74,7 +74,7 @@ pub async fn tell(conn: &mut PgConnection, worker: &str, used: &[DispatchUsage])
     Ok(())
 }
 
-/// Locks a worker's dispatches that are no longer live, whose usage their runs already count. Returns their
+/// Locks the worker's dispatches that are no longer live, whose usage their runs already count. Returns their
 /// ids.
 pub async fn lock_over(conn: &mut PgConnection, worker: &str, ids: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
@@ -90,7 +90,7 @@ pub async fn lock_over(conn: &mut PgConnection, worker: &str, ids: &[Uuid]) -> s
     .await
 }
 
-/// Sets a dispatch's usage, all of which its run counts.
+/// Sets a dispatch's usage; its run counts all of it.
 pub async fn set(conn: &mut PgConnection, dispatch: DispatchId, used: &Usage) -> sqlx::Result<()> {
     sqlx::query!(
         "update dispatches
@@ -124,8 +124,8 @@ pub struct Sharing {
     pub used: (u64, u64),
 }
 
-/// A worker's live dispatches, and the rest of their runs' limits. Under the lock on claims, nobody else
-/// grants shares.
+/// A worker's live dispatches, and the rest of their runs' limits. The caller holds the claims lock, so that
+/// nobody else grants shares.
 pub async fn sharing(
     conn: &mut PgConnection,
     worker: &str,

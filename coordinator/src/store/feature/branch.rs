@@ -5,16 +5,14 @@ use sqlx::PgConnection;
 
 use crate::domain::names;
 
-/// A branch that belongs to a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
-    /// The feature's name.
     pub feature: String,
     pub branch: String,
 }
 
-/// The other feature of the repository that keeps `feature` from landing on this branch, whatever its state:
-/// its branch is the same, or git cannot keep the two side by side. A later request for such a branch waits
+/// The other feature of the repository that prevents `feature` from landing on this branch, whatever its
+/// state: it has the same branch, or git cannot store both names. A later request for such a branch waits
 /// until the caller's transaction ends.
 pub async fn owner(
     conn: &mut PgConnection,
@@ -22,9 +20,8 @@ pub async fn owner(
     branch: &str,
     feature: &str,
 ) -> sqlx::Result<Option<Owned>> {
-    // In a statement of its own, since one that waits for a lock does not see what was committed meanwhile.
-    // All lock from the first part of the name on; the parts above a branch are shared by all branches in
-    // them.
+    // A separate statement, since one that waits for a lock does not see later commits. All callers lock from
+    // the first part of the name on. Branches in the same folder share the locks of the parts above them.
     let above: Vec<&str> = names::above(branch).collect();
     sqlx::query!(
         "select case when branch = $2

@@ -23,7 +23,7 @@ pub async fn create(
     Ok(made.rows_affected() == 1)
 }
 
-/// Removes a hook; `false` when there is none.
+/// Removes a hook; `false` when it does not exist.
 pub async fn remove(conn: &mut PgConnection, name: &str) -> sqlx::Result<bool> {
     let gone = sqlx::query!("delete from hooks where name = $1", name)
         .execute(conn)
@@ -46,7 +46,6 @@ pub async fn list(conn: &mut PgConnection) -> sqlx::Result<Vec<HookView>> {
     .await
 }
 
-/// The secret of a hook.
 pub async fn secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar!("select secret from hooks where name = $1", name)
         .fetch_optional(conn)
@@ -56,11 +55,10 @@ pub async fn secret(conn: &mut PgConnection, name: &str) -> sqlx::Result<Option<
 /// A delivery of a locked hook.
 #[derive(Debug, Clone)]
 pub enum Delivery {
-    /// The first one, for a copy of this feature. The database's time.
+    /// A new delivery, for a copy of this feature; with the database's time.
     First(FeatureId, OffsetDateTime),
-    /// It came before, and made this.
+    /// A repeated delivery, and the copy that the first one made.
     Again(Option<FeatureId>),
-    /// The hook is gone.
     NoHook,
 }
 
@@ -95,7 +93,7 @@ pub async fn deliver(conn: &mut PgConnection, hook: &str, delivery: &str) -> sql
     Ok(Delivery::Again(made.flatten().map(FeatureId)))
 }
 
-/// Records the copy of a delivery, or why there is none: then it may come again.
+/// Records the copy of a delivery, or the error; after an error the delivery may be repeated.
 pub async fn fired(
     conn: &mut PgConnection,
     hook: &str,
@@ -127,7 +125,7 @@ pub async fn fired(
     Ok(())
 }
 
-/// Forgets deliveries that are older. Days.
+/// Deletes deliveries older than `days`.
 pub async fn prune(conn: &mut PgConnection, days: i32) -> sqlx::Result<u64> {
     let gone = sqlx::query!(
         "delete from hook_deliveries where at < now() - make_interval(days => $1)",

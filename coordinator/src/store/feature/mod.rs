@@ -19,7 +19,6 @@ use crate::domain::states::{FailurePolicy, FeatureState, TaskState};
 use crate::domain::status::counts::Counts;
 use crate::store::feature::priority::Precedence;
 
-/// Values of a new feature.
 #[derive(Debug, Clone)]
 pub struct NewFeature {
     pub id: FeatureId,
@@ -36,20 +35,18 @@ pub struct NewFeature {
     pub plan: Option<String>,
     /// Steps whose result a person approves.
     pub approve: Vec<SessionKind>,
-    /// Most rounds of review.
     pub review_rounds: i32,
-    /// How it is merged into its base at its end.
+    /// How to merge it into its base at its end.
     pub merge: Option<MergeHow>,
     /// Whether tasks on the same paths run one after the other.
     pub avoid_conflicts: bool,
-    /// The folder of its tasks, on the machine of their pool.
+    /// The folder that its tasks work in, on the machine of their pool.
     pub dir: Option<String>,
-    /// What decides when it goes first.
     pub precedence: Precedence,
 }
 
 impl NewFeature {
-    /// A feature without a repository, whose tasks run one after the other, whatever fails.
+    /// A feature without a repository. Its tasks run one after the other, and failures do not stop it.
     pub fn new(name: String, repo_id: String) -> Self {
         Self {
             id: FeatureId::new(),
@@ -158,7 +155,7 @@ pub async fn insert(
     Ok(inserted.rows_affected() > 0)
 }
 
-/// Stores the settings of a feature's first run.
+/// Stores a draft's settings for its first run and for its tasks.
 pub async fn keep_draft(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -206,7 +203,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// The row that this transaction inserts, without tasks: nobody else knows it yet.
+    /// The row that this transaction inserts, without tasks; nobody else can see it yet.
     pub fn inserted(new: &NewFeature) -> Self {
         Self {
             id: new.id,
@@ -351,7 +348,6 @@ pub async fn write(
     Ok(())
 }
 
-/// The long texts of a feature.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     pub description: String,
@@ -360,7 +356,6 @@ pub struct Texts {
     pub proposed_graph: Option<String>,
 }
 
-/// Reads the texts of a feature.
 pub async fn texts(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Texts>> {
     sqlx::query_as!(
         Texts,
@@ -381,7 +376,7 @@ pub struct Newest {
     pub reviews: i64,
 }
 
-/// The address of a feature's repository, if any; `None` without the feature.
+/// The address of a feature's repository, if any; the outer `None` means that there is no such feature.
 pub async fn repository(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Option<String>>> {
     sqlx::query_scalar!("select repo_address from features where id = $1", id.0)
         .fetch_optional(conn)
@@ -411,8 +406,7 @@ pub async fn newest_task(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result
 }
 
 /// Whether work was done that the last review did not see: later tasks, or retried ones; without a review,
-/// any. A review sees the tasks that are done when its session starts. A review that a person ended counts as
-/// seeing those done by then.
+/// any. A review sees the tasks that are done when its session starts, or when a person ends the review.
 pub async fn done_since_review(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"with last as (
@@ -466,15 +460,14 @@ pub async fn step(conn: &mut PgConnection, id: FeatureId, role: SessionKind) -> 
     Ok(id.map(TaskId))
 }
 
-/// Features that run now.
 pub async fn running(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!("select id from features where state = 'running' order by id")
         .fetch_all(conn)
         .await
 }
 
-/// Counters from a recount of the task rows. With the feature locked, a difference from the stored ones is an
-/// alarm.
+/// Counters from a recount of the task rows. While the feature is locked, any difference from the stored
+/// counters is an error.
 pub async fn recount(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Counts> {
     let rows = sqlx::query!(
         r#"select state as "state: TaskState", count(*)::int as "n!" from tasks where feature_id = $1 group by state"#,

@@ -14,7 +14,8 @@ use crate::domain::states::FailurePolicy;
 use crate::store::feature::NewFeature;
 use crate::store::feature::priority::Precedence;
 
-/// A feature with its own name and branch, and its given tasks. Times are not copied.
+/// A feature as the template of a copy, with the original's name and branch and the tasks that it was given.
+/// Times are not copied.
 pub async fn read(
     conn: &mut PgConnection,
     feature: FeatureId,

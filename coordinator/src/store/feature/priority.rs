@@ -7,7 +7,6 @@ use uuid::Uuid;
 pub use crate::domain::scheduling::precedence::Precedence;
 use crate::store::queue::concurrency_keys;
 
-/// Changes it for a feature.
 pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -> sqlx::Result<()> {
     if *to == Precedence::default() {
         return Ok(());
@@ -34,8 +33,8 @@ pub async fn set(conn: &mut PgConnection, feature: FeatureId, to: &Precedence) -
     Ok(())
 }
 
-/// Writes notices for running features whose deadline passed, once per deadline. Returns the features; a
-/// locked one follows in the next round.
+/// Writes a notice for each running feature whose deadline passed, once per deadline. Returns the features.
+/// Skips locked features until the next call.
 pub async fn tell_late(conn: &mut PgConnection) -> sqlx::Result<Vec<FeatureId>> {
     let ids: Vec<Uuid> = sqlx::query_scalar!(
         r#"with late as (

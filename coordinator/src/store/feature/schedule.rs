@@ -1,4 +1,4 @@
-//! Schedules: when features begin by themselves.
+//! Schedules, which start features at given times.
 
 pub use ralph_api::view::ScheduleView;
 use ralph_shared::ids::FeatureId;
@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::domain::scheduling::schedule::Missed;
 
-/// What a schedule is made of.
 #[derive(Debug, Clone)]
 pub struct NewSchedule {
     pub id: Uuid,
@@ -18,7 +17,7 @@ pub struct NewSchedule {
     pub next_at: OffsetDateTime,
 }
 
-/// Sets the schedule of a feature, which replaces an older one.
+/// Sets a feature's schedule and replaces an older one.
 pub async fn set(conn: &mut PgConnection, feature: FeatureId, new: &NewSchedule) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into schedules as s (id, feature_id, cron, zone, missed, next_at)
@@ -46,7 +45,7 @@ pub async fn remove(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result
     Ok(gone.rows_affected() == 1)
 }
 
-/// Pauses or resumes a feature's schedule: times during the pause count as missed.
+/// Pauses or resumes a feature's schedule. Times during the pause count as missed.
 pub async fn pause(conn: &mut PgConnection, feature: FeatureId, paused: bool) -> sqlx::Result<bool> {
     let changed = sqlx::query!(
         "update schedules set paused = $2 where feature_id = $1",
@@ -98,7 +97,7 @@ pub async fn due(conn: &mut PgConnection, most: i64) -> sqlx::Result<Vec<Uuid>> 
     .await
 }
 
-/// Locks a schedule that is still due; `None` when another coordinator has it, or fired it.
+/// Locks a schedule that is still due; `None` when another coordinator holds it or has fired it.
 pub async fn lock_due(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<Due>> {
     let row = sqlx::query!(
         r#"select feature_id, cron, zone, missed as "missed: Missed", next_at as "due!", now() as "now!"
@@ -119,7 +118,7 @@ pub async fn lock_due(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Option<
     }))
 }
 
-/// Records the result of a locked schedule: its copy, or why there is none.
+/// Records the result of a locked schedule: its copy, or the error.
 pub async fn fired(
     conn: &mut PgConnection,
     id: Uuid,

@@ -1,4 +1,4 @@
-//! Results of gates on base commits, and the tasks that try them.
+//! Results of gates on base commits, and the tasks that run these gates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,6 @@ use crate::domain::gate::History;
 
 /// How long a worker counts as present after a heartbeat.
 const HEARD_SECONDS: f64 = 60.0;
-/// How long results are retained.
 const RETENTION_DAYS: i32 = 90;
 
 /// The base of a feature with a repository.
@@ -22,13 +21,13 @@ pub struct Base {
     pub commit: String,
     /// The pool of its newest task.
     pub pool: String,
-    /// The task that tries the gate, finished or not.
+    /// The task that runs the gate, finished or not.
     pub check: Option<TaskId>,
-    /// How many such tasks there were.
+    /// Number of such tasks so far.
     pub checks: i64,
 }
 
-/// Reads it; `None` without a repository or without tasks.
+/// Reads a feature's base; `None` without a repository or without tasks.
 pub async fn base(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Base>> {
     let row = sqlx::query!(
         r#"select f.repo_id, f.base_commit as "commit!", f.check_task, x.pool,
@@ -50,7 +49,6 @@ pub async fn base(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<O
     }))
 }
 
-/// The result of a gate on a commit.
 #[derive(Debug, Clone)]
 pub struct Checked {
     pub repo_id: String,
@@ -62,7 +60,7 @@ pub struct Checked {
     pub duration_ms: i64,
 }
 
-/// Stores a result, replaces the older one, and deletes results that nobody used for long.
+/// Stores a result, replaces the older one, and deletes results that were not used for long.
 pub async fn keep(conn: &mut PgConnection, checked: &Checked) -> sqlx::Result<()> {
     let (command, output) = checked.failed.clone().unzip();
     sqlx::query!(
@@ -109,7 +107,7 @@ pub async fn passes(
     Ok(passes.unwrap_or(false))
 }
 
-/// Those of these features whose gate is known to fail on their base.
+/// The features whose gate is known to fail on their base.
 pub async fn fails(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<HashSet<FeatureId>> {
     let ids = sqlx::query_scalar!(
         "select f.id
@@ -128,7 +126,7 @@ pub async fn fails(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<H
     Ok(ids.into_iter().map(FeatureId).collect())
 }
 
-/// Takes back that it passes.
+/// Deletes the result that a gate passes on a commit.
 pub async fn doubt(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -147,7 +145,6 @@ pub async fn doubt(
     Ok(())
 }
 
-/// Sets the task that tries a feature's gate.
 pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId) -> sqlx::Result<()> {
     sqlx::query!(
         "update features set check_task = $2 where id = $1",
@@ -164,9 +161,9 @@ pub async fn set_task(conn: &mut PgConnection, feature: FeatureId, task: TaskId)
 pub struct OpenCheck {
     pub task: TaskId,
     pub operation: GitOperation,
-    /// It waits for a person.
+    /// Whether it waits for a person.
     pub waits: bool,
-    /// Whether the gate is known to fail there.
+    /// Whether the gate is known to fail on the base.
     pub fails: bool,
 }
 
@@ -204,7 +201,6 @@ pub async fn open(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Ha
     Ok(open.collect())
 }
 
-/// Number of slots of a pool's workers.
 pub async fn slots(conn: &mut PgConnection, pool: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select coalesce(sum(slots), 0)::bigint as "slots!"
@@ -217,8 +213,8 @@ pub async fn slots(conn: &mut PgConnection, pool: &str) -> sqlx::Result<i64> {
     .await
 }
 
-/// Moves checks that wait behind their feature's work before it, when something waits to land, or their pool
-/// has several slots by now.
+/// Moves checks that wait behind their feature's work to the front, when something waits to land or their
+/// pool now has several slots.
 pub async fn hurry(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with late as (
@@ -247,7 +243,8 @@ pub async fn hurry(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Takes undecided integrations of a feature, and their own checks, out of the queue: they wait for the base's.
+/// Takes undecided integrations of a feature, and their own checks, out of the queue. They wait for the check
+/// of the base.
 pub async fn hold_back(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from ready_tasks q
@@ -260,7 +257,7 @@ pub async fn hold_back(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Res
     Ok(())
 }
 
-/// Facts for a judgement of the gate's refusal of an attempt.
+/// Facts to judge the gate's refusal of an attempt.
 pub async fn history(conn: &mut PgConnection, feature: FeatureId, task: TaskId) -> sqlx::Result<History> {
     let checking = !open(&mut *conn, &[feature.0]).await?.is_empty();
     let changed = sqlx::query_scalar!(
@@ -291,8 +288,8 @@ pub struct Refused {
     pub signature: String,
 }
 
-/// Refusals of a feature's gate since the last landing or check of the base, without those that name the
-/// task's own files; oldest first.
+/// Refusals by a feature's gate since the last landing or check of the base, oldest first. Omits refusals
+/// that name the task's own files.
 pub async fn refused(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Refused>> {
     sqlx::query_as!(
         Refused,

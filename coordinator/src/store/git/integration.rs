@@ -5,10 +5,9 @@ use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// After so many checks one that is lost is not repeated.
+/// A lost check is not repeated after this many checks.
 const LOST_CHECKS: i32 = 3;
 
-/// Where an integration stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "integration_state", rename_all = "snake_case")]
 pub enum IntegrationState {
@@ -16,7 +15,7 @@ pub enum IntegrationState {
     Waiting,
     /// It has the turn: a dispatch rebases it.
     Turn,
-    /// Old and new head are fixed; a worker pushes it.
+    /// Old and new head are fixed; a worker pushes the new one.
     Decided,
     /// Landed.
     Merged,
@@ -32,7 +31,6 @@ pub enum IntegrationState {
     Reverted,
 }
 
-/// An open integration.
 #[derive(Debug, Clone)]
 pub struct Integration {
     pub id: Uuid,
@@ -46,11 +44,11 @@ pub struct Integration {
     pub old: Option<String>,
     pub new: Option<String>,
     pub new_ref: Option<String>,
-    /// Dispatches that tried to land it, without those that could not reach the repository.
+    /// Dispatches that tried to land it, except those that could not reach the repository.
     pub tries: i32,
-    /// Dispatches in a row that could not reach it.
+    /// Consecutive dispatches that could not reach the repository.
     pub away: i32,
-    /// Whether an agent judged exactly the source commit, and passed it.
+    /// Whether an agent judged and passed exactly the source commit.
     pub judged: bool,
     /// Whether a person approved the attempt as it is.
     pub approved: bool,
@@ -58,7 +56,7 @@ pub struct Integration {
     pub model: Option<String>,
 }
 
-/// Queues a passed attempt for its feature's turn; `approved` by a person as it is.
+/// Queues a passed attempt for its feature's turn. `approved`: a person accepted it as it is.
 pub async fn queue(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -131,9 +129,9 @@ pub async fn open_of_tasks(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
         .collect())
 }
 
-/// For each feature, the task of the next claimable integration. A decided one or a turn without a holder
-/// goes first, else the best and oldest one that waits and is not held by a colliding task, unless somebody
-/// holds the turn or checks it.
+/// For each feature, the task of the next claimable integration. A decided one, or a turn without a holder,
+/// goes first. Otherwise the best and oldest one that waits and that no colliding task holds, unless a
+/// dispatch holds or checks the turn.
 pub async fn next_turns(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -192,7 +190,7 @@ pub async fn next_turns(
 }
 
 /// Gives the turn of a task's integration to a dispatch; a decided one stays decided. A verification within
-/// the turn is no try to land.
+/// the turn does not count as a try to land.
 pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uuid]) -> sqlx::Result<u64> {
     let given = sqlx::query!(
         "update integrations i
@@ -209,8 +207,9 @@ pub async fn give_turn(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uu
     Ok(given.rows_affected())
 }
 
-/// Takes the turn from lost dispatches: an undecided integration waits again, a decided one stays decided.
-/// A lost check says nothing. One that is verified within its turn keeps the turn for the next verifier.
+/// Takes the turn from lost dispatches: an undecided integration waits again, a decided one stays decided. A
+/// lost check proves nothing. An attempt that is verified within its turn keeps the turn for the next
+/// verifier.
 pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -230,8 +229,7 @@ pub async fn release_turn(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx:
     Ok(())
 }
 
-/// Stores the decision of the turn's holder. `true` when it stands, also when it stood before with the same
-/// values.
+/// Stores the decision of the turn's holder. Also `true` when the same decision was stored before.
 pub async fn decide(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -254,33 +252,30 @@ pub async fn decide(
     Ok(decided.rows_affected() == 1)
 }
 
-/// What a conflict was about.
+/// Paths and tasks of a conflict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collision {
-    /// The conflicting paths.
     pub paths: Vec<String>,
     /// Last twelve digits of the ids of the tasks on the other side.
     pub others: Vec<String>,
 }
 
-/// How an integration ends.
+/// The end of an integration.
 #[derive(Debug, Clone)]
 pub struct ClosedIntegration {
     pub task: TaskId,
-    /// One that is over.
+    /// A final state.
     pub state: IntegrationState,
-    /// The commit as which it landed.
+    /// Its commit on the branch.
     pub landed: Option<String>,
-    /// It landed without a change: the branch already contained it.
+    /// Whether it landed without a change, since the branch already contained it.
     pub empty: bool,
-    /// What it conflicted with.
     pub collision: Collision,
     /// The gate's output, without parts that differ from run to run.
     pub gate_signature: Option<String>,
 }
 
 impl ClosedIntegration {
-    /// An end without a landing.
     pub fn without_landing(task: TaskId, state: IntegrationState) -> Self {
         Self {
             task,
@@ -293,7 +288,6 @@ impl ClosedIntegration {
     }
 }
 
-/// Ends the open integration of a task.
 pub async fn close(conn: &mut PgConnection, closed: &ClosedIntegration) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -327,7 +321,8 @@ pub async fn requeue(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Records that a dispatch could not reach the repository, which is no try to land, or that one could again.
+/// Records that a dispatch could not reach the repository, which does not count as a try to land, or that one
+/// reached it again.
 pub async fn note_away(conn: &mut PgConnection, task: TaskId, is_away: bool) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -342,7 +337,7 @@ pub async fn note_away(conn: &mut PgConnection, task: TaskId, is_away: bool) -> 
     Ok(())
 }
 
-/// Has the attempt judged again within its turn, on the branch's head; nothing else of the feature lands
+/// Has the attempt judged again within its turn, on the branch's head. Nothing else of the feature lands
 /// meanwhile.
 pub async fn judge_again(
     conn: &mut PgConnection,
@@ -382,7 +377,6 @@ pub struct RefNames {
 }
 
 impl RefNames {
-    /// The parts for a task of a feature.
     pub fn new(feature: &str, task: TaskId) -> Self {
         Self {
             feature: feature.to_owned(),
@@ -390,15 +384,14 @@ impl RefNames {
         }
     }
 
-    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same among branches; no two
-    /// dispatches share one (DESIGN 6).
+    /// `refs/ralph/attempts/<feature>/<task>/<attempt>-<dispatch>`, or the same path below
+    /// `refs/heads/ralph-attempts/`. No two dispatches share a ref (DESIGN 6).
     pub fn attempt_ref(&self, place: AttemptPlace, attempt: i32, dispatch: DispatchId) -> String {
         let folder = place.folder();
         format!("{folder}{}/{}/{attempt}-{dispatch}", self.feature, self.task)
     }
 }
 
-/// Reads the names for a task.
 pub async fn names(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<RefNames>> {
     let feature = sqlx::query_scalar!(
         "select f.name from tasks t join features f on f.id = t.feature_id where t.id = $1",

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::integration::{Collision, IntegrationState};
 
-/// What tasks do to branches.
+/// Branch operations of tasks.
 pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<HashMap<TaskId, GitOperation>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -23,14 +23,12 @@ pub async fn of_tasks(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Has
     )
     .fetch_all(conn)
     .await?;
-    let of = |row: (Uuid, Json<GitOperation>)| (TaskId(row.0), row.1.0);
     Ok(rows
         .into_iter()
-        .map(|row| of((row.task_id, row.operation)))
+        .map(|row| (TaskId(row.task_id), row.operation.0))
         .collect())
 }
 
-/// Changes the operation of a task.
 pub async fn set(conn: &mut PgConnection, task: TaskId, operation: &GitOperation) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set operation = $2 where task_id = $1",
@@ -53,18 +51,17 @@ pub async fn decide(conn: &mut PgConnection, dispatch: DispatchId) -> sqlx::Resu
     Ok(decided.rows_affected() == 1)
 }
 
-/// The state of the pushes that dispatches of a task were allowed.
+/// State of the pushes that a task's dispatches were allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushes {
-    /// There was none, or a worker has checked the branch since.
+    /// There was no push, or a worker has checked the branch since.
     Known,
     /// The current dispatch may push, and has not reported the result.
     UnderWay,
-    /// One may have arrived: its worker could not find out, or was lost and may return.
+    /// A push may have arrived: its worker could not find out, or was lost and may return.
     InDoubt,
 }
 
-/// The state of a task's pushes.
 pub async fn pushes(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Pushes> {
     let is_under_way = sqlx::query_scalar!(
         r#"select bool_or(d.id is not distinct from t.dispatch_id and d.state = 'live') as "is_under_way?"
@@ -107,7 +104,7 @@ pub struct OperationEnd {
     pub collision: Collision,
 }
 
-/// Notes it among the integrations.
+/// Records the end among the integrations.
 pub async fn note(conn: &mut PgConnection, ended: &OperationEnd) -> sqlx::Result<()> {
     let landed = (ended.state == IntegrationState::Merged).then_some(&ended.commit);
     sqlx::query!(
@@ -143,7 +140,6 @@ pub async fn rebase(conn: &mut PgConnection, feature: FeatureId, commit: &str) -
     Ok(())
 }
 
-/// A landed task.
 #[derive(Debug, Clone)]
 pub struct Landing {
     pub task: TaskId,
@@ -177,14 +173,13 @@ pub async fn landed_after(conn: &mut PgConnection, task: TaskId) -> sqlx::Result
     )
     .fetch_all(conn)
     .await?;
-    let landing = |(task, title, commit)| Landing {
-        task: TaskId(task),
-        title,
-        commit,
-    };
     Ok(rows
         .into_iter()
-        .map(|row| landing((row.task_id, row.title, row.commit)))
+        .map(|row| Landing {
+            task: TaskId(row.task_id),
+            title: row.title,
+            commit: row.commit,
+        })
         .collect())
 }
 
@@ -205,9 +200,9 @@ pub async fn landing(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Opti
     }))
 }
 
-/// Removes the edges of a task's dependents that started from its landing, and returns these: they continue
-/// without waiting again. A parent keeps its edge: its started parts continue all the same, and the others
-/// wait.
+/// Removes the edges of a task's dependents that started from its landing, so that they continue without
+/// waiting again. Returns these dependents. A parent keeps its edge: its started parts continue anyway, and
+/// the others wait.
 pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<TaskId>> {
     let ids = sqlx::query_scalar!(
         "delete from dependencies d
@@ -225,14 +220,13 @@ pub async fn let_go(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<T
 /// Progress of a feature, without branch operations and gate checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Tasks that wait or are worked on.
+    /// Tasks that wait or are in progress.
     pub open: i64,
     /// Further tasks that wait for a person, or failed.
     pub stuck: i64,
     pub total: i64,
 }
 
-/// Reads how far a feature is.
 pub async fn progress(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Progress> {
     sqlx::query_as!(
         Progress,
@@ -304,13 +298,13 @@ pub struct Branches {
     pub repo_id: String,
     /// The last landed commit, also of a deleted task, and a hash of the landed tasks.
     pub last_landed: Option<String>,
-    /// How many tasks changed branches, ever.
+    /// Number of all tasks that ever changed branches.
     pub operations: i64,
-    /// Pool, retries and verification of its newest task.
+    /// Pool of its newest task.
     pub pool: String,
 }
 
-/// Reads it; `None` without a repository or without tasks.
+/// `None` without a repository or without tasks.
 pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<Branches>> {
     sqlx::query_as!(
         Branches,
@@ -335,8 +329,8 @@ pub async fn branches(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     .await
 }
 
-/// Whether the last landing, `head`, is in `branch` by a merge of the feature, or a person ended the merge at
-/// the feature's end.
+/// Whether a merge of the feature brought its last landing, `head`, into `branch`, or a person ended the
+/// final merge.
 pub async fn is_merged(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -359,7 +353,7 @@ pub async fn is_merged(
     .await
 }
 
-/// How the finished feature is merged.
+/// How to merge the finished feature.
 pub async fn merge_of(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<MergeHow>> {
     let word = sqlx::query_scalar!("select merge from features where id = $1", feature.0)
         .fetch_optional(conn)
@@ -368,7 +362,7 @@ pub async fn merge_of(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Resu
     Ok(word.and_then(|word| word.parse().ok()))
 }
 
-/// The titles of landed tasks, in their order.
+/// Titles of landed tasks, in the order of landing.
 pub async fn landed_titles(
     conn: &mut PgConnection,
     feature: FeatureId,

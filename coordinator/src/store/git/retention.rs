@@ -1,4 +1,4 @@
-//! Attempt refs at a remote, as far as they are known, and requests to remove them.
+//! Known attempt refs at a remote, and requests to remove them.
 
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -9,14 +9,14 @@ use super::integration::RefNames;
 use crate::domain::states::TaskState;
 use crate::store::dispatch::place;
 
-/// A try to prune a feature without a result is over after this. Minutes.
+/// A prune without a result may be tried again after this. Minutes.
 const TRY_MINUTES: i32 = 10;
 
 /// A ref that an ended dispatch may have pushed.
 #[derive(Debug, Clone)]
 pub struct KnownRef {
     pub dispatch: DispatchId,
-    /// Its whole name.
+    /// Full name.
     pub name: String,
     pub task: TaskState,
     pub landed: bool,
@@ -81,7 +81,7 @@ pub async fn request_prune(
     Ok(())
 }
 
-/// The same for ended features with such an attempt; at most `most` at once. Returns their number.
+/// Requests the same for ended features with such attempts, at most `most`. Returns their number.
 pub async fn request_prune_of_ended(
     conn: &mut PgConnection,
     before: OffsetDateTime,
@@ -117,7 +117,7 @@ pub async fn request_prune_of_ended(
     Ok(asked.rows_affected())
 }
 
-/// A feature whose refs a worker is asked to remove or to move.
+/// A feature whose refs a worker has to remove.
 #[derive(Debug, Clone)]
 pub struct ToPrune {
     pub feature: FeatureId,
@@ -195,7 +195,7 @@ pub async fn note(
     Ok(())
 }
 
-/// Why the last try on a feature failed, if it did.
+/// The error of the last prune of a feature, if it failed.
 pub async fn error(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<String>> {
     Ok(
         sqlx::query_scalar!("select prune_error from features where id = $1", feature.0)

@@ -9,16 +9,17 @@ use uuid::Uuid;
 use super::integration::IntegrationState;
 use crate::domain::train::{Car, Check, CheckResult, Landed, Landing, Stand, Train};
 
-/// How many past landings are looked at. A check that is older says nothing any more.
+/// Past landings to read. Older checks prove nothing any more.
 const LANDINGS: i64 = 256;
-/// How many trees with a passed gate an order names, newest first.
+/// Trees with a passed gate that an order names, newest first.
 const TREES: i64 = 100;
-/// The place of a speculative check in the queue: behind all that anybody else wants.
+/// Queue priority of a speculative check: behind all other work.
 pub const SPECULATION: i32 = i32::MAX;
-/// That of a check on which a landing waits: behind the work of its feature that is not older than half an hour.
+/// Queue priority of a check on which a landing waits: behind its feature's work that waits for at most half
+/// an hour.
 pub const AWAITED: i32 = i32::MAX - 1;
 
-/// Running features with a gate and something to land, whose trains are planned.
+/// Running features with a gate and attempts to land: their trains are planned.
 pub async fn planned(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -52,7 +53,7 @@ pub async fn planned(
         .collect())
 }
 
-/// Reads a feature's train in its order: the same as of [`super::integration::next_turns`].
+/// Reads a feature's train, in the order of [`super::integration::next_turns`].
 pub async fn read(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -131,7 +132,7 @@ async fn landed(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec
     Ok(landed.collect())
 }
 
-/// Takes queued checks of these integrations out of the queue, without those that a claim took meanwhile.
+/// Takes queued checks of these integrations out of the queue, except those that a claim took meanwhile.
 pub async fn withdraw(conn: &mut PgConnection, integrations: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from ready_tasks q
@@ -154,7 +155,7 @@ pub async fn checking(conn: &mut PgConnection, integrations: &[Uuid]) -> sqlx::R
     .await
 }
 
-/// Forgets the checks of these tasks' attempts, which were for nothing.
+/// Forgets the checks of these tasks' attempts. Counts them as wasted if `wasted`.
 pub async fn forget(conn: &mut PgConnection, tasks: &[Uuid], wasted: bool) -> sqlx::Result<()> {
     sqlx::query!(
         "update integrations
@@ -183,8 +184,8 @@ pub async fn clear(conn: &mut PgConnection, feature: FeatureId, integrations: &[
     Ok(())
 }
 
-/// Queues the check of an integration behind others. Returns the pool that has work; `None` when the task has
-/// a dispatch or stands in the queue.
+/// Queues the check of an integration together with the attempts `ahead`. Returns the pool that has work;
+/// `None` when the task has a dispatch or is queued already.
 pub async fn enqueue(
     conn: &mut PgConnection,
     integration: Uuid,
@@ -243,18 +244,16 @@ pub async fn begin(conn: &mut PgConnection, tasks: &[Uuid], dispatches: &[Uuid])
     Ok(())
 }
 
-/// The end of a check.
 #[derive(Debug, Clone)]
 pub struct CheckEnd {
     pub task: TaskId,
     pub dispatch: DispatchId,
-    /// `None` when it is to be forgotten.
+    /// `None`: the check is forgotten.
     pub result: Option<CheckResult>,
-    /// The tree, the command and its output, where the gate failed.
+    /// Set where the gate failed.
     pub failed: Option<FailedTree>,
 }
 
-/// Records it.
 pub async fn end(conn: &mut PgConnection, end: &CheckEnd) -> sqlx::Result<()> {
     let failed = end.failed.as_ref();
     sqlx::query!(
@@ -275,7 +274,7 @@ pub async fn end(conn: &mut PgConnection, end: &CheckEnd) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// What an order for a car names.
+/// Facts for a car's order.
 #[derive(Debug, Clone, Default)]
 pub struct CarFacts {
     pub ahead: Vec<Ahead>,
@@ -283,7 +282,7 @@ pub struct CarFacts {
     pub failed: Option<FailedTree>,
 }
 
-/// Reads it.
+/// The facts for an integration; empty without a gate.
 pub async fn known(
     conn: &mut PgConnection,
     integration: Uuid,
@@ -333,7 +332,7 @@ pub async fn known(
     })
 }
 
-/// The trees on which a gate passed last; those that passed within a batch only `in_batches`.
+/// The newest trees on which a gate passed. Trees that passed within a batch count only with `in_batches`.
 pub async fn passed(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -362,24 +361,22 @@ pub async fn passed(
         .collect())
 }
 
-/// Trees on which a gate ran.
+/// A gate's run on a tree.
 #[derive(Debug, Clone)]
 pub struct Ran {
     pub repo_id: String,
     pub gate: Vec<String>,
-    /// The tree that it ran on.
     pub tree: String,
-    /// Trees before it that count with it: those of a batch.
+    /// Earlier trees of the batch, which share the result.
     pub covered: Vec<String>,
     /// The command that failed, and the end of its output; `None` after a pass.
     pub failed: Option<(String, String)>,
-    /// How often it failed.
     pub failures: i32,
     pub worker: String,
     pub duration_ms: i64,
 }
 
-/// Records them. A tree on which the gate passed once stays one on which it passed.
+/// Records a run. A tree on which the gate passed once stays passed.
 pub async fn keep(conn: &mut PgConnection, ran: &Ran) -> sqlx::Result<()> {
     if let Some((command, output)) = &ran.failed {
         sqlx::query!(

@@ -7,21 +7,20 @@ use uuid::Uuid;
 
 use crate::domain::recall::{Arrival, Kind, Replaced};
 
-/// A text of the memory.
 #[derive(Debug, Clone)]
 pub struct Text {
     pub id: Uuid,
     pub text: String,
 }
 
-/// An entry that arrives, and a live one that may say the same.
+/// A new entry, and a live one that may say the same.
 struct Pair {
     new: Uuid,
     old: Uuid,
     text: String,
 }
 
-/// Bands of entries that arrive, with their entry and its repository.
+/// Bands of new entries, with the entry and the repository of each.
 #[derive(Default)]
 struct Bands {
     ids: Vec<Uuid>,
@@ -30,7 +29,8 @@ struct Bands {
     bands: Vec<i64>,
 }
 
-/// For each entry that arrives, live ones of its kind and repository that share a band with it, oldest first: at most 16.
+/// For each new entry, live ones of its kind and repository that share a band with it, oldest first, at most
+/// 16.
 pub async fn alike(
     conn: &mut PgConnection,
     kind: Kind,
@@ -39,19 +39,16 @@ pub async fn alike(
     if arrivals.is_empty() {
         return Ok(HashMap::new());
     }
-    let ids: Vec<Uuid> = arrivals.iter().map(|one| one.id).collect();
-    let bands = arrivals.iter().flat_map(|one| {
-        let of = |band: &i64| (one.id, one.repo_id.clone(), *band);
-        one.bands.iter().map(of)
-    });
     let mut given = Bands {
-        ids,
+        ids: arrivals.iter().map(|one| one.id).collect(),
         ..Bands::default()
     };
-    for (id, repo, band) in bands {
-        given.named.push(id);
-        given.repos.push(repo);
-        given.bands.push(band);
+    for one in arrivals {
+        for band in &one.bands {
+            given.named.push(one.id);
+            given.repos.push(one.repo_id.clone());
+            given.bands.push(*band);
+        }
     }
     let pairs = match kind {
         Kind::Knowledge => knowledge_with(conn, &given).await?,
@@ -122,7 +119,7 @@ async fn learnings_with(conn: &mut PgConnection, given: &Bands) -> sqlx::Result<
     .await
 }
 
-/// Links entries to those that stand for them.
+/// Links entries to the entries that replace them.
 pub async fn stand_for(conn: &mut PgConnection, kind: Kind, replaced: &[Replaced]) -> sqlx::Result<()> {
     if replaced.is_empty() {
         return Ok(());
@@ -156,7 +153,7 @@ pub async fn stand_for(conn: &mut PgConnection, kind: Kind, replaced: &[Replaced
     Ok(())
 }
 
-/// What is revoked: texts of the entries, and what the dispatches wrote besides.
+/// Texts to revoke: those of the entries, and others that the dispatches wrote.
 pub async fn revoked_texts(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -179,17 +176,17 @@ pub async fn revoked_texts(
     .await
 }
 
-/// Something that an attempt wrote.
 #[derive(Debug, Clone)]
 pub struct Written {
     pub id: Uuid,
     pub text: String,
-    /// Whether its attempt was shown one of the entries. Others may have read the attempt's journal or notes.
+    /// Whether its attempt was shown one of the revoked entries. Others may have read their attempt's journal
+    /// or notes.
     pub was_shown: bool,
 }
 
-/// Entries of attempts that were shown one of these entries, or that worked on the feature of these dispatches after them; without
-/// those in doubt already.
+/// Entries of attempts that were shown one of `entries`, or that worked on the feature of `dispatches` after
+/// them. Omits entries that are in doubt already.
 pub async fn written_after(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -226,7 +223,8 @@ pub async fn written_after(
     .await
 }
 
-/// Puts entries back into quarantine, until a person restores them. The pairs name what each repeats.
+/// Puts entries back into quarantine until a person restores them. Each pair is an entry and the entry that
+/// it repeats.
 pub async fn doubt(conn: &mut PgConnection, doubted: &[(Uuid, Uuid)]) -> sqlx::Result<()> {
     let (ids, of): (Vec<Uuid>, Vec<Uuid>) = doubted.iter().copied().unzip();
     sqlx::query!(
@@ -246,7 +244,8 @@ pub async fn doubt(conn: &mut PgConnection, doubted: &[(Uuid, Uuid)]) -> sqlx::R
     Ok(())
 }
 
-/// Journals of attempts that were shown one of these entries, or that worked on the feature of these dispatches after them.
+/// Journals of attempts that were shown one of `entries`, or that worked on the feature of `dispatches` after
+/// them.
 pub async fn journals_after(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -276,7 +275,7 @@ pub async fn journals_after(
     .await
 }
 
-/// Marks journals that quote what was revoked. The pairs name what each quotes.
+/// Marks journals that quote revoked texts. Each pair is a journal and the text that it quotes.
 pub async fn doubt_journals(conn: &mut PgConnection, doubted: &[(Uuid, Uuid)]) -> sqlx::Result<()> {
     let (ids, of): (Vec<Uuid>, Vec<Uuid>) = doubted.iter().copied().unzip();
     sqlx::query!(
@@ -298,8 +297,8 @@ pub struct NoteText {
     pub text: String,
 }
 
-/// Open decisions and facts that were noted on the features of these dispatches after them, or by attempts that were shown one of
-/// these entries.
+/// Open decisions and facts that were noted on the features of `dispatches` after them, or by attempts that
+/// were shown one of `entries`.
 pub async fn notes_after(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -330,7 +329,6 @@ pub async fn notes_after(
     .await
 }
 
-/// Deletes notes.
 pub async fn forget_notes(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<()> {
     sqlx::query!("delete from session_memory where id = any($1)", ids)
         .execute(conn)
@@ -356,12 +354,14 @@ pub async fn revoked_and_shown(
     )
     .fetch_all(conn)
     .await?;
-    let of = |row: (Uuid, Uuid, String)| {
-        let (dispatch, id, text) = row;
-        (dispatch, Text { id, text })
-    };
     Ok(rows
         .into_iter()
-        .map(|row| of((row.dispatch, row.id, row.text)))
+        .map(|row| {
+            let text = Text {
+                id: row.id,
+                text: row.text,
+            };
+            (row.dispatch, text)
+        })
         .collect())
 }

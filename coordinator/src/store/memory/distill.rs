@@ -15,7 +15,7 @@ pub struct Tagged {
     pub group: Group,
 }
 
-/// Takes the lock of the search for groups, until the transaction ends. Returns whether it is free.
+/// Takes the lock for the search for groups until the transaction ends. Returns whether it was free.
 pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select pg_try_advisory_xact_lock(hashtextextended('memory-distill', 0)) as "locked!""#
@@ -24,7 +24,7 @@ pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Groups of more than `above` live learnings of agents, the largest first, of repositories without a merging
+/// Groups of more than `above` live learnings of agents, the largest first, in repositories without a merging
 /// session. Omits tags that are too long for an index.
 pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Result<Vec<Tagged>> {
     let rows = sqlx::query!(
@@ -72,8 +72,8 @@ pub async fn groups(conn: &mut PgConnection, above: i64, most: i64) -> sqlx::Res
         .collect())
 }
 
-/// Spending in USD of sessions that started in the last 24 hours, with the shares of running ones, and their
-/// number.
+/// Cost in USD and number of the sessions that started in the last 24 hours; running ones count with their
+/// shares.
 pub async fn spent_today(conn: &mut PgConnection) -> sqlx::Result<(f64, i64)> {
     let row = sqlx::query!(
         r#"select coalesce(sum(case when r.ended_at is null then greatest(r.cost_usd, r.max_cost_usd) else r.cost_usd end), 0)
@@ -88,7 +88,6 @@ pub async fn spent_today(conn: &mut PgConnection) -> sqlx::Result<(f64, i64)> {
     Ok((row.usd, row.begun))
 }
 
-/// A learning to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mergeable {
     pub id: Uuid,
@@ -124,7 +123,7 @@ pub async fn with_tag(
     .await
 }
 
-/// A session that is to begin.
+/// A new session that merges learnings.
 #[derive(Debug, Clone)]
 pub struct NewDistillation {
     pub id: Uuid,
@@ -136,7 +135,6 @@ pub struct NewDistillation {
     pub group_size: i64,
 }
 
-/// Notes it.
 pub async fn insert(conn: &mut PgConnection, new: &NewDistillation) -> sqlx::Result<()> {
     sqlx::query!(
         "insert into distillations (id, repo_id, tag, task_id, run_id, entries, left_over)
@@ -154,7 +152,7 @@ pub async fn insert(conn: &mut PgConnection, new: &NewDistillation) -> sqlx::Res
     Ok(())
 }
 
-/// A session's order.
+/// The order for a merging session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ordered {
     pub task: TaskId,
@@ -164,7 +162,7 @@ pub struct Ordered {
     pub entries: Vec<Mergeable>,
 }
 
-/// The present entries that tasks merge.
+/// The current entries that these tasks merge.
 pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Ordered>> {
     let rows = sqlx::query!(
         r#"select d.task_id as "task!", d.repo_id, d.tag, l.id, l.category, l.tags, l.title, l.body, l.paths,
@@ -202,7 +200,7 @@ pub async fn ordered(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     Ok(ordered)
 }
 
-/// Records that a person changed an entry after sessions got it.
+/// Records that a person changed an entry after sessions received it.
 pub async fn note_edit(conn: &mut PgConnection, entry: Uuid) -> sqlx::Result<()> {
     sqlx::query!(
         "update distillations set edited = true where ended_at is null and $1 = any(entries)",
@@ -213,7 +211,7 @@ pub async fn note_edit(conn: &mut PgConnection, entry: Uuid) -> sqlx::Result<()>
     Ok(())
 }
 
-/// Number of entries that a task was given, with deleted ones; `None` when one of them has changed since.
+/// Number of entries that a task received, including deleted ones; `None` when one of them has changed since.
 pub async fn given(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         r#"select cardinality(entries)::bigint as "n!" from distillations where task_id = $1 and not edited"#,
@@ -223,7 +221,8 @@ pub async fn given(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option
     .await
 }
 
-/// Replaces the entries that `new` merges; a dispatch made it of all `sources`. It has their weight.
+/// Replaces the entries that `new` merges; a dispatch made it from all `sources`. It inherits their average
+/// weight.
 pub async fn supersede(
     conn: &mut PgConnection,
     new: Uuid,
@@ -254,7 +253,7 @@ pub async fn supersede(
     Ok(())
 }
 
-/// Records the result of a task's session: so many entries replace so many.
+/// Records the result of a task's session: `made` entries replace `merged` ones.
 pub async fn close(conn: &mut PgConnection, task: TaskId, made: i32, merged: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "update distillations
@@ -283,7 +282,7 @@ pub async fn close_abandoned(conn: &mut PgConnection) -> sqlx::Result<u64> {
     Ok(closed.rows_affected())
 }
 
-/// Everything that was made from any of these, directly or not.
+/// All entries that were made from any of `sources`, directly or not.
 pub async fn made_from(conn: &mut PgConnection, sources: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive made as (

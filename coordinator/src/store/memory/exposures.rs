@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use crate::domain::recall::{Circumstances, Ended, Kind};
 
-/// Until the transaction ends, nobody stores a prompt with entries, so that a purge finds all of them.
+/// Prevents others from storing prompts with entries until the transaction ends, so that a purge finds all of
+/// them.
 pub async fn hold_back_prompts(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended('memory-purge', 0))")
         .fetch_all(conn)
@@ -16,7 +17,7 @@ pub async fn hold_back_prompts(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Until the transaction ends nobody purges.
+/// Prevents purges until the transaction ends.
 pub async fn hold_back_purges(conn: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::query!("select pg_advisory_xact_lock_shared(hashtextextended('memory-purge', 0))")
         .fetch_all(conn)
@@ -24,9 +25,9 @@ pub async fn hold_back_purges(conn: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Those of these learnings and knowledge entries that still exist.
+/// The learnings and knowledge among `entries` that still exist.
 pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<HashSet<Uuid>> {
-    let there = sqlx::query_scalar!(
+    let existing = sqlx::query_scalar!(
         r#"select id as "id!" from learnings where id = any($1)
            union all
            select id from knowledge where id = any($1)"#,
@@ -34,10 +35,10 @@ pub async fn not_purged(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Resu
     )
     .fetch_all(conn)
     .await?;
-    Ok(there.into_iter().collect())
+    Ok(existing.into_iter().collect())
 }
 
-/// An entry that an attempt was shown, or why not.
+/// An entry that an attempt was shown, or that was left out.
 #[derive(Debug, Clone)]
 pub struct Use {
     pub dispatch: Uuid,
@@ -48,7 +49,8 @@ pub struct Use {
     pub left_out: Option<String>,
 }
 
-/// Stores the entries that attempts were shown, and which attempts had memory at all or were held out.
+/// Stores the entries that attempts were shown. Each trial is an attempt, its repository, and whether the
+/// attempt was held out.
 pub async fn insert_uses(
     conn: &mut PgConnection,
     uses: &[Use],
@@ -84,20 +86,20 @@ pub async fn insert_uses(
     Ok(())
 }
 
-/// An entry that an ended attempt used, by its agent's word.
+/// An entry that an ended attempt used, as its agent reported.
 #[derive(Debug, Clone)]
 pub struct UsedEntry {
     pub kind: Kind,
     pub entry: Uuid,
     pub helped: bool,
-    /// Landed or failed.
+    /// Whether the attempt landed; otherwise it failed.
     pub landed: bool,
     pub repo_id: String,
     pub circumstances: Circumstances,
 }
 
-/// Marks entries that a dispatch was shown as ones that helped or misled it. Ids are the last 12 digits of theirs. Returns the
-/// number.
+/// Marks entries that a dispatch was shown as helpful or misleading. `ids` are the last 12 digits of the
+/// entries' ids. Returns the number of marked entries.
 pub async fn mark(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -116,7 +118,7 @@ pub async fn mark(
     Ok(marked.rows_affected())
 }
 
-/// How attempts of repositories with memory ended so far, by their circumstances.
+/// Results of all earlier attempts in repositories with memory, by their circumstances.
 pub async fn history(
     conn: &mut PgConnection,
     repos: &[String],
@@ -147,7 +149,7 @@ pub async fn history(
     Ok(of.collect())
 }
 
-/// Multiplies weights, between 0.2 and 3 (SPEC 6.7).
+/// Multiplies weights, which stay between 0.2 and 3 (SPEC 6.7).
 pub async fn multiply(conn: &mut PgConnection, factors: &[(Uuid, f64)]) -> sqlx::Result<()> {
     let (entries, factors): (Vec<Uuid>, Vec<f64>) = factors.iter().copied().unzip();
     sqlx::query!(
@@ -169,8 +171,10 @@ pub async fn multiply(conn: &mut PgConnection, factors: &[(Uuid, f64)]) -> sqlx:
     Ok(())
 }
 
-/// Settles the uses and trials of ended attempts, at most `most`; returns their number, and the entries that those
-/// used which landed or failed. SPEC 3.3 defines a failure: a conflict is none, nor is an attempt that left changes at its token limit. An
+/// Settles the uses and trials of at most `most` ended attempts. Returns the number of attempts, and the
+/// entries that landed or failed attempts used.
+///
+/// SPEC 3.3 defines a failure: a conflict is none, nor is an attempt that left changes at its token limit. An
 /// attempt that a person, a limit of the run or a lost worker ended has no effect.
 pub async fn settle(conn: &mut PgConnection, most: i64) -> sqlx::Result<(usize, Vec<UsedEntry>)> {
     let rows = sqlx::query!(

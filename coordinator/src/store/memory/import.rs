@@ -1,4 +1,4 @@
-//! Existing memory entries beside imported ones.
+//! Existing memory entries that imported ones may duplicate.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use time::OffsetDateTime;
 
 use super::library::GivenEntry;
 
-/// Those of these names that are ids of the repository's learnings, as exports write them: whatever became of
-/// these, they are not new.
+/// The `names` that are ids of the repository's learnings, as exports write them. They are not new, whatever
+/// their state.
 pub async fn learnings_named(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -49,13 +49,12 @@ pub struct ExistingEntry {
     pub by_hand_at: Option<OffsetDateTime>,
 }
 
-/// For these entries, other live knowledge of their repositories with the same title in any case, or with a
-/// title inside the other and a common tag.
+/// For each given entry, other live knowledge of its repository that has the same title in any case, or a
+/// common tag and one title inside the other.
 pub async fn existing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::Result<Vec<ExistingEntry>> {
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let json = |values: &Vec<String>| serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned());
     let rows = sqlx::query!(
         r#"select g.number as "number!", k.title as "title!", k.tags as "tags!", k.body as "body!",
                   greatest(case when k.origin = 'manual' then k.created_at end, k.edited_at) as by_hand_at
@@ -78,7 +77,7 @@ pub async fn existing(conn: &mut PgConnection, given: &[&GivenEntry]) -> sqlx::R
            order by g.number, k.id"#,
         &given.iter().map(|g| g.repo_id.clone()).collect::<Vec<_>>(),
         &given.iter().map(|g| g.title.clone()).collect::<Vec<_>>(),
-        &given.iter().map(|g| json(&g.tags)).collect::<Vec<_>>(),
+        &given.iter().map(|g| super::json(&g.tags)).collect::<Vec<_>>(),
     )
     .fetch_all(conn)
     .await?;

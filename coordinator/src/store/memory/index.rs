@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use crate::domain::recall::{Analysed, Doc, Kind, Posting, Scope, Stats};
 
-/// An entry to index.
 #[derive(Debug, Clone)]
 pub struct NewDoc {
     /// Its number, when its row already has one.
@@ -20,14 +19,15 @@ pub struct NewDoc {
     pub words: Analysed,
 }
 
-/// A Postgres array as text: a row's array cannot be an element of an array of rows.
+/// A Postgres array as text, since an array of rows cannot contain arrays.
 pub(in crate::store) fn array<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
     let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     format!("{{{}}}", values.join(","))
 }
 
-/// Indexes entries; indexed ones stay as they are. Entries with a number are counted and wait to be merged.
-/// The caller holds their memories ([`super::library::lock`]), so that nobody indexes the same ones at once.
+/// Indexes entries; skips entries that are indexed. Entries with a number are counted and wait to be merged.
+/// The caller holds their memories ([`super::library::lock`]), so that nobody indexes the same entries at
+/// once.
 pub async fn insert(conn: &mut PgConnection, docs: &[NewDoc]) -> sqlx::Result<()> {
     if docs.is_empty() {
         return Ok(());
@@ -85,7 +85,7 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     if entries.is_empty() {
         return Ok(());
     }
-    // Waiting entries first. This waits for one that is being merged, which then is in blocks.
+    // Waiting entries first. This waits for an entry that is being merged, which then is in blocks.
     let unmerged = super::postings::forget(conn, entries).await?;
     let gone = sqlx::query_as!(
         Row,
@@ -122,7 +122,7 @@ pub async fn remove(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<(
     super::postings::note_removed(conn, &gone).await
 }
 
-/// Subtracts entries that left from the statistics of their memories.
+/// Subtracts removed entries from the statistics of their memories.
 async fn discount(conn: &mut PgConnection, gone: impl Iterator<Item = &Row>) -> sqlx::Result<()> {
     let (mut repos, mut kinds) = (Vec::new(), Vec::new());
     let mut lengths: [Vec<i32>; 4] = Default::default();
@@ -161,7 +161,6 @@ async fn discount(conn: &mut PgConnection, gone: impl Iterator<Item = &Row>) -> 
     Ok(())
 }
 
-/// An entry of the index.
 #[derive(Debug)]
 pub(in crate::store) struct Row {
     pub id: i64,
@@ -173,14 +172,13 @@ pub(in crate::store) struct Row {
     pub words: Vec<u8>,
 }
 
-/// Where the index has an entry.
+/// The position of an entry in the index.
 #[derive(Debug, Clone)]
 pub struct Indexed {
-    /// Its number.
     pub id: i64,
     /// Its posting in the blocks of its keys.
     pub posting: Posting,
-    /// Its keys, in order.
+    /// In order.
     pub keys: Vec<i64>,
 }
 
@@ -204,7 +202,7 @@ impl Row {
         (self.id, doc)
     }
 
-    /// Its words; none when the row holds something else, which nothing finds then.
+    /// Its words; empty when the row holds something else, which no query finds then.
     fn words(&self) -> Analysed {
         Analysed::unpack(&self.words).unwrap_or_default()
     }
@@ -214,11 +212,11 @@ impl Row {
 #[derive(Debug, Clone, Default)]
 pub struct MemoryFacts {
     pub stats: Stats,
-    /// The calibrated floor, once there were enough entries.
+    /// The calibrated floor; `None` until there are enough entries.
     pub floor: Option<f64>,
 }
 
-/// The memories of repositories that have any, each with the counts of those `keys` that it has.
+/// The memories of these repositories, each with its counts of the `keys`.
 pub async fn lookup(
     conn: &mut PgConnection,
     repos: &[String],
@@ -261,19 +259,19 @@ pub async fn lookup(
             frequency.insert(key, row.entries);
         }
     }
-    // Keys are scoped: those of other memories are never looked up.
+    // Keys are scoped, so nobody looks up those of other memories.
     for memory in memories.values_mut() {
         memory.stats.frequency.clone_from(&frequency);
     }
     Ok(memories)
 }
 
-/// The candidates with these numbers in the index, without those that left it meanwhile.
+/// The indexed entries with these numbers, without entries that were removed meanwhile.
 pub async fn docs(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<(i64, Doc)>> {
     Ok(rows(conn, ids).await?.into_iter().map(Row::doc).collect())
 }
 
-/// Index positions of these entries, without those that left it meanwhile.
+/// Index positions of these entries, without entries that were removed meanwhile.
 pub async fn indexed(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Indexed>> {
     Ok(rows(conn, ids).await?.into_iter().map(Row::indexed).collect())
 }
@@ -291,8 +289,9 @@ async fn rows(conn: &mut PgConnection, ids: &[i64]) -> sqlx::Result<Vec<Row>> {
     .await
 }
 
-/// Memories that grew by a quarter since their calibration, have enough entries, and have counted all but a
-/// twentieth of their words: without counts every word is rare, and there would be no floor.
+/// Memories to calibrate: they grew by a quarter since the last calibration, have at least `least` entries,
+/// and have counted all but a twentieth of their words. Without counts every word is rare, and there would be
+/// no floor.
 pub async fn uncalibrated(conn: &mut PgConnection, least: i64) -> sqlx::Result<Vec<(String, Kind)>> {
     let rows = sqlx::query!(
         r#"with waiting as materialized (
@@ -363,7 +362,6 @@ pub async fn sample(conn: &mut PgConnection, repo_id: &str, kind: Kind, size: i6
         .collect())
 }
 
-/// Keeps a memory's floor.
 pub async fn keep_floor(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -396,14 +394,13 @@ pub struct EndedEntry {
     pub settled_at: OffsetDateTime,
 }
 
-/// An ended run and its repository.
 #[derive(Debug, Clone)]
 pub struct EndedRun {
     pub id: Uuid,
     pub repo_id: String,
 }
 
-/// Ended runs, with all of their sessions over, whose journal is not indexed yet.
+/// Ended runs without live sessions whose journal is not indexed yet.
 pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedRun>> {
     sqlx::query_as!(
         EndedRun,
@@ -422,7 +419,7 @@ pub async fn ended_runs(conn: &mut PgConnection) -> sqlx::Result<Vec<EndedRun>> 
 }
 
 /// Journal entries of these runs that are not indexed yet, at most `most`. Marks runs without any. The caller
-/// holds their repositories ([`super::library::lock`]), so that nobody revokes them meanwhile.
+/// holds their repositories ([`super::library::lock`]), so that nobody revokes the entries meanwhile.
 pub async fn ended_entries(
     conn: &mut PgConnection,
     runs: &[Uuid],

@@ -1,4 +1,4 @@
-//! Learnings and knowledge for people and prompts: released entries of agents, and given ones.
+//! Learnings and knowledge for people and prompts: released entries of agents, and given entries.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub struct Stored {
     pub created_at: OffsetDateTime,
     /// Its name in an import.
     pub external_id: Option<String>,
-    /// Whether somebody gave it, not an agent's session (SPEC 6.8).
+    /// Whether it was given, not written by an agent's session (SPEC 6.8).
     pub trusted: bool,
     /// The task that learned it.
     pub task: Option<Uuid>,
@@ -32,10 +32,9 @@ pub struct Stored {
     pub witnesses: i64,
 }
 
-/// Entries of one kind that other tasks may see, in no order.
+/// Entries of one kind that other tasks may see, in no particular order.
 pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Result<Vec<Stored>> {
-    let rows = sqlx::query_as!(
-        StoredRow,
+    let rows = sqlx::query!(
         r#"select id as "id!", category as "category!", title as "title!", body as "body!", tags as "tags!",
                   weight as "weight!", created_at as "created_at!", external_id,
                   origin not in ('attempt', 'distilled') as "trusted!", task_id as task,
@@ -60,40 +59,23 @@ pub async fn live(conn: &mut PgConnection, kind: Kind, ids: &[Uuid]) -> sqlx::Re
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| row.stored(kind)).collect())
-}
-
-struct StoredRow {
-    id: Uuid,
-    category: String,
-    title: String,
-    body: String,
-    tags: Vec<String>,
-    weight: f32,
-    created_at: OffsetDateTime,
-    external_id: Option<String>,
-    trusted: bool,
-    task: Option<Uuid>,
-    witnesses: i64,
-}
-
-impl StoredRow {
-    fn stored(self, kind: Kind) -> Stored {
-        Stored {
-            id: self.id,
+    Ok(rows
+        .into_iter()
+        .map(|row| Stored {
+            id: row.id,
             kind,
-            category: self.category,
-            title: self.title,
-            body: self.body,
-            tags: self.tags,
-            weight: f64::from(self.weight),
-            created_at: self.created_at,
-            external_id: self.external_id,
-            trusted: self.trusted,
-            task: self.task,
-            witnesses: self.witnesses,
-        }
-    }
+            category: row.category,
+            title: row.title,
+            body: row.body,
+            tags: row.tags,
+            weight: f64::from(row.weight),
+            created_at: row.created_at,
+            external_id: row.external_id,
+            trusted: row.trusted,
+            task: row.task,
+            witnesses: row.witnesses,
+        })
+        .collect())
 }
 
 /// A given entry: trusted at once (SPEC 6.8).
@@ -114,7 +96,7 @@ pub struct GivenEntry {
 }
 
 impl GivenEntry {
-    /// Only what sessions merged is compared with others: people's entries stand for themselves.
+    /// Only merged entries are compared with others: people's entries stand for themselves.
     fn bands(&self) -> Vec<i64> {
         match self.origin {
             Origin::Distilled => Statement::of(&format!("{} {}", self.title, self.body)).bands(),
@@ -123,7 +105,6 @@ impl GivenEntry {
     }
 }
 
-/// Where an entry comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "memory_origin", rename_all = "snake_case")]
 pub enum Origin {
@@ -217,8 +198,8 @@ async fn insert_given_knowledge(
     .await
 }
 
-/// Removes the names of imported entries that other imports replaced, so that the same text is new again: a
-/// file that changed, and changed back. Names that this import itself replaces stay.
+/// Removes the names of imported entries that other imports replaced, so that the same text counts as new: a
+/// file may change and change back. Keeps names that this import itself replaces.
 pub async fn let_come_back(conn: &mut PgConnection, repo_id: &str, names: &[String]) -> sqlx::Result<()> {
     sqlx::query!(
         "with given as (
@@ -260,9 +241,9 @@ pub struct Similar {
     pub tags: Vec<String>,
 }
 
-/// For each of these entries, other live knowledge of its repository with the same title in any case, or with
-/// a title inside the other and a common tag. Never across trust (SPEC 6.8): agents' and people's entries do
-/// not replace each other.
+/// For each of these entries, other live knowledge of its repository that has the same title in any case, or
+/// a common tag and one title inside the other. Never across trust (SPEC 6.8): agents' and people's entries
+/// do not replace each other.
 pub async fn similar_knowledge(
     conn: &mut PgConnection,
     ids: &[Uuid],
@@ -360,20 +341,19 @@ pub async fn edit(
     Ok(changed > 0)
 }
 
-/// An entry that somebody wants to restore.
+/// An entry that a person wants to restore.
 #[derive(Debug, Clone)]
 pub struct RestoreCandidate {
     pub id: Uuid,
     pub kind: Kind,
     pub title: String,
     pub tags: Vec<String>,
-    /// Whether its task is done, or somebody gave it.
+    /// Whether its task is done, or it was given.
     pub is_released: bool,
     pub hidden: Hidden,
     pub superseded_by: Option<Uuid>,
 }
 
-/// Facts on entries that somebody wants to restore.
 pub async fn restore_candidates(
     conn: &mut PgConnection,
     ids: &[Uuid],
@@ -414,8 +394,7 @@ pub async fn restore_candidates(
         .collect())
 }
 
-/// Makes hidden and doubted entries visible. Whether their files exist is checked again, since nobody followed them
-/// meanwhile.
+/// Makes hidden and doubted entries visible. Resets the state of their files, which nobody tracked meanwhile.
 pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with files as materialized (
@@ -449,7 +428,7 @@ pub async fn restore(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> 
     Ok(())
 }
 
-/// Hides entries: they are not shown any more, but stay.
+/// Hides entries: prompts no longer show them, but they stay.
 pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with learned as (
@@ -463,11 +442,11 @@ pub async fn prune(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Deletes entries, and the prompts that showed them, with all prompts in the same row. A worker has its
-/// prompt, or returns its task, and a repeated claim gets a new one. Returns the numbers of entries and of
-/// prompts that showed them.
+/// Deletes entries and the prompts that showed them, with all other prompts in the same rows. A worker has
+/// its prompt already, or returns its task; a repeated claim gets a new one. Returns the numbers of entries
+/// and of prompts that showed them.
 pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
-    // Entries that they replaced would otherwise be without a link, as if they were live.
+    // Otherwise the entries that they replaced would lose their link and look live.
     sqlx::query!(
         "update knowledge set pruned_at = coalesce(pruned_at, now()), pruned_because = $2
          where superseded_by = any($1) and id <> all($1)",
@@ -502,8 +481,8 @@ pub async fn purge(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<(i64, 
     Ok((gone.entries, gone.prompts))
 }
 
-/// Live entries of a repository that are older than so many days and were not shown for as long, at most
-/// `most`. Uses may be deleted by then; the entry itself has the time of the last weighed one.
+/// Live entries of a repository that are older than `days` and were not shown for as long, at most `most`.
+/// Uses may be deleted by then; the entry itself stores the time of the last weighed one.
 pub async fn unused(conn: &mut PgConnection, repo_id: &str, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"

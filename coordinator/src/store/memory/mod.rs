@@ -28,7 +28,6 @@ use crate::domain::text::note::NoteKind;
 use crate::store::dispatch::earlier::FailureReport;
 use crate::store::memory::index::NewDoc;
 
-/// Where something was learned.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     pub repo_id: String,
@@ -38,8 +37,8 @@ pub struct Source {
     pub attempt: i32,
 }
 
-/// Stores failure reports, one per dispatch; a second one changes nothing. Each is also an unresolved error
-/// of its feature.
+/// Stores failure reports, one per dispatch; ignores a second one. Each is also an unresolved error of its
+/// feature.
 pub async fn insert_failure_reports(
     conn: &mut PgConnection,
     reports: &[(Source, FailureReport)],
@@ -85,7 +84,7 @@ pub async fn insert_failure_reports(
     Ok(())
 }
 
-/// Something learned.
+/// A new learning or knowledge entry.
 #[derive(Debug, Clone, Default)]
 pub struct Learned {
     pub id: Uuid,
@@ -99,7 +98,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// By which entries that say nearly the same are found.
+    /// Bands to find entries that say nearly the same.
     fn bands(&self, title: &str) -> Vec<i64> {
         Statement::of(&format!("{title} {}", self.body)).bands()
     }
@@ -109,8 +108,8 @@ pub(super) fn json<T: serde::Serialize>(values: &[T]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
-/// Stores learnings in quarantine (SPEC 6.8), except those with `words`, which are released and indexed at
-/// once. Returns the latter in their order, to be counted in the index.
+/// Stores learnings in quarantine (SPEC 6.8). Learnings with `words` are released and indexed at once; these
+/// are returned in order, to be counted in the index.
 pub async fn insert_learnings(
     conn: &mut PgConnection,
     learned: &[Learned],
@@ -235,8 +234,8 @@ pub struct Released {
     pub is_compared: bool,
 }
 
-/// Repositories with quarantined entries of tasks that are done now. Without any, resolves the tasks' errors,
-/// and [`release`] has nothing to do.
+/// Repositories with quarantined entries of `tasks`, which are done now. Without any, resolves the tasks'
+/// errors, and [`release`] has nothing to do.
 pub async fn resolve_or_quarantined(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<String>> {
     if tasks.is_empty() {
         return Ok(Vec::new());
@@ -285,7 +284,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Ve
     .await
 }
 
-/// Hides the oldest quarantined entries of tasks that have more than there is room for, whichever attempts they come from.
+/// Hides the oldest quarantined entries of tasks that have more than `room` of them, from whichever attempts.
 pub async fn hide_surplus(conn: &mut PgConnection, tasks: &[Uuid], room: &[i64]) -> sqlx::Result<()> {
     sqlx::query!(
         "with surplus as materialized (
@@ -337,7 +336,7 @@ pub async fn unreleased_of_done(conn: &mut PgConnection, most: i64) -> sqlx::Res
     .await
 }
 
-/// A task's own quarantined entries, which it may see, newest first.
+/// A task's own quarantined entry, which its sessions may see.
 #[derive(Debug, Clone)]
 pub struct Own {
     pub id: Uuid,
@@ -346,7 +345,6 @@ pub struct Own {
     pub head: String,
     pub body: String,
     pub created_at: OffsetDateTime,
-    /// The attempt that wrote it.
     pub attempt: Option<i32>,
 }
 
@@ -379,7 +377,6 @@ pub struct NewNote {
     pub rationale: Option<String>,
 }
 
-/// Stores notes.
 pub async fn insert_notes(conn: &mut PgConnection, notes: &[NewNote]) -> sqlx::Result<()> {
     if notes.is_empty() {
         return Ok(());
@@ -409,27 +406,27 @@ pub struct Note {
     pub kind: NoteKind,
     pub body: String,
     pub rationale: Option<String>,
-    /// Its task is done by now.
+    /// Whether it was resolved when its task was done.
     pub resolved: bool,
     pub iteration: Option<i32>,
     /// Session kind of an error.
     pub phase: Option<SessionKind>,
-    /// Whether its task is done, so that its words are verified.
+    /// Whether its task is done, which verifies the note.
     pub verified: bool,
     pub category: Option<String>,
     pub attempted: Option<String>,
-    /// Files as its agent named them.
+    /// Files that its agent named.
     pub files: Option<String>,
     /// Files that its session changed.
     pub files_changed: Vec<String>,
     pub context: Option<String>,
-    /// When the session of an error ended, and how long it ran.
+    /// End of an error's session.
     pub ended_at: Option<OffsetDateTime>,
     pub duration_ms: Option<i64>,
 }
 
-/// The newest unresolved notes of features, at most 50 facts, `most` decisions and as many errors, or 100, and all steps and files that
-/// the given tasks noted. Oldest first.
+/// The newest unresolved notes of features: at most 50 facts, `most` decisions, and `most` errors, but at
+/// least 100. Also all steps and files that the given tasks noted, and related resolved errors. Oldest first.
 pub async fn notes(
     conn: &mut PgConnection,
     features: &[Uuid],

@@ -1,5 +1,5 @@
 //! The index of keys: blocks of postings, and counts of keys (SPEC 6.5). One writer at a time appends waiting
-//! entries to it; until then they are read as they are.
+//! entries to it; until then queries read these entries separately.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -14,22 +14,22 @@ use crate::store::memory::index::{self, Indexed};
 
 /// Postings of a full block. Eight bytes each: a block stays in its page.
 const BLOCK: i32 = 128;
-/// Newest blocks of a key that are retained: twice the number that a question reads. A key with more entries says
+/// Newest blocks of a key to retain: twice the number that a query reads. A key with more entries says
 /// little.
 const RETAINED_BLOCKS: i32 = 32;
-/// Newest waiting entries that each question reads.
+/// Newest waiting entries that each query reads.
 const FRESH: i64 = 500;
-/// Removed entries that one step takes out.
+/// Removed entries that one merge takes out of the blocks.
 const REMOVED: i64 = 500;
 
 /// Postings by key.
 pub type Postings = HashMap<i64, Vec<Posting>>;
 
-/// Size at which a memory takes so long to query that its kinds are queried in parallel.
+/// A memory with more entries takes so long to query that its kinds are queried in parallel.
 const LARGE: i64 = 20_000;
 
-/// This process's cache of waiting entries, so that not every claim reads them: their keys do not change.
-/// Also caches the size of memories.
+/// This process's cache of waiting entries, whose keys do not change, so that not every claim reads them.
+/// Also caches the size of the largest memory.
 #[derive(Debug, Default)]
 pub struct Tail {
     known: Mutex<Arc<HashMap<i64, Arc<Indexed>>>>,
@@ -56,7 +56,7 @@ impl Tail {
     }
 }
 
-/// The newest waiting entries. Reads those that `tail` does not have.
+/// The newest waiting entries, from `tail` where it has them.
 pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc<Indexed>>> {
     let before = tail.known();
     let known: Vec<i64> = before.keys().copied().collect();
@@ -109,7 +109,7 @@ pub async fn fresh(conn: &mut PgConnection, tail: &Tail) -> sqlx::Result<Vec<Arc
             fresh.insert(new.id, Arc::new(new.indexed()));
         }
     }
-    // An entry that is neither cached nor found is leaving just now.
+    // An entry that is neither cached nor found is being removed.
     let cached = newest(waiting).into_iter();
     fresh.extend(cached.filter_map(|doc| Some((doc, Arc::clone(before.get(&doc)?)))));
     let all = fresh.values().cloned().collect();
@@ -123,7 +123,7 @@ fn newest(mut waiting: Vec<i64>) -> Vec<i64> {
     waiting
 }
 
-/// The newest postings of keys, at most `blocks` blocks of each. `fresh` was read before.
+/// The newest postings of keys, at most `blocks` blocks of each. The caller has read `fresh` before.
 pub async fn read(
     conn: &mut PgConnection,
     keys: &[i64],
@@ -153,7 +153,7 @@ pub async fn read(
     Ok(postings)
 }
 
-/// The newest postings of keys, with the number of entries of each key. `fresh` was read before.
+/// The newest postings of keys, with the number of entries of each key. The caller has read `fresh` before.
 pub async fn read_counted(
     conn: &mut PgConnection,
     keys: &[i64],
@@ -187,7 +187,7 @@ pub async fn read_counted(
     Ok((postings, counts.collect()))
 }
 
-/// Adds the postings of waiting entries; one of them may have been merged between two reads.
+/// Adds the postings of waiting entries, except those that were merged between the two reads.
 fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Indexed>]) {
     for key in keys {
         let mut waiting = fresh
@@ -210,7 +210,7 @@ fn add_fresh(postings: &mut Postings, keys: &[i64], fresh: &[Arc<Indexed>]) {
 }
 
 /// Appends at most `most` waiting entries to the blocks of their keys, and takes removed ones out. Returns
-/// both numbers. One writer at a time does this, and nobody waits for it.
+/// the sum of both numbers. One writer at a time does this, and no query waits for it.
 pub async fn merge(conn: &mut PgConnection, most: i64) -> sqlx::Result<u64> {
     sqlx::query!("select pg_advisory_xact_lock(hashtextextended('memory-index', 0))")
         .execute(&mut *conn)
@@ -297,7 +297,7 @@ async fn append_postings(conn: &mut PgConnection, keys: &[i64], postings: &[i64]
     Ok(())
 }
 
-/// Records entries that left and are in blocks, to be taken out.
+/// Records removed entries that are in blocks, for [`merge`] to take out.
 pub(in crate::store) async fn note_removed(conn: &mut PgConnection, gone: &[Indexed]) -> sqlx::Result<()> {
     if gone.is_empty() {
         return Ok(());
@@ -315,7 +315,7 @@ pub(in crate::store) async fn note_removed(conn: &mut PgConnection, gone: &[Inde
     Ok(())
 }
 
-/// Removes those of the entries that wait, and returns their numbers. Waits for an entry that is being
+/// Removes the waiting ones of these entries, and returns their numbers. Waits for an entry that is being
 /// merged.
 pub(in crate::store) async fn forget(conn: &mut PgConnection, entries: &[Uuid]) -> sqlx::Result<Vec<i64>> {
     let batches = sqlx::query!(

@@ -1,5 +1,5 @@
-//! KnownHead content of heads that sessions start from: the repository's own knowledge, and the files of memory
-//! entries (SPEC 6.5, 6.7).
+//! Known content of the commits that sessions start from: the repository's own knowledge, and the files of
+//! memory entries (SPEC 6.5, 6.7).
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use uuid::Uuid;
 
 /// How long a path counts as checked, unless a commit changes it. Minutes.
 const CERTAIN_MINUTES: f64 = 10.0;
-/// Paths that one session looks for.
+/// Most paths that one session checks.
 const MAX_PATHS: i64 = 200;
-/// Longest path that is kept. Bytes.
+/// Longest stored path. Bytes.
 const PATH_BYTES: usize = 300;
 
 /// Hashes of a folder's files by name.
 pub type Files = HashMap<String, String>;
 
-/// Survey orders for sessions of features. A feature without a scan gets the changes since the last one of
-/// its repository, since files are also renamed between features.
+/// Scan orders for sessions of features. A feature without a scan gets the changes since the last scan of its
+/// repository, since files are also renamed between features.
 pub async fn orders(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -65,14 +65,14 @@ pub async fn orders(
         .collect())
 }
 
-/// KnownHead facts on a feature's head.
+/// Known facts on a feature's head.
 #[derive(Debug, Clone, Default)]
 pub struct KnownHead {
     pub repo_id: String,
     pub files: Files,
 }
 
-/// Reads it; `None` when the feature is gone.
+/// `None` when the feature is gone.
 pub async fn known(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<KnownHead>> {
     let row = sqlx::query!(
         r#"select f.repo_id, s.files as "files?: Json<Files>"
@@ -89,7 +89,7 @@ pub async fn known(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<
     }))
 }
 
-/// Keeps which head was looked at.
+/// Stores the head that was scanned.
 pub async fn keep_head(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -108,7 +108,7 @@ pub async fn keep_head(
     Ok(())
 }
 
-/// Keeps what its knowledge folder holds.
+/// Stores the files of the head's knowledge folder.
 pub async fn keep_files(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -126,7 +126,7 @@ pub async fn keep_files(
     Ok(())
 }
 
-/// Names of the repository's files that are entries, hidden or not, of any head.
+/// Names of repository files that are entries, hidden or not, at any head.
 pub async fn named(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!(
         r#"select external_id as "external_id!"
@@ -138,7 +138,7 @@ pub async fn named(conn: &mut PgConnection, repo_id: &str) -> sqlx::Result<Vec<S
     .await
 }
 
-/// Those of these files that the head of another unfinished feature has.
+/// The files that the head of another unfinished feature has.
 pub async fn had_elsewhere(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -162,7 +162,7 @@ pub async fn had_elsewhere(
     .await
 }
 
-/// Whether a file's entry has the file's content, hidden or not.
+/// Whether a file's entry, hidden or not, has the file's content.
 pub async fn is_same(
     conn: &mut PgConnection,
     repo_id: &str,
@@ -194,7 +194,7 @@ pub async fn unname(conn: &mut PgConnection, repo_id: &str, external_id: &str) -
     .await
 }
 
-/// Live entries of a file with this hash that tasks landed.
+/// Visible entries with this file hash that tasks landed.
 pub async fn landed_copies(conn: &mut PgConnection, repo_id: &str, sha256: &str) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select id
@@ -226,11 +226,11 @@ pub async fn name(conn: &mut PgConnection, id: Uuid, sha256: &str, old: Option<U
 
 /// Records the files of entries, to be checked.
 pub async fn note_paths(conn: &mut PgConnection, paths: &[(String, String)]) -> sqlx::Result<()> {
-    let kept: Vec<&(String, String)> = paths
+    let valid: Vec<&(String, String)> = paths
         .iter()
         .filter(|(repo, path)| !repo.is_empty() && path.len() <= PATH_BYTES)
         .collect();
-    if kept.is_empty() {
+    if valid.is_empty() {
         return Ok(());
     }
     sqlx::query!(
@@ -238,8 +238,8 @@ pub async fn note_paths(conn: &mut PgConnection, paths: &[(String, String)]) -> 
          select distinct repo_id, path from unnest($1::text[], $2::text[]) as p(repo_id, path)
          order by 1, 2
          on conflict do nothing",
-        &kept.iter().map(|(repo, _)| repo.clone()).collect::<Vec<_>>(),
-        &kept.iter().map(|(_, path)| path.clone()).collect::<Vec<_>>(),
+        &valid.iter().map(|(repo, _)| repo.clone()).collect::<Vec<_>>(),
+        &valid.iter().map(|(_, path)| path.clone()).collect::<Vec<_>>(),
     )
     .execute(conn)
     .await?;

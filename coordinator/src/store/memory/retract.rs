@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use crate::domain::recall::lifecycle::Because;
 
-/// The dispatches of one attempt, and whether it may still leave entries: its session runs, or was lost and
-/// may report.
+/// The dispatches of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptDispatches {
     pub ids: Vec<Uuid>,
+     /// Whether it may still add entries: its session runs, or was lost and may report.
     pub is_open: bool,
 }
 
@@ -52,7 +52,7 @@ pub async fn of_dispatches(conn: &mut PgConnection, dispatches: &[Uuid]) -> sqlx
     .await
 }
 
-/// Repositories of these entries, and of those that dispatches may leave.
+/// Repositories of these entries, and of entries that the dispatches may still add.
 pub async fn repositories(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -71,7 +71,7 @@ pub async fn repositories(
     .await
 }
 
-/// Hides revoked entries, also those hidden before: nobody can restore them.
+/// Hides revoked entries for good, also those that were hidden before.
 pub async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with learned as (
@@ -86,9 +86,9 @@ pub async fn hide(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Restores entries that the given ones replaced, unless others replaced those: then they link to these.
-/// Returns those that may be shown again. Older content of a repository's file without a name does not come
-/// back.
+/// Restores entries that the given ones replaced. If other entries replaced the given ones, links to those
+/// instead. Returns entries that may be shown again. Older content of a repository's file without a name does
+/// not come back.
 pub async fn restore_replaced(conn: &mut PgConnection, by: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"with recursive replaced as (

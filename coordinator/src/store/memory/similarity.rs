@@ -35,8 +35,9 @@ pub async fn of_memories(
     Ok(found.collect())
 }
 
-/// Memories of at least so many entries that were never calibrated for the model, or that grew by a quarter
-/// since. Their floor by words is known, and all but a twentieth of their entries have had a try at a vector.
+/// Memories to calibrate for the model: they have at least `least` entries, and were never calibrated or grew
+/// by a quarter since. Their floor by words is known, and a vector was tried for all but a twentieth of their
+/// entries.
 pub async fn unknown(
     conn: &mut PgConnection,
     model: &str,

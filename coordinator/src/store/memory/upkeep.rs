@@ -7,8 +7,7 @@ use uuid::Uuid;
 use crate::domain::recall::Kind;
 use crate::domain::recall::lifecycle::Because;
 
-/// Takes the lock of the coordinator that hides entries, until the transaction ends. Returns whether it is
-/// free.
+/// Takes the lock for hiding entries until the transaction ends. Returns whether it was free.
 pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select pg_try_advisory_xact_lock(hashtextextended('memory-bounds', 0)) as "locked!""#
@@ -17,8 +16,8 @@ pub async fn try_lock(conn: &mut PgConnection) -> sqlx::Result<bool> {
     .await
 }
 
-/// Live entries that no attempt was shown for so many days since they became findable or were restored.
-/// Entries of people, here or in the repository, are theirs to hide.
+/// Live entries that no attempt was shown for `days` since they became findable or were restored. Omits
+/// entries of people, here or in the repository: people hide these themselves.
 pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"
@@ -43,7 +42,7 @@ pub async fn unused(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Resu
     .await
 }
 
-/// For each repository with more than so many entries, the surplus with the lowest weights, the longest
+/// For each repository with more than `bound` entries, the surplus with the lowest weights, the longest
 /// unused first; at most `most` in all.
 pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     let repositories = sqlx::query!(
@@ -55,17 +54,17 @@ pub async fn surplus(conn: &mut PgConnection, kind: Kind, bound: i64, most: i64)
     .await?;
     let mut surplus = Vec::new();
     for repository in repositories {
-        let left = most - i64::try_from(surplus.len()).unwrap_or(most);
-        if left <= 0 {
+        let remaining = most - i64::try_from(surplus.len()).unwrap_or(most);
+        if remaining <= 0 {
             break;
         }
-        let above = (repository.entries - bound).min(left);
+        let above = (repository.entries - bound).min(remaining);
         surplus.extend(lightest(conn, kind, &repository.repo_id, above).await?);
     }
     Ok(surplus)
 }
 
-/// So many of a repository's entries of agents with the lowest weights.
+/// The `n` entries of agents with the lowest weights in a repository.
 async fn lightest(conn: &mut PgConnection, kind: Kind, repo_id: &str, n: i64) -> sqlx::Result<Vec<Uuid>> {
     if kind == Kind::Knowledge {
         sqlx::query_scalar!(
@@ -94,7 +93,7 @@ async fn lightest(conn: &mut PgConnection, kind: Kind, repo_id: &str, n: i64) ->
     }
 }
 
-/// Entries whose files are missing for so many days.
+/// Entries whose files have been missing for `days`.
 pub async fn long_stale(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"select id as "id!"
@@ -113,8 +112,8 @@ pub async fn long_stale(conn: &mut PgConnection, days: f64, most: i64) -> sqlx::
     .await
 }
 
-/// Hides those entries for which the reason still holds: stale, or live and not shown, for so many days.
-/// Returns them. The caller holds their memories ([`super::library::lock`]).
+/// Hides the `ids` for which the reason still holds: stale, or live and not shown, for `days`. Returns them.
+/// The caller holds their memories ([`super::library::lock`]).
 pub async fn prune(
     conn: &mut PgConnection,
     ids: &[Uuid],

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// The next entries without a vector, which this coordinator holds.
+/// The next entries without a vector, reserved for this coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// The holder; nobody else may store its vectors.
     holder: Uuid,
     model: String,
-    /// The entries, oldest first.
+    /// Oldest first.
     pub entries: Vec<Unembedded>,
 }
 
@@ -20,16 +20,16 @@ pub struct Batch {
 pub struct Unembedded {
     /// Its number in the index.
     pub doc: i64,
-    /// Its text; empty when it is gone.
+    /// Empty when the entry is gone.
     pub text: String,
 }
 
 /// Entries below the mark that one step checks again.
 const RECHECKED: i64 = 1_000;
 
-/// Takes the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`.
-/// `None` while another coordinator holds them. With another model, or other dimensions, it starts over. When
-/// all have their vectors, checks a few earlier ones again: one may have been committed late.
+/// Reserves the next entries that were indexed at least `settled_seconds` ago, at most `most`, for `held_ms`.
+/// `None` while another coordinator holds a batch. Starts over with another model or other dimensions. When
+/// all entries have vectors, checks a few earlier ones again: one may have been committed late.
 pub async fn take(
     conn: &mut PgConnection,
     model: &str,
@@ -77,7 +77,7 @@ pub async fn take(
         let looked = upto_of_next(conn, taken.looked, taken.upto).await?;
         wanted.after = taken.looked;
         wanted.upto = looked.unwrap_or(taken.looked);
-        // A refused entry has none, and was tried.
+        // A refused entry has an empty vector: it was tried.
         wanted.numbers.push(0);
         entries = without_vector(conn, &wanted, most).await?;
         if entries.is_empty() {
@@ -91,7 +91,6 @@ pub async fn take(
     }))
 }
 
-/// Which entries are wanted.
 struct EntryFilter<'a> {
     model: &'a str,
     /// Dimensions of vectors that count as present.
@@ -153,7 +152,7 @@ async fn upto_of_next(conn: &mut PgConnection, after: i64, upto: i64) -> sqlx::R
     .await
 }
 
-/// Sets where the next check starts.
+/// Sets the start of the next check.
 async fn set_recheck_start(conn: &mut PgConnection, holder: Uuid, looked: i64) -> sqlx::Result<()> {
     sqlx::query!(
         "update memory_embedding set looked = $2 where held_by = $1",
@@ -247,7 +246,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Lets others try at once.
+    /// Ends the reservation, so that others can try at once.
     pub async fn release(&self, conn: &mut PgConnection) -> sqlx::Result<bool> {
         let ours = sqlx::query!(
             "update memory_embedding set held_by = null, held_until = null where held_by = $1",
@@ -259,7 +258,7 @@ impl Batch {
     }
 }
 
-/// The vectors of those entries that have one of the model with these dimensions.
+/// Vectors of these entries from the model with these dimensions.
 pub async fn of_entries(
     conn: &mut PgConnection,
     model: &str,
@@ -280,20 +279,18 @@ pub async fn of_entries(
     Ok(rows.into_iter().map(|row| (row.entry, row.vector)).collect())
 }
 
-/// How far a model has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Entries with a vector of this model.
     pub made: i64,
     /// Entries without one, up to 10,000.
     pub waiting: i64,
-    /// Entries that it refused.
+    /// Entries that the model refused.
     pub refused: i64,
     /// Memories that are calibrated for its vectors.
     pub calibrated: i64,
 }
 
-/// Reads it.
 pub async fn progress(conn: &mut PgConnection, model: &str) -> sqlx::Result<Progress> {
     sqlx::query_as!(
         Progress,

@@ -1,4 +1,5 @@
-//! What memories are worth: attempts that had them against held-out ones, and memories that are switched off (SPEC 6.7).
+//! The benefit of memories: attempts with memory against held-out ones, and memories that are switched off
+//! (SPEC 6.7).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,13 +12,13 @@ use crate::domain::recall::{Ended, Stratum, Sums};
 /// The state of a memory's trial, as far as a claim needs it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrialStatus {
-    /// Attempts that were held out, counted no further than asked.
+    /// Held-out attempts, counted up to the requested bound.
     pub held_out: i64,
-    /// Whether it was found to hurt.
+    /// Whether it is switched off, since it was found to hurt.
     pub is_off: bool,
 }
 
-/// Reads it of memories.
+/// The trials of these repositories' memories, with held-out attempts counted up to `counted`.
 pub async fn standings(
     conn: &mut PgConnection,
     repos: &[String],
@@ -45,7 +46,7 @@ pub async fn standings(
     Ok(standing.collect())
 }
 
-/// Whether a session gets none of a memory: it was held out, or the memory is switched off.
+/// Whether a session gets no memory: it was held out, or the memory is switched off.
 pub async fn is_withheld(conn: &mut PgConnection, dispatch: DispatchId, repo: &str) -> sqlx::Result<bool> {
     sqlx::query_scalar!(
         r#"select exists (select from memory_trials where dispatch_id = $1 and held_out)
@@ -57,8 +58,8 @@ pub async fn is_withheld(conn: &mut PgConnection, dispatch: DispatchId, repo: &s
     .await
 }
 
-/// First attempts at tasks that ended, by repository and model. Only first attempts are held out, and only work: what is tried
-/// again, and other kinds of sessions, would compare with nothing. Iterations, cost and time are those of tasks that are over.
+/// First attempts at tasks that ended, by repository and model. Only first attempts at work are held out, so
+/// others have nothing to compare with. Iterations, cost and time are those of finished tasks.
 pub async fn strata(
     conn: &mut PgConnection,
     repo: Option<&str>,
@@ -116,12 +117,12 @@ pub async fn strata(
         .collect())
 }
 
-/// Of a pair with the memory, and without it.
+/// The half of a (with memory, without memory) pair for an attempt.
 fn side<T>((with, without): &mut (T, T), held_out: bool) -> &mut T {
     if held_out { without } else { with }
 }
 
-/// Switches a memory off, unless it is. Returns whether it was on.
+/// Switches a memory off. Returns whether it was on.
 pub async fn switch_off(conn: &mut PgConnection, repo: &str, reason: &str) -> sqlx::Result<bool> {
     let switched = sqlx::query!(
         "insert into memory_switches as s (repo_id, off_since, reason) values ($1, now(), $2)
@@ -135,7 +136,7 @@ pub async fn switch_off(conn: &mut PgConnection, repo: &str, reason: &str) -> sq
     Ok(switched.rows_affected() > 0)
 }
 
-/// Switches a memory on again, and counts its attempts anew. Returns whether it was off.
+/// Switches a memory on again and restarts its counts. Returns whether it was off.
 pub async fn resume(conn: &mut PgConnection, repo: &str) -> sqlx::Result<bool> {
     let resumed = sqlx::query!(
         "update memory_switches set off_since = null, counted_from = now() where repo_id = $1 and off_since is not null",
@@ -146,7 +147,6 @@ pub async fn resume(conn: &mut PgConnection, repo: &str) -> sqlx::Result<bool> {
     Ok(resumed.rows_affected() > 0)
 }
 
-/// A memory that is off.
 #[derive(Debug, Clone)]
 pub struct SwitchedOff {
     pub repo_id: String,

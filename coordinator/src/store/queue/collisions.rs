@@ -3,7 +3,7 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// Records when such tasks may be claimed again; [`enqueue_colliding`] queues them at their turn.
+/// Records when colliding tasks may be claimed again; [`enqueue_colliding`] queues them at their turn.
 pub async fn put_off_colliding(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -22,9 +22,9 @@ pub async fn put_off_colliding(
     Ok(())
 }
 
-/// Queues, for each feature, the first of these tasks, unless something lands. A task that waits for its time
-/// goes behind those that are due. All other code that queues tasks omits these. Returns the pools with new
-/// work.
+/// Queues, for each feature, the first of its colliding tasks, unless an attempt is landing. A task that
+/// waits for its time goes behind those that are due. All other code that queues tasks omits colliding ones.
+/// Returns the pools with new work.
 pub async fn enqueue_colliding(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<String>> {
     // Nobody claims a task that is not due, so it yields its place without a race.
     sqlx::query!(

@@ -17,7 +17,7 @@ pub async fn declare(
     if limits.is_empty() {
         return Ok(());
     }
-    // In one order, so that two transactions with the same keys do not deadlock.
+    // In a fixed order, so that two transactions with the same keys do not deadlock.
     let mut limits: Vec<(String, i32)> = limits.into_iter().collect();
     limits.sort();
     let (keys, limits): (Vec<String>, Vec<i32>) = limits.into_iter().unzip();
@@ -43,8 +43,8 @@ pub async fn declare(
     Ok(())
 }
 
-/// Gives a key to all tasks of a feature without one, queued ones included, after running claims are over:
-/// the second pass sees tasks that those put back.
+/// Gives a key to all tasks of a feature without one, queued tasks included. Waits for running claims: the
+/// second pass sees tasks that those put back.
 pub async fn give_feature(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -81,7 +81,7 @@ pub async fn of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Opti
     Ok(key.flatten())
 }
 
-/// How many more sessions may start with each of these keys; 0 for missing ones.
+/// Number of further sessions that may start with each of these keys; 0 for missing ones.
 pub async fn rooms(conn: &mut PgConnection, keys: &[String]) -> sqlx::Result<HashMap<String, i64>> {
     let rows = sqlx::query!(
         r#"select k.name, k.most - live.n as "room!"

@@ -1,4 +1,4 @@
-//! Features with claimable tasks, and how much they may still take.
+//! Features with claimable tasks, and their remaining room.
 
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::PgConnection;
@@ -20,20 +20,20 @@ pub struct Claimable {
     pub working: i32,
     /// Waiting verifications and integrations: they finish earlier work and need no room.
     pub follow_ups: i32,
-    /// Waiting checks of attempts ahead of their turn: nobody needs them, and they need no room.
+    /// Waiting checks of attempts ahead of their turn: they are optional and need no room.
     pub speculation: i32,
     pub iterations_left: Option<i32>,
     pub over_limit: bool,
     /// The rest of its cost and token limits, after the shares of live sessions.
     pub purse: Purse,
-    /// Usual usage of sessions of its run, or else of the repository's newest features.
+    /// Typical usage of sessions of its run, or else of the repository's newest features.
     pub usual: Usual,
     /// Its weight in the division of slots.
     pub weight: i32,
     pub deadline: Option<OffsetDateTime>,
     /// Whether its tasks have concurrency keys, so that ready ones may wait.
     pub keyed: bool,
-    /// Whether it keeps tasks on the same paths apart.
+    /// Whether tasks on the same paths run one after the other.
     pub avoid_conflicts: bool,
     /// The folder of all of its tasks, which take turns in it.
     pub dir: Option<String>,

@@ -48,8 +48,8 @@ fn footprint_of(known: &mut Vec<(Uuid, Footprint)>, task: Uuid) -> Footprint {
         .unwrap_or_default()
 }
 
-/// The tasks of a feature that are under way: those with a session, those in verification or before their
-/// landing, and those that this transaction `took` already.
+/// The tasks of a feature that are under way: with a session, in verification, before their landing, or taken
+/// by this transaction (`took`).
 pub async fn busy(conn: &mut PgConnection, feature: FeatureId, took: &[Uuid]) -> sqlx::Result<Vec<Busy>> {
     let ids = sqlx::query_scalar!(
         r#"select task_id as "task_id!" from dispatches where feature_id = $1 and state = 'live'
@@ -74,9 +74,9 @@ pub async fn busy(conn: &mut PgConnection, feature: FeatureId, took: &[Uuid]) ->
         .collect())
 }
 
-/// The tasks of a feature that waited longest and keep their paths free: held ones, and ones that were
-/// claimable for less than a minute. A task that no worker takes keeps nobody waiting. After an hour of
-/// waiting, no priority goes first.
+/// The tasks of a feature that waited longest and keep their paths free: held tasks, and tasks that were
+/// claimable for less than a minute. A task that no worker takes does not hold others back. After an hour of
+/// waiting, a task has the highest priority.
 pub async fn waiting(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<Waiting>> {
     let rows = sqlx::query!(
         r#"select t.id, case when h.since > now() - interval '1 hour' then t.priority else -2147483648 end as "priority!"
@@ -148,8 +148,8 @@ pub async fn candidates(
         .collect())
 }
 
-/// Takes admitted tasks out of the queue, best first, without those withdrawn meanwhile. They are no longer
-/// held.
+/// Takes admitted tasks out of the queue, best first, except tasks that were withdrawn meanwhile. Ends their
+/// holds.
 pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<Dequeued>> {
     let rows = sqlx::query!(
         r#"with gone as (
@@ -178,8 +178,9 @@ pub async fn take(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<D
         .collect())
 }
 
-/// Takes tasks out of the queue that wait for others: task, the other one, and the common paths. A task that
-/// was held before keeps its place, unless it was claimable for a minute and nobody claimed it.
+/// Takes tasks out of the queue that wait for others. Each entry is the task, the other task, and the common
+/// paths. A task that was held before keeps its place, unless it was claimable for a minute and nobody
+/// claimed it.
 pub async fn hold(conn: &mut PgConnection, held: &[(Uuid, Uuid, String)]) -> sqlx::Result<()> {
     sqlx::query!(
         "with gone as (
@@ -202,8 +203,8 @@ pub async fn hold(conn: &mut PgConnection, held: &[(Uuid, Uuid, String)]) -> sql
     Ok(())
 }
 
-/// Releases tasks that finished ones held, those that wait longest first, and returns them. The caller holds
-/// the features and queues the tasks, whose rows are locked now.
+/// Releases tasks that finished tasks held, the longest waiting first, and returns them. The caller holds the
+/// features and queues the tasks, whose rows are locked now.
 pub async fn release(conn: &mut PgConnection, features: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query!(
         "delete from path_holds h

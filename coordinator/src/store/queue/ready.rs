@@ -14,9 +14,9 @@ use crate::store::git::train::SPECULATION;
 // verifications and branch operations (-2^31 + 1), and an early check of the gate. A task's own priority
 // never reaches theirs, whatever its agent asked for.
 
-/// Queues those of `tasks` that may be worked on: pending leaves without blockers, not held, of a running
-/// feature, no sooner than `delays_ms` from now. A verification or integration finishes started work and
-/// waits for nothing. Returns the pools with new work, one entry per task.
+/// Queues the `tasks` that may be worked on: pending leaves without blockers, not held, of a running feature,
+/// no sooner than `delays_ms` from now. A verification or integration finishes started work and waits for
+/// nothing. Returns the pools with new work, one entry per task.
 pub async fn enqueue(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -62,7 +62,7 @@ pub async fn enqueue(
     .await
 }
 
-/// Fills the queue for a feature whose `run` starts or continues, without tasks with a live dispatch or with
+/// Fills the queue for a feature whose `run` starts or continues. Omits tasks with a live dispatch, or with
 /// an integration before its turn. The feature's row may still name another run.
 pub async fn enqueue_feature(
     conn: &mut PgConnection,
@@ -96,7 +96,7 @@ pub async fn enqueue_feature(
     .await
 }
 
-/// Removes the pauses of tasks that a person wants at once.
+/// Removes the pauses of tasks that a person wants now.
 pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update tasks set not_before = null where id = any($1) and not_before is not null",
@@ -107,7 +107,6 @@ pub async fn forget_pauses(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Res
     Ok(())
 }
 
-/// Takes tasks out of the queue.
 pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!("delete from ready_tasks where task_id = any($1)", tasks)
         .execute(conn)
@@ -115,8 +114,8 @@ pub async fn withdraw(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<(
     Ok(())
 }
 
-/// Updates the agent of a feature's queued tasks to its run's, after running claims are over: the second pass
-/// sees tasks that those put back.
+/// Updates the agent of a feature's queued tasks to its run's. Waits for running claims: the second pass sees
+/// tasks that those put back.
 pub async fn follow_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     for _pass in 0..2 {
         sqlx::query!(
@@ -145,7 +144,7 @@ pub async fn delay_ms(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i64
     Ok(delay.unwrap_or(0))
 }
 
-/// Takes integrations out of the queue whose turn somebody holds.
+/// Takes integrations out of the queue while a dispatch holds the turn.
 pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "delete from ready_tasks q
@@ -159,8 +158,8 @@ pub async fn withdraw_held_turns(conn: &mut PgConnection, tasks: &[Uuid]) -> sql
     Ok(())
 }
 
-/// Empties the queue of a feature that stops, after running claims are over. The second pass sees tasks that
-/// those put back, and that nobody takes within their pause.
+/// Empties the queue of a feature that stops. Waits for running claims: the second pass sees tasks that those
+/// put back, and that nobody takes within their pause.
 pub async fn withdraw_feature(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<()> {
     for _pass in 0..2 {
         sqlx::query!("delete from ready_tasks where feature_id = $1", feature.0)
@@ -176,27 +175,26 @@ pub struct Dequeued {
     pub task: TaskId,
     pub feature: FeatureId,
     pub kind: SessionKind,
-    /// Its place in the queue.
     pub priority: i32,
-    /// How long it was claimable; seconds.
+    /// Time for which it was claimable. Seconds.
     pub waited_s: f64,
-    /// The key that its session has.
+    /// Concurrency key of its session.
     pub key: Option<String>,
 }
 
-/// Which ready tasks a query takes.
+/// Ready tasks to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadyFilter {
     /// Verifications and integrations.
     FollowUps,
-    /// These and the rest, without what nobody waits for.
+    /// Everything except speculation.
     Work,
     /// Checks ahead of their turn.
     Speculation,
 }
 
 impl ReadyFilter {
-    /// The first and the last priority.
+    /// First and last priority.
     fn priorities(self) -> (i32, i32) {
         match self {
             Self::FollowUps => (i32::MIN, i32::MIN + 1),
@@ -272,7 +270,7 @@ pub async fn take(
         .collect())
 }
 
-/// Number of these features' ready tasks for this offer, each counted up to its own bound; the sum.
+/// Sum of these features' ready tasks for this offer, each feature counted up to its bound in `most`.
 pub async fn usable(
     conn: &mut PgConnection,
     offer: &Capability,
@@ -309,9 +307,9 @@ pub async fn usable(
     .await
 }
 
-/// Puts back tasks that a claim took and nobody started. Code that
-/// removes a task from the queue for good holds its row and waits for the claim's. That deadlocks; the claim
-/// then restarts and does not see the task.
+/// Puts back tasks that a claim took and nobody started. Code that removes a task from the queue for good
+/// holds its row and waits for the claim's row. That deadlocks; the claim then restarts and does not see the
+/// task.
 pub async fn put_back(conn: &mut PgConnection, tasks: &[Dequeued]) -> sqlx::Result<()> {
     sqlx::query!(
         r#"with held as materialized (
@@ -360,10 +358,10 @@ pub struct Queued {
     pub tasks: i64,
 }
 
-/// Queued tasks by pool, agent and kind, counted up to `window` for each pool and agent. For one `feature`,
-/// all queued ones, due or not, since an unavailable agent delays them as well; without one, the ready ones
-/// of all running features. Costs a few look-ups for each feature, pool and agent, whatever the number of
-/// tasks.
+/// Queued tasks by pool, agent and kind, counted up to `window` for each pool and agent. With a `feature`,
+/// all of its queued tasks, due or not, since an unavailable agent delays them as well. Without one, the
+/// ready tasks of all running features. Costs a few look-ups for each feature, pool and agent, whatever the
+/// number of tasks.
 pub async fn queued(
     conn: &mut PgConnection,
     feature: Option<FeatureId>,
@@ -441,8 +439,8 @@ pub async fn try_lock_issuer(conn: &mut PgConnection) -> sqlx::Result<bool> {
         .await
 }
 
-/// Work of a feature that is under way or waits for its turn; held tasks and tasks that conflicted twice
-/// count as queued. While a dispatch is live, nothing else is read: the other fields are `false`.
+/// A feature's work that is under way or waits for its turn. Held tasks, and tasks that conflicted twice,
+/// count as queued. While a dispatch is live, the other fields are not read and are `false`.
 #[derive(Debug, Clone, Copy)]
 pub struct UnderWay {
     pub live: bool,
@@ -451,8 +449,8 @@ pub struct UnderWay {
     pub integrating: bool,
 }
 
-/// Reads everything in one statement, so in one snapshot: a claim, which does not lock features, moves a task
-/// from the queue to a dispatch, and must not be seen half-way.
+/// Reads everything in one statement, so in one snapshot. Claims do not lock features: a task may move from
+/// the queue to a dispatch meanwhile, and must not be seen half-way.
 pub async fn under_way(
     conn: &mut PgConnection,
     features: &[Uuid],

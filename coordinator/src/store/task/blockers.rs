@@ -9,7 +9,7 @@ use uuid::Uuid;
 pub struct Unblocked {
     pub id: TaskId,
     pub feature: FeatureId,
-    /// Nothing blocks it any more.
+    /// Whether nothing blocks it any more.
     pub freed: bool,
     /// Whether it was `blocked` and is `pending` now.
     pub opened: bool,
@@ -66,7 +66,7 @@ pub async fn unblock_dependents(conn: &mut PgConnection, resolved: &[Uuid]) -> s
     Ok(rows.into_iter().map(Unblocked::from).collect())
 }
 
-/// Removes the one blocker that a closed parent was for its children.
+/// Removes one open blocker, the parent itself, from the children of these parents.
 pub async fn open_children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Unblocked>> {
     let rows = sqlx::query_as!(
         Row,

@@ -27,7 +27,7 @@ pub struct Blocker {
     pub state: TaskState,
 }
 
-/// What a task waits for, or one above it, the first 20.
+/// Unfinished blockers of a task and of its ancestors, the first 20.
 pub async fn open_above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Vec<Blocker>> {
     let rows = sqlx::query!(
         r#"with recursive line as (
@@ -57,7 +57,7 @@ pub async fn open_above(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<V
         .collect())
 }
 
-/// Removes an edge; `false` when there is none.
+/// Removes an edge; `false` when it does not exist.
 pub async fn remove(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> sqlx::Result<bool> {
     let removed = sqlx::query!(
         "delete from dependencies where task_id = $1 and blocker_id = $2",
@@ -69,8 +69,8 @@ pub async fn remove(conn: &mut PgConnection, task: TaskId, blocker: TaskId) -> s
     Ok(removed.rows_affected() == 1)
 }
 
-/// Adds one open blocker to tasks; pending ones become blocked and leave the queue. Returns those without a
-/// blocker before, with their earlier state.
+/// Adds one open blocker to tasks; pending ones become blocked and leave the queue. Returns tasks that had no
+/// blocker before, with their earlier state, and whether they are parents.
 pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<(Moved, bool)>> {
     let rows = sqlx::query!(
         r#"with locked as (
@@ -97,7 +97,7 @@ pub async fn close(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<Vec<
     )
     .fetch_all(&mut *conn)
     .await?;
-    // In a statement of its own, which sees tasks that a claim put back while the first one waited for it.
+    // A separate statement, which sees tasks that a claim put back while the first statement waited for it.
     let waits: Vec<Uuid> = rows
         .iter()
         .filter(|row| row.was == TaskState::Pending)
@@ -143,7 +143,6 @@ pub async fn open(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<
     }))
 }
 
-/// The tasks that wait for one of these.
 pub async fn dependents_of(conn: &mut PgConnection, blockers: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         "select task_id from dependencies where blocker_id = any($1)",
@@ -153,14 +152,13 @@ pub async fn dependents_of(conn: &mut PgConnection, blockers: &[Uuid]) -> sqlx::
     .await
 }
 
-/// The children of each of these tasks.
 pub async fn children_of(conn: &mut PgConnection, parents: &[Uuid]) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!("select id from tasks where parent_id = any($1)", parents)
         .fetch_all(conn)
         .await
 }
 
-/// A task in progress: this one, or one below it. A split task is never worked on itself.
+/// A task in progress: this one, or a descendant. Nobody works on a split task itself.
 pub async fn in_progress_below(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<TaskId>> {
     let id = sqlx::query_scalar!(
         r#"with recursive below as (

@@ -84,8 +84,8 @@ pub async fn unfail_parents(conn: &mut PgConnection, feature: FeatureId) -> sqlx
         .collect())
 }
 
-/// Holds the siblings of each of `failed` and everything below them: started attempts continue, nothing new
-/// starts.
+/// Holds the siblings of each of `failed`, and the siblings' descendants: started attempts continue, nothing
+/// new starts.
 pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[Uuid]) -> sqlx::Result<()> {
     let beside = sqlx::query_scalar!(
         r#"with recursive failures as (
@@ -111,7 +111,7 @@ pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[
     )
     .fetch_all(&mut *conn)
     .await?;
-    // In a statement of its own, which sees tasks that a claim put back while the first one waited for it.
+    // A separate statement, which sees tasks that a claim put back while the first statement waited for it.
     sqlx::query!(
         "delete from ready_tasks where task_id = any($1) and kind not in ('verify', 'integrate')",
         &beside,
@@ -121,8 +121,7 @@ pub async fn hold_beside(conn: &mut PgConnection, feature: FeatureId, failed: &[
     Ok(())
 }
 
-/// Holds those of the `new` tasks that are siblings of a failed one, or below a held one, under the policy
-/// `stop`.
+/// Holds the `new` tasks that are siblings of a failed task, or below a held one, under the policy `stop`.
 pub async fn hold_new(conn: &mut PgConnection, new: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with recursive kept as (
@@ -145,7 +144,7 @@ pub async fn hold_new(conn: &mut PgConnection, new: &[Uuid]) -> sqlx::Result<()>
     Ok(())
 }
 
-/// Releases tasks that no failure holds any more, and `anyway` these; returns them.
+/// Releases tasks that no failure holds any more, and the tasks in `anyway`; returns them.
 pub async fn release_held(
     conn: &mut PgConnection,
     feature: FeatureId,

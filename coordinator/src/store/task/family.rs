@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::domain::states::TaskState;
 
-/// Turns a task into the parent of `children` new ones; it is not worked on itself any more.
+/// Turns a task into the parent of `children` new ones; nobody works on the task itself any more.
 pub async fn become_parent(conn: &mut PgConnection, task: TaskId, children: i32) -> sqlx::Result<()> {
     sqlx::query!(
         "update tasks
@@ -20,7 +20,7 @@ pub async fn become_parent(conn: &mut PgConnection, task: TaskId, children: i32)
     Ok(())
 }
 
-/// A parent whose last child was resolved: its old state and its new one.
+/// A parent whose last child was resolved, with its old and new state.
 #[derive(Debug, Clone, Copy)]
 pub struct ClosedParent {
     pub id: TaskId,
@@ -29,8 +29,8 @@ pub struct ClosedParent {
     pub now: TaskState,
 }
 
-/// Removes open children from the parents of each of `resolved`, and resolves parents without any left: done
-/// with a done child (SPEC 2.4), else skipped with a skipped one, else cancelled.
+/// Removes open children from the parents of each of `resolved`, and resolves parents without any other open
+/// child: done with a done child (SPEC 2.4), else skipped with a skipped one, else cancelled.
 pub async fn resolve_parents(conn: &mut PgConnection, resolved: &[Uuid]) -> sqlx::Result<Vec<ClosedParent>> {
     let rows = sqlx::query!(
         r#"with hits as (
@@ -95,7 +95,7 @@ pub async fn made_of_parts(conn: &mut PgConnection, parent: TaskId) -> sqlx::Res
     })
 }
 
-/// Adds an open child to the parents of each of `tasks` that was resolved and no longer is.
+/// Adds an open child to the parent of each of `tasks`, which were resolved and no longer are.
 pub async fn reopen_parents(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "update tasks p
@@ -131,7 +131,7 @@ pub async fn open_leaves(conn: &mut PgConnection, whole: TaskId) -> sqlx::Result
     Ok(rows.into_iter().map(|row| (TaskId(row.id), row.state)).collect())
 }
 
-/// How many tasks stand above one.
+/// Number of a task's ancestors.
 pub async fn depth(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<i32> {
     sqlx::query_scalar!(
         r#"with recursive up as (

@@ -1,6 +1,6 @@
 //! Tasks: rows, texts, edges, and the counters that make readiness an index lookup (DESIGN 4).
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `new` | inserts many new tasks at once |
 //! | `row` | a single task |

@@ -25,24 +25,24 @@ pub struct NewTask {
     pub model: Option<String>,
     pub max_retries: i32,
     pub verify: bool,
-    /// What it is declared to change.
+    /// Paths that it is declared to change.
     pub paths: Vec<String>,
     /// Its concurrency key, if it differs from its feature's.
     pub concurrency: Option<String>,
-    /// It isn't begun before.
+    /// Its earliest start.
     pub not_before: Option<OffsetDateTime>,
     pub open_blockers: i32,
     pub children: i32,
     pub start_commit: Option<String>,
     pub start_ref: Option<String>,
-    /// What its own sessions are.
+    /// Kind of its own sessions.
     pub role: SessionKind,
     /// Its branch operation, with the role [`SessionKind::Git`], or its gate, with [`SessionKind::Check`].
     pub operation: Option<GitOperation>,
 }
 
 impl NewTask {
-    /// The state it begins in.
+    /// Its initial state.
     pub fn state(&self) -> TaskState {
         if self.open_blockers > 0 {
             TaskState::Blocked
@@ -55,7 +55,7 @@ impl NewTask {
 /// Rows per insert; bounds statements and their memory.
 const INSERT_ROWS: usize = 5_000;
 
-/// Inserts tasks and their edges (task, blocker) that nobody works on yet.
+/// Inserts tasks and their edges (task, blocker) without queueing any.
 pub async fn insert(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -65,8 +65,8 @@ pub async fn insert(
     insert_begun(conn, feature, tasks, edges, None).await.map(drop)
 }
 
-/// The same for a feature that starts with this run: tasks without blockers enter the queue. Returns the
-/// pools with new work, one entry per task.
+/// Inserts tasks and edges of a feature that starts with this run: tasks without blockers enter the queue.
+/// Returns the pools with new work, one entry per task.
 pub async fn insert_begun(
     conn: &mut PgConnection,
     feature: FeatureId,

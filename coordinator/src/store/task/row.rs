@@ -10,7 +10,6 @@ use uuid::Uuid;
 use crate::domain::failure::retry::Trouble;
 use crate::domain::states::{TaskState, Verification};
 
-/// A task's row.
 #[derive(Debug, Clone)]
 pub struct Task {
     pub id: TaskId,
@@ -35,8 +34,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The state of a task that is to be worked on and has no dispatch: its blockers may have reopened since
-    /// its start.
+    /// The state of an unfinished task without a dispatch: its blockers may have reopened since its start.
     pub fn waiting(&self) -> TaskState {
         if self.open_blockers > 0 {
             TaskState::Blocked
@@ -153,7 +151,7 @@ pub async fn explain(conn: &mut PgConnection, task: TaskId, reason: Option<&str>
     Ok(())
 }
 
-/// A task that another one's change moved, with its earlier state.
+/// A task whose state another task changed, with its earlier state.
 #[derive(Debug, Clone, Copy)]
 pub struct Moved {
     pub id: TaskId,
@@ -161,8 +159,8 @@ pub struct Moved {
     pub was: TaskState,
 }
 
-/// Sets the model that an agent asked for, for its task's next attempt or, once it is done, for the tasks
-/// that it frees (SPEC 4.1, `next-model`). `None` when the attempt with that model is over.
+/// Sets the model that an agent requested for its task's next attempt or, once the task is done, for the
+/// tasks that it frees (SPEC 4.1, `next-model`). `None` when the attempt with that model is over.
 pub async fn hint_model(conn: &mut PgConnection, task: TaskId, model: Option<&str>) -> sqlx::Result<()> {
     sqlx::query!(
         "update task_texts set hinted_model = $2 where task_id = $1",
@@ -174,7 +172,7 @@ pub async fn hint_model(conn: &mut PgConnection, task: TaskId, model: Option<&st
     Ok(())
 }
 
-/// Passes the models that agents asked for on to the tasks that these ones freed.
+/// Passes the models that agents requested on to the tasks that `done` ones freed.
 pub async fn pass_models_on(conn: &mut PgConnection, done: &[Uuid]) -> sqlx::Result<()> {
     sqlx::query!(
         "with hinted as materialized (

@@ -8,7 +8,6 @@ use uuid::Uuid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
     pub task: Uuid,
-    /// Its end; else its start.
     pub is_end: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Tasks that wait for a person, failed for good, or were cancelled while others wait for them, with what a person can do about them.
+//! Tasks that need a decision: they wait for a person, failed for good, or were cancelled while others wait
+//! for them. Each with a person's choices.
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -9,26 +10,26 @@ use super::task::TaskRef;
 use crate::domain::states::{TaskState, Verification};
 use crate::domain::status::choices::{self, Choices};
 
-/// Of tasks that failed or need a person, this many of the newest are read.
+/// Reads this many of the newest tasks that failed or need a person.
 const NEWEST_TASKS: i64 = 10_000;
-/// Features of more tasks have theirs named by id: a key is looked up among all of them.
+/// Names tasks of larger features by id, since a look-up of a key reads all of a feature's tasks.
 const MOST_NAMED: i32 = 2_000;
 
-/// A task that a person is to decide on.
+/// A task that a person has to decide on.
 #[derive(Debug, Clone)]
 pub struct Asking {
     pub id: TaskId,
     pub feature: String,
-    /// FEATURE/KEY, or its id where that stands for several.
+    /// `FEATURE/KEY`, or the id where the key is ambiguous.
     pub name: String,
     pub title: String,
     pub state: TaskState,
     pub reason: Option<String>,
-    /// When its last session ended.
+    /// End of its last session.
     pub since: Option<OffsetDateTime>,
     pub choices: Choices,
     pub is_approval: bool,
-    /// Whether its last session ended since nobody answered it.
+    /// Whether its last session ended because nobody answered it.
     pub asks: bool,
 }
 
@@ -45,18 +46,18 @@ impl From<Asking> for TaskRef {
     }
 }
 
-/// Which tasks.
+/// Tasks to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttentionScope {
-    /// Those that wait for a person or failed, of one feature.
+    /// Tasks of one feature that wait for a person or failed.
     Of(FeatureId),
-    /// Those of all features that aren't over.
+    /// Such tasks of all unfinished features.
     All,
-    /// Cancelled ones of a feature that others wait for.
+    /// Cancelled tasks of a feature that others wait for.
     Cancelled(FeatureId),
 }
 
-/// Reads them, the oldest first, at most `limit`.
+/// Reads these tasks, the oldest first, at most `limit`.
 pub async fn asking(conn: &mut PgConnection, which: AttentionScope, limit: i64) -> sqlx::Result<Vec<Asking>> {
     let (feature, cancelled) = match which {
         AttentionScope::Of(feature) => (Some(feature.0), false),

@@ -1,4 +1,4 @@
-//! Which agents are unavailable, why, and until when (SPEC 7.3).
+//! Unavailable agents: why, and until when (SPEC 7.3).
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::store::availability::Account;
 use crate::store::queue::ready::Queued;
 use crate::store::worker::Worker;
 
-/// Tasks of one feature that wait are counted no further, in each pool and for each agent.
+/// Most waiting tasks of one feature to count for each pool and agent.
 const COUNTED: i64 = 1_000;
 
-/// The workers that take work, with what they can't start now.
+/// Workers that accept work, with the agents that they cannot start now.
 pub fn sites(workers: &[Worker], accounts: &[Account]) -> Vec<ActiveWorker> {
     let takes_work = |worker: &&Worker| worker.alive && !worker.draining && !worker.drain_requested;
     workers
@@ -50,13 +50,13 @@ fn site(worker: &Worker, accounts: &[Account]) -> ActiveWorker {
         }
     }
     for door in &worker.doors {
-        let left = Duration::milliseconds(i64::try_from(door.left_ms).unwrap_or(0));
+        let remaining = Duration::milliseconds(i64::try_from(door.left_ms).unwrap_or(0));
         let why = Unavailability {
             account: None,
             door: door.door,
             reason: door.reason.clone(),
             failures: door.failures,
-            until: worker.seen_at.saturating_add(left),
+            until: worker.seen_at.saturating_add(remaining),
             tried: false,
             width: 1,
         };
@@ -76,7 +76,7 @@ fn site(worker: &Worker, accounts: &[Account]) -> ActiveWorker {
     }
 }
 
-/// The agents that a worker doesn't start now.
+/// The agents that a worker cannot start now.
 pub fn unavailable_agents(worker: &Worker, accounts: &[Account]) -> Vec<UnavailableAgent> {
     let site = site(worker, accounts);
     let doors = site
@@ -86,7 +86,7 @@ pub fn unavailable_agents(worker: &Worker, accounts: &[Account]) -> Vec<Unavaila
     doors.collect()
 }
 
-/// What of `queued` nobody can start now.
+/// The `queued` tasks that nobody can start now.
 pub fn waiting(queued: &[Queued], sites: &[ActiveWorker]) -> Vec<WaitingView> {
     let mut all: Vec<WaitingView> = Vec::new();
     for queued in queued {
@@ -123,11 +123,11 @@ pub fn waiting(queued: &[Queued], sites: &[ActiveWorker]) -> Vec<WaitingView> {
 fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
     match lack {
         Lack::Worker if is_dir_pool(pool) => {
-            "no worker takes work in folders of that machine: start one there with `ralph-worker run --dir FOLDER`"
+            "no worker on that machine takes work in folders: start one there with `ralph-worker run --dir FOLDER`"
                 .to_owned()
         }
         Lack::Worker => {
-            format!("no worker takes work of pool {pool}: start one with `ralph-worker run --pool {pool}`")
+            format!("no worker serves pool {pool}: start one with `ralph-worker run --pool {pool}`")
         }
         Lack::Agent(known) => {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -137,7 +137,7 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
                 known.join(", ")
             )
         }
-        Lack::Unavailable { worker, closed, .. } => {
+        Lack::Unavailable { agent, worker, closed } => {
             let door = UnavailableAgent::new(agent, closed);
             match closed.account {
                 Some(_) => door.to_string(),
@@ -147,7 +147,7 @@ fn in_words(lack: &Lack, pool: &str, agent: &str) -> String {
     }
 }
 
-/// What of a feature nobody can start now.
+/// The tasks of a feature that nobody can start now.
 pub(super) async fn waiting_of(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -162,7 +162,7 @@ pub(super) async fn waiting_of(
     Ok(waiting(&queued, &sites(&workers, &accounts)))
 }
 
-/// What a task waits for that could start, if nobody can start it now.
+/// Why nobody can start a ready task now, if so.
 pub async fn lack_of(
     conn: &mut PgConnection,
     task: ralph_shared::ids::TaskId,
@@ -176,7 +176,7 @@ pub async fn lack_of(
     Ok(lack_in_words(&pool, &agent, kind, &sites(&workers, &accounts)))
 }
 
-/// Why nobody there can start what needs this agent in this pool, if that is so.
+/// Why no site can start a task that needs this agent in this pool, if so.
 pub(super) fn lack_in_words(
     pool: &str,
     agent: &str,
@@ -184,8 +184,5 @@ pub(super) fn lack_in_words(
     sites: &[ActiveWorker],
 ) -> Option<String> {
     let lack = lack(pool, agent, kind, sites)?;
-    Some(match &lack {
-        Lack::Unavailable { agent, .. } => in_words(&lack, pool, agent),
-        Lack::Worker | Lack::Agent(_) => in_words(&lack, pool, agent),
-    })
+    Some(in_words(&lack, pool, agent))
 }

@@ -1,4 +1,4 @@
-//! What landed on a feature's branch.
+//! Landings on a feature's branch.
 
 pub use ralph_api::view::Landing;
 use ralph_shared::ids::{FeatureId, TaskId};
@@ -6,7 +6,6 @@ use sqlx::PgConnection;
 
 use super::page::{Cursor, Page, cut};
 
-/// The commits of a feature's branch, the last to land first.
 pub async fn landings(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -5,9 +5,9 @@ use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::domain::budget::levels::{Key, Level, LevelUsage, Levels, Limit};
+use crate::domain::budget::levels::{Key, Level, Levels};
 
-/// Limits that there are, and what was used of the day, the installation, accounts and features whether they have one or not.
+/// All limits, and the usage of the day, the installation, accounts and features, with or without a limit.
 pub async fn budgets(conn: &mut PgConnection, levels: &Levels) -> sqlx::Result<Vec<BudgetView>> {
     let mut keys: Vec<Key> = levels.used.keys().cloned().collect();
     keys.extend(levels.set.keys().cloned());
@@ -39,39 +39,23 @@ pub async fn budgets(conn: &mut PgConnection, levels: &Levels) -> sqlx::Result<V
             (Level::Session | Level::Task | Level::Feature, Some(id)) => FeatureId(id).short(),
             _ => name,
         };
-        Some(of(
+        Some(BudgetView {
             level,
-            Some(name).filter(|name| !name.is_empty()),
+            name: Some(name).filter(|name| !name.is_empty()),
             title,
-            limit,
-            used,
-        ))
+            max_cost_usd: limit.cost_usd,
+            max_tokens: limit.tokens,
+            spent_usd: used.map(|used| used.usd),
+            in_flight_usd: used.map(|used| used.in_flight_usd),
+            left_usd: used
+                .zip(limit.cost_usd)
+                .map(|(used, max)| max - used.usd - used.in_flight_usd),
+            spent_tokens: used.map(|used| used.tokens),
+            in_flight_tokens: used.map(|used| used.in_flight_tokens),
+            left_tokens: used
+                .zip(limit.tokens)
+                .map(|(used, max)| max - used.tokens - used.in_flight_tokens),
+        })
     };
     Ok(keys.into_iter().filter_map(view).collect())
-}
-
-fn of(
-    level: Level,
-    name: Option<String>,
-    title: Option<String>,
-    limit: Limit,
-    used: Option<LevelUsage>,
-) -> BudgetView {
-    BudgetView {
-        level,
-        name,
-        title,
-        max_cost_usd: limit.cost_usd,
-        max_tokens: limit.tokens,
-        spent_usd: used.map(|used| used.usd),
-        in_flight_usd: used.map(|used| used.in_flight_usd),
-        left_usd: used
-            .zip(limit.cost_usd)
-            .map(|(used, max)| max - used.usd - used.in_flight_usd),
-        spent_tokens: used.map(|used| used.tokens),
-        in_flight_tokens: used.map(|used| used.in_flight_tokens),
-        left_tokens: used
-            .zip(limit.tokens)
-            .map(|(used, max)| max - used.tokens - used.in_flight_tokens),
-    }
 }

@@ -1,22 +1,22 @@
-//! What a task's work changed.
+//! The change that a task's work made.
 
 use ralph_shared::ids::TaskId;
 use sqlx::PgConnection;
 
-/// The difference that all attempts at a task make together, as far as its last worker told it.
+/// The combined diff of all attempts at a task, as far as its last worker reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeView {
-    /// The number of the attempt that told it.
+    /// Number of the attempt that reported it.
     pub attempt: i32,
     /// The commit that it is compared with.
     pub base: String,
     /// A unified diff.
     pub diff: String,
-    /// Whether there is more of it.
+    /// Whether the diff was cut.
     pub is_cut: bool,
 }
 
-/// Reads it; `None` where no attempt has changed anything, or its worker told nothing.
+/// `None` when no attempt has changed anything, or the worker reported no change.
 pub async fn change_of_task(conn: &mut PgConnection, task: TaskId) -> sqlx::Result<Option<ChangeView>> {
     sqlx::query_as!(
         ChangeView,

@@ -1,4 +1,4 @@
-//! Dispatches: the sessions that run, and the attempts that were.
+//! Dispatches: running sessions and past attempts.
 
 use std::collections::HashMap;
 
@@ -122,7 +122,7 @@ fn parsed<T: DeserializeOwned + Default>(text: Option<String>) -> T {
         .unwrap_or_default()
 }
 
-/// The sessions that run now, longest first, at most `limit`; of one feature when it is given.
+/// Running sessions, longest first, at most `limit`; of one feature if given.
 pub async fn sessions(
     conn: &mut PgConnection,
     feature: Option<FeatureId>,
@@ -167,8 +167,8 @@ pub async fn sessions(
         .collect())
 }
 
-/// The dispatch to show of a task: the last one of `attempt` and `kind`, where they are given. Of an attempt alone it is the agent's work
-/// rather than what followed it. Integrations have no agent and are left out.
+/// The dispatch of a task to show: the last one of `attempt` and `kind`, where given. With an attempt alone,
+/// prefers the agent's work to its verification. Omits integrations, which have no agent.
 pub async fn session_of_task(
     conn: &mut PgConnection,
     task: TaskId,
@@ -203,7 +203,7 @@ pub async fn is_of_task(conn: &mut PgConnection, dispatch: DispatchId, task: Tas
     .await
 }
 
-/// The session that an attempt began with, or the last one that began one: what judged it since leaves no memory.
+/// The first session of an attempt, or of the last attempt. Sessions that judge the attempt leave no memory.
 pub async fn beginning_of_attempt(
     conn: &mut PgConnection,
     task: TaskId,
@@ -223,7 +223,7 @@ pub async fn beginning_of_attempt(
     Ok(id.map(DispatchId))
 }
 
-/// The task's first dispatch after another, or its first; integrations are left out.
+/// The task's first dispatch after another, or its first. Omits integrations.
 pub async fn dispatch_after(
     conn: &mut PgConnection,
     task: TaskId,
@@ -245,7 +245,7 @@ pub async fn dispatch_after(
     Ok(id.map(DispatchId))
 }
 
-/// Whose transcript a dispatch's is.
+/// Task, attempt and worker of a dispatch's transcript.
 pub async fn of_dispatch(conn: &mut PgConnection, id: DispatchId) -> sqlx::Result<Option<TranscriptOf>> {
     let row = sqlx::query!(
         r#"select task_id, kind as "kind: SessionKind", attempt, worker, state = 'live' as "live!" from dispatches where id = $1"#,

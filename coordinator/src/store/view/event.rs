@@ -1,4 +1,4 @@
-//! What happened over all features, in the order of time.
+//! Events of all features, in order of time.
 
 pub use ralph_api::view::{EventView, Happened};
 use ralph_shared::ids::{FeatureId, RunId, TaskId};
@@ -6,10 +6,10 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// Sessions and runs that began earlier than this before are looked for no more.
+/// Sessions and runs that began earlier than this before `since` are not searched.
 const LONGEST: time::Duration = time::Duration::days(7);
 
-/// The newest `limit` events since then, of one feature if it is given; the oldest of them first, and whether there are more.
+/// The newest `limit` events since then, oldest first, and whether there are more. Of one feature if given.
 pub async fn events(
     conn: &mut PgConnection,
     since: OffsetDateTime,
@@ -95,7 +95,7 @@ pub async fn events(
     Ok((events.collect(), more))
 }
 
-/// The least id that something made at that time has: they begin with their milliseconds.
+/// The smallest id of an object created at that time: ids begin with milliseconds.
 fn first_id(at: OffsetDateTime) -> Uuid {
     let ms = u128::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or(0);
     Uuid::from_u128(ms << 80)

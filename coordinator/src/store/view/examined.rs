@@ -1,4 +1,4 @@
-//! What a person looks at before they approve: the work, what was said of it, and what became weaker in tests.
+//! Facts for a person who approves: the work, the verdicts on it, and weakened tests.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use super::dispatch::{DispatchView, dispatches_of_task};
 use super::page::{Cursor, MAX_PAGE, Page, cut};
 use super::task::{TaskView, tasks};
 
-/// Dispatches of a task that are looked through for the last work and what was said of it.
+/// Newest dispatches of a task to search for the last work and its verdicts.
 const LAST_DISPATCHES: i64 = 20;
 
-/// The tasks of a feature that wait for a person, that weakened tests, or that reviewed the feature, in the order in which
-/// they were made.
+/// The tasks of a feature that wait for a person, weakened tests, or reviewed the feature, in the order of
+/// creation.
 pub async fn examined_page(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -44,7 +44,7 @@ pub async fn examined_page(
     .await?;
     let (ids, next) = cut(ids, limit);
     let mut items = Vec::with_capacity(ids.len());
-    // One that is deleted meanwhile is left out.
+    // Omits a task that is deleted meanwhile.
     let mut views: HashMap<String, TaskView> = HashMap::new();
     for task in tasks(conn, &ids, lease_ms).await? {
         views.insert(task.id.clone(), task);

@@ -1,5 +1,3 @@
-//! Features.
-
 pub use ralph_api::view::{FeatureView, TaskCounts};
 use ralph_shared::address::public;
 use ralph_shared::ids::{FeatureId, RunId};
@@ -87,7 +85,8 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
                 row.needs_review,
             ];
             let open = i64::from(row.pending);
-            // Claims move tasks without the feature's lock, so the two numbers are of slightly different moments.
+            // Claims move tasks without the feature's lock, so the two numbers belong to slightly different
+            // moments.
             let in_progress = row.live.min(open);
             let tasks = TaskCounts {
                 total: open + counted.into_iter().map(i64::from).sum::<i64>(),
@@ -148,7 +147,7 @@ pub async fn features(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec
         .collect())
 }
 
-/// Features, newest first; of some states only when `states` has any.
+/// Features, newest first; only those in `states`, unless it is empty.
 pub async fn features_page(
     conn: &mut PgConnection,
     states: &[FeatureState],

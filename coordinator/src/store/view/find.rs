@@ -4,18 +4,16 @@ use ralph_shared::ids::{FeatureId, RunId, ShortPrefix, TaskId};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-/// What a prefix stands for.
+/// The rows that a prefix matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match<Id> {
-    /// One row.
     One(Id),
-    /// No row.
     Nothing,
-    /// Several; some of them, in their short form, with a name or title where they have one.
+    /// Some of the rows, in their short form, with a name or title if they have one.
     Several(Vec<String>),
 }
 
-/// Rows that an ambiguous prefix names at most in its error.
+/// Most rows that the error for an ambiguous prefix names.
 const SHOWN: i64 = 5;
 
 fn to_match<Id>(
@@ -91,8 +89,9 @@ pub async fn find_run(conn: &mut PgConnection, prefix: &ShortPrefix) -> sqlx::Re
     Ok(to_match(rows, RunId, RunId::short))
 }
 
-/// A feature by its name, or by the beginning of its short form. A name wins, and that of this repository before others;
-/// without one it is ambiguous when several repositories have it.
+/// A feature by its name, or by the beginning of its short form. A name takes precedence, and the given
+/// repository's feature before others. Without a repository, a name that several repositories use is
+/// ambiguous.
 pub async fn find_feature(
     conn: &mut PgConnection,
     text: &str,
@@ -151,14 +150,14 @@ pub async fn find_feature(
     Ok(to_match(rows, FeatureId, FeatureId::short))
 }
 
-/// Names of features, those of the newest.
+/// Names of the newest features.
 pub async fn names_of_features(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<String>> {
     sqlx::query_scalar!("select name from features order by id desc limit $1", limit)
         .fetch_all(conn)
         .await
 }
 
-/// Keys of a feature's tasks, those of the oldest.
+/// Keys of a feature's oldest tasks.
 pub async fn keys_of_tasks(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -1,4 +1,4 @@
-//! What is known of a feature's gate on its base commit.
+//! Known results of a feature's gate on its base commit.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) async fn gates(
     )
     .fetch_all(conn)
     .await?;
-    // Nobody asks for it in a run of an earlier release.
+    // Runs of earlier releases do not check their gate.
     let asked = rows
         .into_iter()
         .filter(|row| row.may_fail || row.task.is_some() || row.passed.is_some());

@@ -1,4 +1,4 @@
-//! A feature's tasks and what waits for what, to be drawn.
+//! A feature's tasks and dependencies, for drawing.
 
 use ralph_shared::ids::{FeatureId, TaskId};
 use sqlx::PgConnection;
@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::domain::states::TaskState;
 
-/// A task of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphNode {
     pub id: TaskId,
@@ -14,11 +13,11 @@ pub struct GraphNode {
     pub key: String,
     pub title: String,
     pub state: TaskState,
-    /// Whether a session of it runs.
+    /// Whether a session works on it.
     pub live: bool,
 }
 
-/// Tasks in the order in which they were made, at most `limit`, and which of them waits for which: the later one, and what is done before.
+/// Tasks in the order of creation, at most `limit`, and their edges (task, blocker).
 pub async fn graph(
     conn: &mut PgConnection,
     feature: FeatureId,

@@ -1,4 +1,4 @@
-//! All that waits for a person, over all features, with what they can do about it.
+//! Everything that waits for a person, over all features, with the person's choices.
 
 pub use ralph_api::view::{ConditionCount, InboxItem, InboxKind, InboxView};
 use ralph_shared::wire::Concerns;
@@ -20,29 +20,29 @@ use crate::store::memory::worth::SwitchedOff;
 use crate::store::view::WaitingView;
 use crate::store::view::availability::{sites, waiting};
 
-/// Choices of a question that get a command.
+/// Most choices of a question that get a command.
 const MOST_CHOICES: usize = 5;
-/// Tasks, features and questions that it names at most, of each.
+/// Most tasks, features and questions to name, of each.
 const NAMED: i64 = 500;
-/// Features that it sums up: the newest.
+/// Newest features to sum up.
 const SUMMED: i64 = 500;
-/// Queued tasks are counted no further.
+/// Most queued tasks to count.
 const COUNTED: i64 = 10_000;
 
-/// Reads it. A worker that was not heard within `lease_ms` starts nothing.
+/// A worker without a heartbeat within `lease_ms` counts as unable to start anything.
 pub async fn inbox(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<InboxView> {
     let mut items = Vec::new();
     let tasks = asking(conn, AttentionScope::All, NAMED).await?;
     let failed_in: Vec<String> = tasks.iter().map(|task| task.feature.clone()).collect();
     let asked = questions(conn).await?;
-    // What waits for nothing but an answer is told once.
-    let is_told = |task: &Asking| {
+    // A task that only waits for an answer is listed once, as its question.
+    let is_asked = |task: &Asking| {
         task.asks
             && asked
                 .iter()
                 .any(|item| item.task.as_deref() == Some(&*task.id.short()))
     };
-    items.extend(tasks.into_iter().filter(|task| !is_told(task)).map(of_task));
+    items.extend(tasks.into_iter().filter(|task| !is_asked(task)).map(of_task));
     items.extend(asked);
     for (handle, id, feature) in in_need(conn).await? {
         if let Some(item) = of_feature(conn, &handle, id, &feature, &failed_in).await? {
@@ -133,7 +133,7 @@ fn of_task(task: Asking) -> InboxItem {
     }
 }
 
-/// Features that may ask something as a whole, by their name or id.
+/// Features that may need a decision as a whole, by name or id.
 async fn in_need(conn: &mut PgConnection) -> sqlx::Result<Vec<(String, Uuid, FeatureView)>> {
     let rows = sqlx::query!(
         r#"select f.id, (select count(*) from (select 1 from features g where g.name = f.name limit 2) named) = 1 as "named!"
@@ -157,7 +157,8 @@ async fn in_need(conn: &mut PgConnection) -> sqlx::Result<Vec<(String, Uuid, Fea
     Ok(named.collect())
 }
 
-/// What a feature asks as a whole, beside its tasks; `None` where nothing, or one of its tasks says it.
+/// The decision that a feature needs as a whole; `None` when it needs none, or when one of its tasks explains
+/// it.
 async fn of_feature(
     conn: &mut PgConnection,
     handle: &str,
@@ -165,13 +166,13 @@ async fn of_feature(
     feature: &FeatureView,
     asking: &[String],
 ) -> sqlx::Result<Option<InboxItem>> {
-    let told = asking.iter().any(|name| name == handle);
+    let is_listed = asking.iter().any(|name| name == handle);
     let kind = match feature.condition.word {
         Word::Limit => InboxKind::Limit,
         Word::Ready | Word::Stopped => InboxKind::Run,
         Word::Paused => InboxKind::Paused,
-        Word::Blocked if !told => InboxKind::Blocked,
-        Word::Failed if !told => InboxKind::Failed,
+        Word::Blocked if !is_listed => InboxKind::Blocked,
+        Word::Failed if !is_listed => InboxKind::Failed,
         _ => return Ok(None),
     };
     let named = FeatureView {
@@ -200,7 +201,7 @@ async fn of_feature(
     }))
 }
 
-/// What sessions of tasks that aren't over asked and nobody answered, and no later session went on without.
+/// Unanswered questions on unfinished tasks, unless a later session continued without an answer.
 async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
     let rows = sqlx::query!(
         r#"select f.name as feature, x.title, q.id, q.asked, q.choices, q.asked_at, q.waits_until, t.id as task,
@@ -250,7 +251,7 @@ async fn questions(conn: &mut PgConnection) -> sqlx::Result<Vec<InboxItem>> {
     Ok(items.collect())
 }
 
-/// A command for each choice; one that says what it needs where any words are an answer.
+/// A command for each choice; without choices, one command that takes any words.
 fn answer_commands(task: &str, choices: usize) -> impl Iterator<Item = String> {
     let answer = format!("ralph task answer {task}");
     let of_choice = |number: usize| match choices {
@@ -263,10 +264,10 @@ fn answer_commands(task: &str, choices: usize) -> impl Iterator<Item = String> {
         .into_iter()
 }
 
-/// A limit beside those of features that lets nothing begin.
+/// A limit that lets nothing start, except those of features and tasks.
 fn of_limit(reason: &str) -> Option<InboxItem> {
     let hold = Hold::read(reason)?;
-    // A feature that is held by its own limit tells of it itself.
+    // A feature that its own limit holds is an item itself.
     (!hold.words.starts_with("feature ") && !hold.words.starts_with("task ")).then(|| InboxItem {
         kind: InboxKind::Limit,
         name: hold.words.split(' ').next().unwrap_or_default().to_owned(),
@@ -276,7 +277,7 @@ fn of_limit(reason: &str) -> Option<InboxItem> {
     })
 }
 
-/// Agents of a worker that only a person can mend.
+/// Agents of a worker that only a person can repair.
 fn of_agents(worker: &WorkerView) -> Vec<InboxItem> {
     let doors = worker.doors.iter();
     let concerned = doors.filter(|door| door.door.concerns() == Concerns::Agent);

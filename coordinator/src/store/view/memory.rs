@@ -1,4 +1,4 @@
-//! Remembered entries as people look at them, with where they come from and what became of showing them.
+//! Memory entries for people, with their sources and the results of showing them.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,12 @@ use uuid::Uuid;
 use super::page::{Cursor, Page, cut};
 use crate::domain::recall::Kind;
 
-/// Which entries.
+/// Entries to list.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryFilter {
     pub repo: Option<String>,
     pub kind: Option<Kind>,
-    /// Those that are not shown any more, or not yet, as well.
+    /// Include entries that prompts do not show any more, or not yet.
     pub all: bool,
 }
 
@@ -97,7 +97,7 @@ pub async fn newest_memories(conn: &mut PgConnection, limit: i64) -> sqlx::Resul
     Ok(rows.into_iter().map(|row| memory_id(row.kind, row.id)).collect())
 }
 
-/// Those of these texts that name entries by their whole ids, as [`memory_id`] writes them.
+/// The texts that name entries by their whole ids, as [`memory_id`] writes them.
 pub async fn find_memories(
     conn: &mut PgConnection,
     texts: &[String],
@@ -269,7 +269,7 @@ pub async fn relatives(conn: &mut PgConnection, id: Uuid) -> sqlx::Result<Vec<Re
     Ok(relatives.into_iter().map(|(_, relative)| relative).collect())
 }
 
-/// What a dispatch was shown and what was left out, and whether its answer was held out.
+/// Entries that a dispatch was shown or that were left out, and whether the dispatch was held out.
 pub async fn uses(
     conn: &mut PgConnection,
     dispatch: DispatchId,
@@ -313,8 +313,8 @@ pub async fn uses(
     Ok((uses, held_out))
 }
 
-/// How first attempts at tasks ended that had memory of other tasks, and those that were held out. Only first attempts are held
-/// out, and only work: what is tried again, and other kinds of sessions, would compare with nothing.
+/// Results of first attempts with memory of other tasks, and of held-out ones: (landed, ended). Only first
+/// attempts at work are held out, so others have nothing to compare with.
 pub async fn trials(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<[(i64, i64); 2]> {
     let rows = sqlx::query!(
         r#"select m.held_out, count(*) filter (where m.outcome = 'landed') as "landed!", count(*) as "ended!"
@@ -335,7 +335,7 @@ pub async fn trials(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result
     Ok([of(false), of(true)])
 }
 
-/// The entries that outcomes moved most, up and down, at most ten of each.
+/// The entries whose weight outcomes changed most, up and down, at most ten of each.
 pub async fn most_weighed(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::Result<Vec<MemoryView>> {
     let ids = sqlx::query_scalar!(
         r#"with weighed as (
@@ -355,18 +355,17 @@ pub async fn most_weighed(conn: &mut PgConnection, repo: Option<&str>) -> sqlx::
     Ok(entries)
 }
 
-/// How large the memory is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemorySizes {
-    /// Entries that can be found, of all repositories, by kind.
+    /// Findable entries of all repositories, by kind.
     pub entries: Vec<(Kind, i64)>,
-    /// Entries that are indexed, but whose words are not counted yet.
+    /// Indexed entries whose words are not counted yet.
     pub uncounted: i64,
     /// Memories that have a floor.
     pub calibrated: i64,
 }
 
-/// Reads it; counts what is uncounted no further than 10,000.
+/// Reads the sizes; counts uncounted entries up to 10,000.
 pub async fn memory_sizes(conn: &mut PgConnection) -> sqlx::Result<MemorySizes> {
     let entries = sqlx::query!(
         r#"select kind as "kind: Kind", sum(entries)::bigint as "entries!", count(floor) as "calibrated!"

@@ -1,8 +1,8 @@
-//! What screens read, a file a noun.
+//! Data for screens, one file per noun.
 //!
-//! They fill the structs of [`ralph_api::view`], which are the JSON of the API.
-//! A list finds its ids through an index first and then reads only the rows that it shows, so that a page of a feature
-//! costs the same whether the feature has ten tasks or a hundred thousand.
+//! The functions fill the structs of [`ralph_api::view`], which are the JSON of the API. A list finds its ids
+//! through an index first, and then reads only the rows that it shows. So a page costs the same for a feature
+//! of ten tasks as for one of a hundred thousand.
 
 mod attention;
 mod availability;

@@ -3,15 +3,15 @@
 pub use ralph_api::view::Page;
 use uuid::Uuid;
 
-/// Items that a page has at most.
+/// Most items of a page.
 pub const MAX_PAGE: i64 = 1000;
 
-/// Where a page begins: after the row with this key. Opaque to clients.
+/// Start of a page: after the row with this key. Opaque to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor(pub Option<Uuid>);
 
 impl Cursor {
-    /// Reads what an earlier page gave as `next`; `None` when it can't have been that.
+    /// Parses the `next` of an earlier page; `None` when it cannot be one.
     pub fn parse(text: Option<&str>) -> Option<Self> {
         match text {
             None => Some(Self(None)),
@@ -20,7 +20,7 @@ impl Cursor {
     }
 }
 
-/// Cuts `ids`, of which one more than `limit` was asked for, and says how to go on.
+/// Cuts `ids`, which were read with one more than `limit`, and returns the next page's cursor.
 pub(super) fn cut(mut ids: Vec<Uuid>, limit: i64) -> (Vec<Uuid>, Option<String>) {
     let limit = usize::try_from(limit).unwrap_or(0);
     if ids.len() <= limit {

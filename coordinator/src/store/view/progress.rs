@@ -1,4 +1,4 @@
-//! How far a feature is: small and whole, so that each answer replaces the one before (DESIGN 1.5).
+//! Progress of a feature, small and complete, so that each answer replaces the one before (DESIGN 1.5).
 
 pub use ralph_api::view::{FailureView, Progress};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
@@ -19,10 +19,11 @@ use crate::domain::status::why_waiting::line;
 use crate::store;
 use crate::store::view::availability::waiting_of;
 
-/// Sessions, tasks and failures that a progress names at most; the counters tell the rest.
+/// Most sessions, tasks and failures to name; the counters include the rest.
 const NAMED: i64 = 20;
 
-/// Reads it; `None` when there is no such feature. A worker that was not heard within `lease_ms` starts nothing.
+/// `None` when the feature does not exist. A worker without a heartbeat within `lease_ms` counts as unable to
+/// start anything.
 pub async fn progress(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -59,7 +60,7 @@ pub async fn progress(
     }))
 }
 
-/// What a person does next about a feature.
+/// A person's next step with a feature.
 pub(super) async fn next_of(
     conn: &mut PgConnection,
     id: FeatureId,
@@ -79,7 +80,7 @@ pub(super) async fn next_of(
         };
     }
     if decision.is_none() && word == Word::Blocked && feature.tasks.open() == 0 {
-        // Its steps made no tasks: the one that makes them is tried again.
+        // Its steps made no tasks, so a person retries the step that makes them.
         decision = store::feature::step(conn, id, SessionKind::Build)
             .await?
             .map(|step| format!("ralph task retry {}", step.short()));
@@ -109,13 +110,13 @@ pub(super) async fn next_of(
     Ok(next::of(&feature.condition, &facts))
 }
 
-/// The limit of its last run that is reached.
+/// The limit that a feature's last run has reached, if any.
 pub(super) async fn reached(conn: &mut PgConnection, id: FeatureId) -> sqlx::Result<Option<Reached>> {
     let last = store::run::last(conn, id).await?;
     Ok(last.and_then(|run| limit::reached(&run)))
 }
 
-/// The last sessions of a feature's newest run that came to nothing, oldest first.
+/// The last failed sessions of a feature's newest run, oldest first.
 async fn failures(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Vec<FailureView>> {
     let rows = sqlx::query!(
         r#"select d.id, d.task_id, x.title, d.kind as "kind: SessionKind", d.attempt, d.outcome as "outcome!: Outcome", d.reason,

@@ -1,5 +1,3 @@
-//! Runs.
-
 use std::collections::HashMap;
 
 pub use ralph_api::view::{RunLimits, RunView};
@@ -28,7 +26,7 @@ pub async fn runs(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<Run
     Ok(named.collect())
 }
 
-/// Runs, newest first; of one feature when it is given.
+/// Runs, newest first; of one feature if given.
 pub async fn runs_page(
     conn: &mut PgConnection,
     feature: Option<FeatureId>,

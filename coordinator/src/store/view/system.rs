@@ -14,33 +14,34 @@ use super::worker::{WorkerView, shown};
 use crate::store;
 use crate::store::view::availability::{WaitingView, sites, waiting};
 
-/// Sessions and features that it names at most.
+/// Most sessions and features to name.
 const NAMED: i64 = 50;
-/// Features that don't run and wait for a person, named at most.
+/// Most features to name that do not run and wait for a person.
 const IN_NEED: i64 = 500;
-/// Tasks that wait for their time, and for a slot, named at most of each.
+/// Most tasks to name that wait for their time, and that wait for a slot, of each.
 const FIRST_QUEUED: i64 = 5;
-/// Features are counted no further.
+/// Most features to count.
 const FEATURES_COUNTED: i64 = 10_000;
-/// Features that don't run any more, shown so that a screen is not empty after the work.
+/// Ended features to show, so that a screen is not empty after the work.
 const RECENT: i64 = 5;
-/// Of tasks that failed or need a person, this many of the newest are read.
+/// Reads this many of the newest tasks that failed or need a person.
 const NEWEST_TASKS: i64 = 10_000;
-/// Ready tasks are counted no further than this in each pool.
+/// Most ready tasks to count in each pool.
 const DEPTH_COUNTED: i64 = 10_000;
-/// What these cost is told, the newest.
+/// Newest runs whose cost is added up.
 const RUNS_ADDED_UP: i64 = 10_000;
-/// Notices are counted no further.
+/// Most notices to count.
 const NOTICES_COUNTED: i64 = 1_000;
 
-/// Agents that their worker made unavailable: only a person repairs them for good. The pause of an account ends by itself.
+/// Number of agents that their worker made unavailable: only a person repairs them for good. The pause of an
+/// account ends by itself.
 fn agents_in_need(workers: &[WorkerView]) -> i64 {
     let doors = workers.iter().flat_map(|worker| &worker.doors);
     let concerned = doors.filter(|door| door.door.concerns() == Concerns::Agent);
     i64::try_from(concerned.count()).unwrap_or(i64::MAX)
 }
 
-/// Tasks that wait for a worker or an agent that isn't there.
+/// Number of tasks that wait for a missing worker or agent.
 fn unserved(waiting: &[WaitingView]) -> i64 {
     let lacking = waiting.iter().filter(|waiting| waiting.door.is_none());
     lacking.map(|waiting| waiting.tasks).sum()
@@ -82,7 +83,7 @@ async fn full_keys(conn: &mut PgConnection) -> sqlx::Result<Vec<FullKey>> {
     .await
 }
 
-/// The tasks of the queue whose time comes first, and those that could begin first.
+/// The queued tasks whose time comes first, and those that could start first.
 async fn queued(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<QueuedTask>> {
     let ids = sqlx::query_scalar!(
         r#"with running as materialized (select id from features where state = 'running')
@@ -127,7 +128,6 @@ async fn queued(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<Queu
         .collect())
 }
 
-/// Reads it.
 pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<SystemView> {
     let ids = named(conn).await?;
     let shown_features = i64::try_from(ids.len()).unwrap_or(i64::MAX);
@@ -137,7 +137,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     }
     let by_agent = store::queue::ready::queued(conn, None, DEPTH_COUNTED).await?;
     for one in &by_agent {
-        // A pool that nobody serves has a backlog as well.
+        // Also lists a pool that no worker serves.
         let pool: &mut Pool = pools.entry(one.pool.clone()).or_default();
         pool.ready = DEPTH_COUNTED.min(pool.ready + one.tasks);
     }
@@ -182,7 +182,7 @@ pub async fn system(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Syst
     })
 }
 
-/// Features that are named: under way, then in need, then others, of each the newest.
+/// Features to name: those under way, then those in need, then others; the newest of each.
 async fn named(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
     sqlx::query_scalar!(
         r#"(select id as "id!" from features where state in ('running', 'paused') order by id desc limit $1)
@@ -206,7 +206,7 @@ async fn named(conn: &mut PgConnection) -> sqlx::Result<Vec<Uuid>> {
     .await
 }
 
-/// What is told of features whether they are named or not.
+/// Totals of all features, named or not.
 struct OfAllFeatures {
     features: i64,
     paused: i64,
@@ -231,7 +231,7 @@ async fn of_all_features(conn: &mut PgConnection) -> sqlx::Result<OfAllFeatures>
     .await
 }
 
-/// Tasks that need a person; those of them, and of the failed ones, that are no longer among the newest aren't counted.
+/// Number of tasks that need a person, among the newest that need one or failed.
 async fn in_review(conn: &mut PgConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar!(
         r#"select count(*) as "n!"

@@ -1,5 +1,3 @@
-//! Tasks.
-
 pub use ralph_api::view::{HeldBy, HeldTask, LogEntry, TaskDetail, TaskRef, TaskSession, TaskView};
 use ralph_shared::ids::{DispatchId, FeatureId, TaskId};
 use ralph_shared::kind::SessionKind;
@@ -12,7 +10,7 @@ use super::waiting::{self, Waited};
 use crate::domain::states::{TaskState, Verification};
 use crate::store::view::availability::lack_of;
 
-/// The tasks that wait longest for others which change the same, at most `limit`.
+/// The tasks that wait longest for others on the same paths, at most `limit`.
 pub async fn held_tasks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec<HeldTask>> {
     let rows = sqlx::query!(
         "select h.task_id, x.title, h.by_task, h.path
@@ -40,12 +38,13 @@ pub async fn held_tasks(conn: &mut PgConnection, limit: i64) -> sqlx::Result<Vec
         .collect())
 }
 
-/// Dispatches that a task's detail holds at most.
+/// Most dispatches in a task's detail.
 pub const MAX_ATTEMPTS: i64 = 100;
-/// Neighbours of each sort that a task's detail holds at most.
+/// Most neighbours of each sort in a task's detail.
 const MAX_NEIGHBOURS: i64 = 200;
 
-/// Tasks by key, in the order of `ids`. A worker that was not heard within `lease_ms` starts nothing.
+/// Tasks by key, in the order of `ids`. A worker without a heartbeat within `lease_ms` counts as unable to
+/// start anything.
 pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid], lease_ms: i64) -> sqlx::Result<Vec<TaskView>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -132,15 +131,15 @@ pub async fn tasks(conn: &mut PgConnection, ids: &[Uuid], lease_ms: i64) -> sqlx
         .collect())
 }
 
-/// Which tasks a list shows.
+/// Tasks to list.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
     pub feature: Option<FeatureId>,
-    /// In one of these states, if any are given.
+    /// Empty: any state.
     pub states: Vec<TaskState>,
 }
 
-/// Tasks in the order in which they were made.
+/// Tasks in the order of creation.
 pub async fn tasks_page(
     conn: &mut PgConnection,
     filter: &TaskFilter,
@@ -220,9 +219,9 @@ pub async fn subtree(
     })
 }
 
-/// Everything of one task; `None` when there is none.
+/// Everything about one task; `None` when it does not exist.
 ///
-/// `lease_ms` is how long a worker counts as alive after it was heard.
+/// A worker counts as alive for `lease_ms` after a heartbeat.
 pub async fn detail(conn: &mut PgConnection, id: TaskId, lease_ms: i64) -> sqlx::Result<Option<TaskDetail>> {
     let Some(task) = tasks(conn, &[id.0], lease_ms).await?.pop() else {
         return Ok(None);
@@ -291,7 +290,7 @@ async fn read_neighbours(conn: &mut PgConnection, id: TaskId, detail: &mut TaskD
     Ok(())
 }
 
-/// What was done to a task, oldest first, the last `limit` entries.
+/// The log of a task, oldest first, the last `limit` entries.
 pub async fn log_of_task(conn: &mut PgConnection, id: TaskId, limit: i64) -> sqlx::Result<Vec<LogEntry>> {
     let rows = sqlx::query!(
         "select at, actor, what, why from task_logs where task_id = $1 order by id desc limit $2",

@@ -1,4 +1,4 @@
-//! The train of a feature: what waits to land, and what is known of it.
+//! The train of a feature: the attempts that wait to land, and their checks.
 
 pub use ralph_api::view::{CarStatus, CarView, TrainView};
 use ralph_shared::ids::{FeatureId, TaskId};
@@ -7,10 +7,10 @@ use sqlx::PgConnection;
 use crate::domain::train::{CheckResult, Landing, MAX_BATCH};
 use crate::store::git::integration::IntegrationState;
 
-/// Cars that a train names at most; its length tells the rest.
+/// Most cars to name; the length counts all.
 const NAMED: i64 = 20;
 
-/// Reads it; `None` while nothing waits.
+/// `None` while nothing waits.
 pub(super) async fn train(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<TrainView>> {
     let Some((cars, length, passed)) = cars(conn, feature).await? else {
         return Ok(None);
@@ -58,7 +58,7 @@ pub(super) async fn train(conn: &mut PgConnection, feature: FeatureId) -> sqlx::
     }))
 }
 
-/// The first cars, the number of all, and that of those that passed ahead of their turn.
+/// The first cars, the number of all cars, and the number of cars that passed ahead of their turn.
 async fn cars(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<(Vec<CarView>, i64, i64)>> {
     let rows = sqlx::query!(
         r#"select i.task_id, x.title, i.attempt, i.state as "state: IntegrationState", i.queued_at,

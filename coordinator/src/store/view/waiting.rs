@@ -1,4 +1,4 @@
-//! Why tasks aren't worked on now, with their places in the queue.
+//! The reasons why tasks wait, and their places in the queue.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,21 +16,22 @@ use crate::store;
 use crate::store::view::availability::{lack_in_words, sites};
 use crate::store::worker::Worker;
 
-/// Tasks that could begin are counted no further, in each pool.
+/// Most startable tasks to count in each pool.
 const COUNTED: i64 = 10_000;
-/// Blockers that are named of a task.
+/// Most blockers of a task to name.
 const NAMED: i64 = 3;
 
-/// What is known of a task that waits.
+/// Why a task waits.
 #[derive(Debug, Clone, Default)]
 pub struct Waited {
-    /// Why; `None` when it is over or worked on.
+    /// `None` when it is over or in progress.
     pub why: Option<WaitReason>,
-    /// Its place in the queue, if it is that which it waits for.
+    /// Its place in the queue, if it waits for nothing else.
     pub place: Option<QueuePosition>,
 }
 
-/// Looks at these tasks. A worker that was not heard within `lease_ms` starts nothing.
+/// Reads why these tasks wait. A worker without a heartbeat within `lease_ms` counts as unable to start
+/// anything.
 pub async fn of(
     conn: &mut PgConnection,
     tasks: &[Uuid],
@@ -153,7 +154,7 @@ pub async fn of(
     Ok(waited.collect())
 }
 
-/// Where those of these tasks stand that could begin now, without the slots.
+/// Queue positions of those of `tasks` that could start now; counts of slots are missing.
 async fn places(conn: &mut PgConnection, tasks: &[Uuid]) -> sqlx::Result<HashMap<Uuid, QueuePosition>> {
     let rows = sqlx::query!(
         r#"with running as materialized (select id from features where state = 'running'), counted as (

@@ -1,5 +1,3 @@
-//! Workers.
-
 pub use ralph_api::view::{WorkerStatus, WorkerView};
 use sqlx::PgConnection;
 
@@ -8,14 +6,14 @@ use crate::store::availability::Account;
 use crate::store::view::availability::unavailable_agents;
 use crate::store::worker::Worker;
 
-/// Every worker, by name; one that was not heard within `lease_ms` is away.
+/// Every worker, by name; one without a heartbeat within `lease_ms` is away.
 pub async fn workers(conn: &mut PgConnection, lease_ms: i64) -> sqlx::Result<Vec<WorkerView>> {
     let workers = store::worker::list(conn, lease_ms).await?;
     let accounts = store::availability::not_open(conn).await?;
     Ok(shown(workers, &accounts))
 }
 
-/// Workers as they are shown, with the accounts that are closed.
+/// Workers for people, given the accounts that are not open.
 pub(super) fn shown(workers: Vec<Worker>, accounts: &[Account]) -> Vec<WorkerView> {
     workers
         .into_iter()

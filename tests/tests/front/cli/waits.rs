@@ -80,7 +80,7 @@ async fn what_nobody_can_start_is_told_to_those_who_wait() {
     let stage = Stage::set().await;
     let folder = tempfile::tempdir().unwrap();
     stage.api.submit("g", "- {key: a, title: A, pool: gpu}\n").await;
-    let why = "1 task waits: no worker takes work of pool gpu";
+    let why = "1 task waits: no worker serves pool gpu";
     let wait = command(&stage, folder.path(), &["feature", "wait", "g"]);
     let mut terminal = Terminal::open(&wait);
     terminal.until(why);

@@ -73,7 +73,7 @@ async fn what_no_worker_takes_and_what_has_its_time_are_told_apart() {
     stage
         .submit(json!({"tasks": {"source": "t", "text": tasks}}))
         .await;
-    until_said(&stage, "task show f/a", "no worker takes work of pool gpu").await;
+    until_said(&stage, "task show f/a", "no worker serves pool gpu").await;
     until_said(&stage, "task show f/b", "it begins later until 2999-01-01").await;
     said(&stage, "feature stop f").await;
     until_said(&stage, "task show f/a", "its feature is stopped").await;
