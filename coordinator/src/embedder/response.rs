@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_makes_no_sense_says_why() {
+    fn the_error_of_an_invalid_answer_says_why() {
         let check = |body: &str, dimensions, words: &str| match vectors(body.as_bytes(), 1, dimensions) {
             Err(Failure::Away { why, .. }) => assert!(why.contains(words), "{why}"),
             other => panic!("{body}: {other:?}"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_about_the_texts_is_a_refusal_and_keys_are_not_repeated() {
+    fn only_errors_about_texts_are_refusals_and_keys_are_hidden() {
         for (status, refused) in [
             (400, true),
             (413, true),

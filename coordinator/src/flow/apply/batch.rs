@@ -34,7 +34,7 @@ use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::memory::Source;
 use crate::store::task::Task;
 
-/// The reason of a verifier that gave none.
+/// Reason of a refusal without a reason.
 pub(super) const REFUSED: &str = "it was refused without a reason";
 /// Most conflicting paths that are kept.
 const MAX_PATHS: usize = 100;
@@ -77,7 +77,7 @@ pub(super) struct Batch {
     pub availability: AvailabilityChanges,
     /// Accounts with empty turns.
     pub silences: HashMap<String, Silence>,
-    /// What sessions asked that ended since nobody answered, as far as nobody answered since.
+    /// Questions of sessions that ended because nobody had answered them, and that are still unanswered.
     pub unanswered: HashMap<DispatchId, String>,
     /// Models that agents asked for; `None` where the attempt with that model is over.
     pub next_models: Vec<(TaskId, Option<String>)>,
@@ -86,19 +86,19 @@ pub(super) struct Batch {
     pub failed_runs: BTreeSet<FeatureId>,
     /// Dispatches whose work was pushed after their end: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
-    /// OrphanRef commits of dispatches that are over, and their refs.
+    /// Orphan commits of dispatches that are over, and their refs.
     pub late_orphans: Vec<(DispatchId, Vec<OrphanRef>)>,
     /// Operations of tasks with the role `git`.
     pub operations: HashMap<TaskId, GitOperation>,
-    /// Those of them that landed.
+    /// Operations that landed.
     pub operated: Vec<TaskId>,
     /// The base that an update merged.
     pub bases: HashMap<TaskId, String>,
     /// The last landing of a feature that a merge delivered.
     pub delivered: HashMap<TaskId, String>,
-    /// Ends of operations that took no turn.
+    /// Ends of operations without a turn.
     pub noted: Vec<operation::OperationEnd>,
-    /// Operations that go on another way.
+    /// Operations that continue in another way.
     pub altered: Vec<(TaskId, GitOperation)>,
     /// Operations whose push is known to have arrived or not.
     pub resolved_pushes: Vec<TaskId>,
@@ -219,7 +219,7 @@ impl Batch {
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
-        self.tell_wait(&task, facts.away, &judgement);
+        self.record_wait(&task, facts.away, &judgement);
         match judgement.step {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {

@@ -168,7 +168,7 @@ impl Batch {
 
     /// Records why an attempt cannot land yet, or that it can; `away` counts earlier tries without access to
     /// the repository.
-    pub(super) fn tell_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
+    pub(super) fn record_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
         let waits = judgement.is_away() && judgement.step == Step::Repeat;
         let why = waits.then(|| {
             let why = judgement.reason.as_deref().unwrap_or_default();
@@ -181,7 +181,7 @@ impl Batch {
         }
     }
 
-    /// Sends an attempt to a person that no further try can land.
+    /// Sends an attempt that no further try can land to a person.
     pub(super) fn needs_person_to_land(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let mut reason = bounded(format!(
@@ -189,14 +189,14 @@ impl Batch {
         ));
         if judgement.is_away() {
             reason.push_str(&format!(
-                "\nOnce that is mended, `task approve {}` lands it",
+                "\nOnce that is fixed, `task approve {}` lands it",
                 task.id
             ));
         }
         self.needs_person(task, reason);
     }
 
-    /// Sends an attempt to a person whose approval its paths need.
+    /// Sends an attempt to a person who must approve its paths.
     pub(super) fn protects(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let reason = format!(

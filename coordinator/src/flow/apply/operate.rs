@@ -183,7 +183,7 @@ impl Batch {
         });
     }
 
-    /// Writes what operations lead to.
+    /// Writes the consequences of operations.
     pub(super) async fn write_operations(
         &mut self,
         conn: &mut PgConnection,
@@ -224,7 +224,7 @@ impl Batch {
             Some(GitOperation::Revert { task, commit, redo }) => {
                 if !self.take_back(conn, task, &commit).await? {
                     let why = format!(
-                        "{commit}, which {task} had landed, was taken back before; {task} stays as it is"
+                        "{commit}, the landing of {task}, was reverted before; {task} stays as it is"
                     );
                     return store::task::log(conn, id, BY_REVERT, "revert", Some(&why)).await;
                 }
@@ -303,7 +303,7 @@ impl Batch {
             if !now.satisfies_dependents() {
                 self.waited_for_again(conn, id).await?;
             }
-            let why = "what was done of it was taken back";
+            let why = "its landed parts were reverted";
             let verb = if now == TaskState::Skipped {
                 "skip"
             } else {
@@ -318,14 +318,14 @@ impl Batch {
     /// Makes dependents of a task that is no longer done wait again, except those that have started.
     async fn waited_for_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         for begun in store::git::operation::let_go(conn, id).await? {
-            let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
+            let why = format!("the landing of {id} was reverted; this task has started and continues without it");
             store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
         }
         let dependents = store::task::dependencies::dependents_of(conn, &[id.0]).await?;
         cascade::closed(conn, &mut self.features, dependents).await
     }
 
-    /// Repeats a task whose landing was reverted, unless its parent is over by now.
+    /// Repeats a task whose landing was reverted, unless its parent is over.
     async fn begin_again(
         &mut self,
         conn: &mut PgConnection,

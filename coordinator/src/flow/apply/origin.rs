@@ -71,7 +71,7 @@ async fn holds(
     if worker != dispatch.worker {
         return Ok(false);
     }
-    // As it nearly always is.
+    // The usual case.
     if incarnation == dispatch.incarnation {
         return Ok(true);
     }

@@ -71,7 +71,7 @@ impl Batch {
         for feature in &self.failed_runs {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
-        // Only here: cascades and changes of branches above count tasks anew.
+        // At the end, because the cascades and branch changes above update the counts.
         if !(any_queued && self.goes_on()) {
             finish::check(conn, &mut self.features, signals).await?;
         }
@@ -161,7 +161,7 @@ impl Batch {
         self.put_off_colliding(conn).await
     }
 
-    /// Frees the tasks that waited for what landed. Returns whether that queued any.
+    /// Frees the tasks that waited for these landings. Returns whether that queued any.
     async fn free(
         &mut self,
         conn: &mut PgConnection,

@@ -1,4 +1,4 @@
-//! `up --detach`: the same command once more, in the background.
+//! `up --detach`: runs the same command again, in the background.
 
 use std::process::{ExitCode, Stdio};
 
@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::steps::tell;
 use super::stop::Signals;
 
-/// Starts it, passes on what it says until everything runs, and leaves it to itself.
+/// Starts `up`, forwards its messages until everything runs, and returns.
 ///
 /// # Errors
 /// When it can't be started, or ends before everything runs.
@@ -26,7 +26,7 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl+C at this terminal is not meant for it.
+        // Ctrl+C at this terminal must not reach it.
         .process_group(0)
         .spawn()
         .context("failed to start `up` in the background")?;
