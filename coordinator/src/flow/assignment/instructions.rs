@@ -131,7 +131,7 @@ impl DispatchContext<'_> {
                 _ => run.settings.gate.clone(),
             },
             steps: match operation {
-                // The run may have another gate by now.
+                // The run's gate may have changed.
                 GitOperation::Check { gate, .. } if *gate != run.settings.gate => Vec::new(),
                 _ => run.settings.gate_steps.clone(),
             },

@@ -27,29 +27,29 @@ use crate::store::dispatch::context::ModelFacts;
 use crate::store::queue::ready::Dequeued;
 use crate::store::worker::Claimer;
 
-/// Queries per claim, each behind the tasks that earlier ones could not start. A later claim sees the rest.
+/// Most queries per claim. Each one starts behind the tasks that earlier ones could not start; a later claim
+/// sees the rest.
 const MAX_QUERIES: usize = 32;
 
 /// A task that was matched with a claim.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct MatchedTask {
-    /// Which of the claims.
+    /// Index of the claim.
     pub index: usize,
-    /// The task.
     pub task: Dequeued,
     pub run: RunId,
-    /// What its session gets.
+    /// Model and agent of its session.
     pub chosen: Chosen,
-    /// The account that its agent uses.
+    /// Account of its agent.
     pub account: Option<String>,
-    /// Its share of the run's cost and tokens.
+    /// Share of the run's cost and tokens.
     pub share: Share,
 }
 
-/// What a session gets.
+/// Model and agent of a session.
 #[derive(Debug, Clone, Default)]
 pub(in crate::flow) struct Chosen {
-    /// The model, and why.
+    /// The model, with the reason.
     pub model: Option<strategy::Choice>,
     /// The worker's agent; `None` for the default one, and without an agent.
     pub agent: Option<String>,
@@ -58,7 +58,6 @@ pub(in crate::flow) struct Chosen {
 /// The result of matching claims with tasks.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct ClaimMatches {
-    /// Tasks.
     pub matched: Vec<MatchedTask>,
     /// Why each unsatisfied claim got nothing; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
@@ -67,7 +66,7 @@ pub(in crate::flow) struct ClaimMatches {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flow) struct OpenClaims<'a> {
     pub claims: &'a [ClaimRequest],
-    /// Their workers, by name.
+    /// The workers of the claims, by name.
     pub known: &'a HashMap<String, Claimer>,
 }
 
@@ -112,7 +111,7 @@ pub(in crate::flow) async fn match_claims(
         settings,
         asking,
         levels,
-        deal: ClaimMatches::default(),
+        claim_matches: ClaimMatches::default(),
     };
     for account in accounts {
         let BreakerState::Free(mut room) = account.state else {
@@ -122,15 +121,15 @@ pub(in crate::flow) async fn match_claims(
         let offers = asking.offers(&free, only).into_iter();
         for (offer, mut indices) in offers.filter(|(offer, _)| !offer.startable.is_empty()) {
             indices.truncate(room);
-            let before = matching.deal.matched.len();
+            let before = matching.claim_matches.matched.len();
             matching.give(conn, &offer, indices).await?;
-            let dealt = &matching.deal.matched[before..];
-            let dealt: Vec<usize> = dealt.iter().map(|one| one.index).collect();
-            if let Some(first) = dealt.first().filter(|_| account.width == 1) {
+            let given = &matching.claim_matches.matched[before..];
+            let given: Vec<usize> = given.iter().map(|one| one.index).collect();
+            if let Some(first) = given.first().filter(|_| account.width == 1) {
                 store::availability::try_with(conn, &account.account, asking.claims[*first].claim).await?;
             }
-            free.retain(|one| !dealt.contains(one));
-            room -= dealt.len();
+            free.retain(|one| !given.contains(one));
+            room -= given.len();
             if room == 0 {
                 break;
             }
@@ -143,20 +142,20 @@ pub(in crate::flow) async fn match_claims(
     }
     if !accounts.is_empty() || !matching.levels.are_none() {
         // Reasons change with time.
-        matching.deal.unmet.clear();
+        matching.claim_matches.unmet.clear();
     }
-    Ok(matching.deal)
+    Ok(matching.claim_matches)
 }
 
-/// Claims with what was given to them so far.
+/// Claims with the tasks that they got so far.
 struct Matching<'a> {
     settings: &'a Settings,
     asking: OpenClaims<'a>,
     levels: Levels,
-    deal: ClaimMatches,
+    claim_matches: ClaimMatches,
 }
 
-/// What is known of taken tasks.
+/// Facts about taken tasks.
 struct TakenFacts {
     budgets: HashMap<RunId, Budget>,
     models: HashMap<TaskId, ModelFacts>,
@@ -173,17 +172,17 @@ impl Matching<'_> {
         offer: &Capability,
         indices: Vec<usize>,
     ) -> sqlx::Result<()> {
-        let mut left = Unserved::Unknown;
+        let mut unserved = Unserved::Unknown;
         let mut unfit: Vec<Dequeued> = Vec::new();
         let mut indices = VecDeque::from(indices);
         for _ in 0..MAX_QUERIES {
             if indices.is_empty() {
                 break;
             }
-            let before: Vec<Dequeued> = self.deal.matched.iter().map(|one| one.task.clone()).collect();
+            let before: Vec<Dequeued> = self.claim_matches.matched.iter().map(|one| one.task.clone()).collect();
             let turns = &self.settings.turns;
             let took = selection::take(conn, offer, indices.len(), &before, turns, &self.levels).await?;
-            left = took.left;
+            unserved = took.unserved;
             if took.tasks.is_empty() {
                 break;
             }
@@ -197,7 +196,7 @@ impl Matching<'_> {
                 match fitted {
                     Ok(matched) => {
                         indices.pop_front();
-                        self.deal.matched.push(matched);
+                        self.claim_matches.matched.push(matched);
                     }
                     Err(task) => unfit.push(task),
                 }
@@ -207,23 +206,23 @@ impl Matching<'_> {
             }
         }
         if !unfit.is_empty() {
-            left = Unserved::Unknown;
-            // Behind the last query, so that none takes them twice; others may take them at once.
+            unserved = Unserved::Unknown;
+            // After the last query, so that none takes them twice. Others may take them at once.
             store::queue::ready::put_back(conn, &unfit, 0).await?;
         }
-        let unmet = indices.into_iter().map(|index| (index, left));
-        self.deal.unmet.extend(unmet);
+        let unmet = indices.into_iter().map(|index| (index, unserved));
+        self.claim_matches.unmet.extend(unmet);
         Ok(())
     }
 
-    /// Reads what is known of taken tasks; of their budgets, the matched ones have their shares already.
+    /// Reads facts about taken tasks. Subtracts the shares of matched tasks from their budgets.
     async fn read(
         &mut self,
         conn: &mut PgConnection,
         taken: &[(Dequeued, RunId)],
         mut budgets: HashMap<RunId, Budget>,
     ) -> sqlx::Result<TakenFacts> {
-        for one in &self.deal.matched {
+        for one in &self.claim_matches.matched {
             if let Some(budget) = budgets.get_mut(&one.run) {
                 budget.purse.give(one.share);
             }
@@ -238,7 +237,7 @@ impl Matching<'_> {
             budgets,
             outcomes: outcomes(conn, models.values()).await?,
             models,
-            rooms: rooms(conn, taken, &self.deal.matched).await?,
+            rooms: rooms(conn, taken, &self.claim_matches.matched).await?,
         })
     }
 
@@ -303,11 +302,12 @@ impl Matching<'_> {
     }
 }
 
-/// How many more sessions may start with the keys of the taken tasks, without those matched already.
+/// Number of further sessions that may start with the keys of the taken tasks, without the tasks matched
+/// already.
 async fn rooms(
     conn: &mut PgConnection,
     taken: &[(Dequeued, RunId)],
-    dealt: &[MatchedTask],
+    given: &[MatchedTask],
 ) -> sqlx::Result<HashMap<String, i64>> {
     let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
     if keys.is_empty() {
@@ -315,7 +315,7 @@ async fn rooms(
     }
     let mut rooms =
         store::queue::concurrency_keys::rooms(conn, &keys.into_iter().collect::<Vec<_>>()).await?;
-    for key in dealt.iter().filter_map(|one| one.task.key.as_ref()) {
+    for key in given.iter().filter_map(|one| one.task.key.as_ref()) {
         if let Some(room) = rooms.get_mut(key) {
             *room -= 1;
         }
@@ -336,7 +336,7 @@ fn share(
         return Some(Share::default());
     };
     let own = facts.map(|facts| facts.used_before).unwrap_or_default();
-    // Twice the usual: a session that reports its usual usage at once must not end again and again for that.
+    // Twice the usual: a session that reports its usual usage at once must not end for that again and again.
     let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
     let usual = Usual {
         microusd: twice(own.microusd.or(budget.usual.microusd)),
@@ -419,7 +419,7 @@ fn choose_model(
         )
         .then_some(kind),
         first_of_given_plan: facts.plan_given && facts.iterations == 0,
-        // Of other sessions nothing is known.
+        // Outcomes are known for work sessions only.
         outcomes: (kind == SessionKind::Work).then_some((learned, rows)),
     };
     strategy::choose(strategy, &settings.tiers, &facts)

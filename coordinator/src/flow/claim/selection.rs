@@ -21,22 +21,22 @@ use crate::store;
 use crate::store::queue::features::Claimable;
 use crate::store::queue::ready::{Dequeued, ReadyFilter};
 
-/// What a look took.
+/// Result of [`take`].
 #[derive(Debug)]
 pub(in crate::flow) struct Took {
     pub tasks: Vec<(Dequeued, RunId)>,
     /// The rest of their runs' limits.
     pub budgets: HashMap<RunId, Budget>,
-    /// Why some slots got none.
-    pub left: Unserved,
+    /// Why some slots got no task.
+    pub unserved: Unserved,
 }
 
 /// The rest of a run's limits for new sessions.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flow) struct Budget {
-    /// Its limits of cost and tokens.
+    /// Limits of cost and tokens.
     pub purse: Purse,
-    /// What its sessions use.
+    /// Usual usage of its sessions.
     pub usual: Usual,
     /// Number of further sessions that may run at once.
     pub sessions: i64,
@@ -103,7 +103,7 @@ pub(in crate::flow) async fn take(
     }
     // A task that waits for a concurrency key may start when a session ends, like one that waits for room.
     let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
-    let left = match features.values().all(is_over) {
+    let unserved = match features.values().all(is_over) {
         true => Unserved::Nothing,
         false => Unserved::NoRoom,
     };
@@ -111,7 +111,7 @@ pub(in crate::flow) async fn take(
     Ok(Took {
         tasks: taken.into_iter().filter_map(with_run).collect(),
         budgets,
-        left,
+        unserved,
     })
 }
 
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_feature_at_a_time_has_a_folder() {
+    fn only_one_feature_at_a_time_uses_a_folder() {
         let feature =
             |n: u128, dir: Option<&str>, dir_taken: bool, running: i32, follow_ups: i32| Claimable {
                 feature: FeatureId(Uuid::from_u128(n)),

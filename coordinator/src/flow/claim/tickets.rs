@@ -66,7 +66,7 @@ pub async fn top_up(
 /// slots poll.
 async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Capability>> {
     let closed = store::availability::not_open(conn).await?;
-    // The first slot that asks may try one whose pause ended.
+    // The first slot that asks may try an account whose pause ended.
     let waits = closed
         .into_iter()
         .filter(|account| !matches!(account.state, BreakerState::Free(_)));

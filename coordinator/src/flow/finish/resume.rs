@@ -17,8 +17,8 @@ use crate::flow::{
 };
 use crate::store;
 
-/// Continues a feature's last run after a person's decision on a task, if it ended for that. `wants_work` is
-/// a task that the person wants worked on, or landed.
+/// Continues a feature's last run after a person's decision on a task, if it ended to wait for that.
+/// `wants_work` means that the person wants the task worked on, or landed.
 pub async fn after_decision(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -54,7 +54,7 @@ pub async fn after_decision(
     }
 }
 
-/// The same after its limit was raised; reads the stored limit.
+/// Continues a feature's last run after its limit was raised. Reads the stored limit.
 pub async fn after_raise(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -102,7 +102,7 @@ async fn go_on(
     store::run::reopen(conn, run.id).await?;
     if let Some(held) = features.get_mut(&feature) {
         held.begin(run.id);
-        tracing::info!(feature = held.name, run = %run.id, "a run goes on that had ended");
+        tracing::info!(feature = held.name, run = %run.id, "an ended run continues");
         base_gate::ensure(conn, held, &run.settings, base_gate::GateCause::Again, signals).await?;
     }
     cascade::save_features(conn, features, signals).await?;

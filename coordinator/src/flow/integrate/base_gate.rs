@@ -36,7 +36,7 @@ pub(in crate::flow) enum GateCause {
     Changed,
     /// A person wants to retry a failed check.
     Again,
-    /// Its failures on attempts look like the environment's fault.
+    /// The gate's failures on attempts look like the environment's fault.
     Doubt(String),
 }
 
@@ -78,12 +78,12 @@ pub(in crate::flow) async fn ensure(
         again: why == GateCause::Again,
     };
     match (gate::plan(&facts), task) {
-        // A person may have retried it alone.
+        // A person may have retried the task alone.
         (Plan::Leave, Some(_)) => store::git::gate::hold_back(conn, held.id).await?,
         (Plan::Leave | Plan::Again | Plan::Pass | Plan::Skip, None) => {}
         (Plan::Make, task) => {
             if let Some(task) = task {
-                let why = "the gate or the base is another one by now";
+                let why = "the gate or the base has changed";
                 resolve(conn, held, task, TaskState::Cancelled, why, signals).await?;
             }
             make(conn, held, &base, settings, why, signals).await?;
@@ -108,7 +108,7 @@ fn is_same(open: &OpenCheck, base: &Base, settings: &RunSettings) -> bool {
     }
 }
 
-/// The same for a running feature, with its run's gate.
+/// Like [`ensure`], for a running feature with its run's gate.
 pub(in crate::flow) async fn follow(
     conn: &mut PgConnection,
     features: &mut Features,

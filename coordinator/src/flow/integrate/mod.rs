@@ -89,7 +89,7 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     }
     let tasks = store::task::lock(&mut tx, &[dispatch.task.0]).await?;
     if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch) {
-        return refused("the task has another dispatch by now");
+        return refused("the task has another dispatch");
     }
     if is_operation {
         // It takes no turn: its push names the old head of the branch, and it finds its own earlier pushes.
