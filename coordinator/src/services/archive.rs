@@ -67,7 +67,7 @@ async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
     })?;
     let mut conn = deps.db.acquire().await?;
     let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-    // If nothing of it came from its worker, the worker may still send it.
+    // If its worker has sent nothing of it yet, it may still do so.
     if seen > 0 {
         store::dispatch::transcript::keep(&mut conn, dispatch, &body, entries, seen).await?;
     }

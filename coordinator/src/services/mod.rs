@@ -40,22 +40,20 @@ use crate::store;
 
 pub use crate::services::heartbeats::Pulse;
 
-/// What every service works with.
+/// Shared dependencies of all services.
 #[derive(Debug, Clone)]
 pub struct Deps {
-    /// The database.
     pub db: PgPool,
-    /// Its connections for claims and reports.
+    /// Connections for claims, reports and essential work.
     pub reserved: Reserved,
-    /// The broker.
     pub bus: Bus,
     /// Times and limits.
     pub settings: Settings,
-    /// Whether the loops move.
+    /// Last work of the essential loops.
     pub pulse: Arc<Pulse>,
 }
 
-/// Reserved connections: however busy the others are, claims are answered and reports applied.
+/// Reserved connections, so that claims are answered and reports applied however busy the others are.
 #[derive(Debug, Clone)]
 pub struct Reserved {
     pub claims: PgPool,
@@ -73,7 +71,7 @@ pub struct Shares {
     pub first: u32,
     /// For the API; 0 when all use the same connections.
     pub api: u32,
-    /// Of all other loops.
+    /// For all other loops.
     pub loops: u32,
 }
 
@@ -87,7 +85,7 @@ const LEAST: u32 = 12;
 const LEAST_DIVIDED: u32 = 4;
 
 impl Shares {
-    /// Of so many connections.
+    /// Divides this number of connections.
     pub fn of(connections: u32) -> Self {
         let reserved = match connections {
             LEAST.. => CLAIMS + REPORTS,
@@ -108,7 +106,7 @@ impl Shares {
 }
 
 impl Reserved {
-    /// Everything over the same connections.
+    /// Uses the same connections for everything.
     pub fn shared(db: &PgPool) -> Self {
         Self {
             claims: db.clone(),
@@ -126,7 +124,7 @@ impl Reserved {
         }
     }
 
-    /// Closes what is open.
+    /// Closes the connections.
     pub async fn close(&self) {
         tokio::join!(self.claims.close(), self.reports.close(), self.first.close());
     }
@@ -141,7 +139,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// Pause before a failed loop restarts.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Why a loop failed; without a connection, why there is none.
+/// Describes why a loop failed. If there is no connection, says why not.
 async fn because(db: &PgPool, error: &anyhow::Error) -> String {
     if let Some(sqlx::Error::PoolTimedOut) = error.downcast_ref()
         && let Some(refusal) = store::Server::refusal(db).await

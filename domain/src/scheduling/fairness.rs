@@ -12,7 +12,7 @@ const BEHIND: f64 = 4.0;
 /// Most features with remembered turns; then all start over.
 const REMEMBERED: usize = 10_000;
 
-/// What a feature may still take.
+/// Share of a feature in the slots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     pub feature: FeatureId,
@@ -28,15 +28,15 @@ pub struct Share {
     pub turn: f64,
 }
 
-/// What a query for tasks leaves for claims that got none.
+/// Why claims got no task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unserved {
-    /// It isn't known what.
+    /// The reason is unknown.
     #[default]
     Unknown,
-    /// Ready tasks without room in their features: each ended session may make room.
+    /// Ready tasks have no room in their features: each ended session may make room.
     NoRoom,
-    /// Nothing that is ready.
+    /// No task is ready.
     Nothing,
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     /// Sessions one after the other, with fewer slots than the sum of the weights.
     #[test]
-    fn turns_keep_to_the_weights_where_slots_are_few() {
+    fn turns_follow_the_weights_when_slots_are_few() {
         let mut turns = Turns::default();
         let mut got = [0, 0];
         for _ in 0..40 {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_catches_up_a_little_and_who_is_new_not_at_all() {
+    fn a_feature_lags_at_most_four_turns_behind_the_furthest_one() {
         let mut shares = shares(&[(0, 9), (0, 9), (0, 9)]);
         let mut turns = Turns::default();
         shares[0].turn = 100.0;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_deadline_goes_first_among_the_same_part() {
+    fn an_earlier_deadline_goes_first_among_equal_shares() {
         let mut three = shares(&[(0, 9), (0, 9), (0, 9)]);
         three[1].deadline = Some(OffsetDateTime::UNIX_EPOCH + time::Duration::hours(1));
         three[2].deadline = Some(OffsetDateTime::UNIX_EPOCH);

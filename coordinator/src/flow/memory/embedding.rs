@@ -20,7 +20,6 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// A model and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Meaning<'a> {
-    /// The model.
     embedder: Option<&'a Embedder>,
     /// How long the caller can wait.
     within: Duration,

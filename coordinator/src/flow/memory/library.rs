@@ -34,7 +34,7 @@ pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::R
     Ok(new)
 }
 
-/// The same without the count, which the last part, or upkeep, makes.
+/// Imports a part without the count, which the last part, or upkeep, makes.
 pub async fn import_part(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
     let own = store::memory::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
@@ -163,18 +163,17 @@ pub async fn search(
     select_entries(&mut conn, meaning, &questions, &fresh, |_| limit).await
 }
 
-/// What came of changing an entry.
+/// Result of changing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
-    /// It says so now.
     Changed,
-    /// There is none.
+    /// It doesn't exist.
     Gone,
     /// Another entry has replaced it, so nobody would see the change.
     ReplacedBy(Uuid),
 }
 
-/// Changes what an entry says.
+/// Changes the text of an entry.
 pub async fn edit(db: &PgPool, id: Uuid, edit: &EditMemory) -> sqlx::Result<Edited> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, &[id], &[]).await?;
@@ -212,7 +211,7 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
-/// What came of bringing entries back.
+/// Result of restoring entries.
 #[derive(Debug, Clone)]
 pub enum Restored {
     /// Number of hidden entries that are live again.
@@ -254,7 +253,7 @@ async fn repeated(
     let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
     let mut similar = store::memory::library::similar_knowledge(conn, &ids).await?;
     let mut stay = Vec::new();
-    // In quarantine it replaces nothing yet.
+    // An entry in quarantine replaces nothing yet.
     for entry in back.into_iter().filter(|entry| entry.is_released) {
         let others = similar.remove(&entry.id).unwrap_or_default();
         let by = others.into_iter().find(|other| {
@@ -294,7 +293,7 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     Ok(gone)
 }
 
-/// What a revocation removed, and how far it had spread.
+/// Entries that a revocation removed, and its reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revocation {
     pub entries: usize,
@@ -304,14 +303,13 @@ pub struct Revocation {
 /// The result of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
-    /// What was taken back.
     Entries(Revocation),
     /// Nothing was revoked: the attempt is not over, and would add more entries later.
     StillOpen,
 }
 
 /// Revokes all entries of a dispatch's attempt and all entries distilled from them. Entries that they
-/// replaced become live again. What later attempts copied from them goes back to quarantine.
+/// replaced become live again. Copies of them by later attempts go back to quarantine.
 pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
     // Reports lock the feature before the memory, so they come before or after this.
@@ -344,7 +342,7 @@ pub(in crate::flow) async fn revoke_entries(
     let words = dispatches.iter().chain(&reach.journals);
     let gone: Vec<Uuid> = hidden.iter().chain(words).copied().collect();
     store::memory::index::remove(conn, &gone).await?;
-    // A copy in doubt may be a witness of what is revoked: it stands for itself, once a person restores it.
+    // A copy in doubt may be a witness of a revoked entry. It counts for itself once a person restores it.
     let mut restored = store::memory::retract::restore_replaced(conn, &revoked).await?;
     restored.extend(store::memory::retract::restore_replaced(conn, &reach.doubted).await?);
     index_again(conn, &restored).await?;
@@ -386,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_taken_that_utc_can_tell() {
+    fn dates_outside_of_the_range_of_utc_are_refused() {
         for (date, taken) in [
             ("2026-01-31T12:00:00+02:00", true),
             ("0000-01-01T00:00:00Z", true),

@@ -50,7 +50,7 @@ pub(in crate::flow) async fn orders(
     store::memory::repo_scan::orders(conn, &features).await
 }
 
-/// What a scan changed.
+/// Changes by a scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Surveyed {
     /// Number of new, changed and missing knowledge files.
@@ -171,7 +171,7 @@ async fn knowledge(
         tracing::warn!(
             repo,
             files = folder.left_out,
-            "knowledge files are too many or too large; these are left out"
+            "some knowledge files are left out: there are too many, or they are too large"
         );
     }
     store::memory::repo_scan::keep_files(conn, feature, folder.tree.as_deref(), &kept).await?;
@@ -267,7 +267,7 @@ async fn keep(
         Err(error) => {
             part.rollback().await?;
             let file = id_of_file(feature, file);
-            tracing::warn!(repo, file, %error, "a knowledge file can't be kept; what it said before stays");
+            tracing::warn!(repo, file, %error, "a knowledge file can't be stored; its older entry stays");
             Ok(false)
         }
     }
@@ -285,7 +285,7 @@ async fn write(
     let read = match KnowledgeFile::parse(&file.text.replace('\0', "\u{fffd}")) {
         Ok(read) => read,
         Err(why) => {
-            tracing::warn!(repo, file = external_id, %why, "a knowledge file can't be read; what it said before stays");
+            tracing::warn!(repo, file = external_id, %why, "a knowledge file can't be read; its older entry stays");
             return Ok(false);
         }
     };

@@ -9,11 +9,11 @@ use crate::flow::Signals;
 use crate::store;
 use crate::store::feature::hook::Delivery;
 
-/// What came of a delivery.
+/// Result of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fired {
     Made(FeatureId),
-    /// It came before, and made this.
+    /// The delivery came before, and made this feature.
     Again(Option<FeatureId>),
     /// It cannot make a copy at present; the delivery may come again.
     Refused(String),

@@ -33,13 +33,12 @@ use crate::store::task::NewTask;
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub feature: NewFeature,
-    /// Its tasks; without any, the missing steps become tasks (SPEC 2.1).
+    /// Tasks of the feature. Without any, the missing steps become tasks (SPEC 2.1).
     pub graph: Graph,
-    /// Values of fields that a task leaves out.
+    /// Values of fields that a task omits.
     pub defaults: TaskDefaults,
-    /// Limits of it, of each of its tasks and of each of its sessions.
+    /// Limits of the feature, of each of its tasks and of each of its sessions.
     pub limits: Vec<(Level, Limit)>,
-    /// Whether its run begins with it.
     pub start: Start,
 }
 
@@ -52,14 +51,12 @@ pub enum Start {
     Later(RunSettings),
 }
 
-/// What came of it.
+/// Result of a submission.
 #[derive(Debug, Clone)]
 pub enum Submitted {
-    /// It stands.
     Accepted {
-        /// The run, if it was started.
+        /// The run, if one was started.
         run: Option<RunId>,
-        /// How many tasks it has.
         tasks: usize,
         /// The ids of the tasks, in the graph's order.
         ids: Vec<TaskId>,
@@ -77,7 +74,7 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
     submit_given(db, submission, &provided::ProvidedResults::default()).await
 }
 
-/// The same for a feature with given results that wait for approval.
+/// Like [`submit`], for a feature with given results that wait for approval.
 pub async fn submit_given(
     db: &PgPool,
     submission: &Submission,
@@ -90,7 +87,7 @@ pub async fn submit_given(
     Ok((submitted, signals))
 }
 
-/// The same within a transaction.
+/// Like [`submit_given`], within a transaction.
 pub(super) async fn within(
     tx: &mut PgConnection,
     submission: &Submission,
@@ -164,7 +161,7 @@ fn planned(
     (tasks, edges, steps)
 }
 
-/// Its state and counts before its run starts, with so many results that wait for approval.
+/// State and counts of a feature before its run starts. `asked` results wait for approval.
 fn locked(new: &NewFeature, tasks: &[NewTask], steps: &[SessionKind], asked: usize) -> Locked {
     let mut held = Locked::inserted(new);
     for task in tasks {
@@ -195,7 +192,7 @@ async fn ensure_gate(
     Ok(())
 }
 
-/// As it is kept.
+/// The stored form of a value.
 pub(super) fn value(of: &impl Serialize) -> sqlx::Result<Value> {
     serde_json::to_value(of).map_err(|error| sqlx::Error::Encode(error.into()))
 }
@@ -246,11 +243,11 @@ pub async fn build(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(Err("the feature was deleted meanwhile".to_owned()));
     };
-    let stands = match store::feature::step(conn, feature, SessionKind::Build).await? {
+    let has_tasks = match store::feature::step(conn, feature, SessionKind::Build).await? {
         Some(step) => match store::task::state_of(conn, step).await? {
             Some(state @ (TaskState::Skipped | TaskState::Cancelled)) => {
                 return Ok(Err(format!(
-                    "the step {step} that makes the tasks of `{}` is {}; `task retry {step}` has them made",
+                    "the step {step} that makes the tasks of `{}` is {}; `task retry {step}` makes them",
                     held.name,
                     state.as_str()
                 )));
@@ -259,9 +256,9 @@ pub async fn build(
         },
         None => held.counts.total() > 0,
     };
-    if stands {
+    if has_tasks {
         return Ok(Err(format!(
-            "the tasks of `{0}` stand already; add others with `task create TITLE --feature {0}`",
+            "`{0}` has its tasks already; add others with `task create TITLE --feature {0}`",
             held.name
         )));
     }
@@ -293,8 +290,8 @@ pub async fn review_now(
     if left > 0 {
         let name = &held.name;
         let why = match left {
-            1 => format!("1 task of `{name}` is not over; `feature run {name}` goes on with it"),
-            _ => format!("{left} tasks of `{name}` are not over; `feature run {name}` goes on with them"),
+            1 => format!("1 task of `{name}` is not over; `feature run {name}` continues with it"),
+            _ => format!("{left} tasks of `{name}` are not over; `feature run {name}` continues with them"),
         };
         return Ok(Err(why));
     }

@@ -9,7 +9,7 @@ use crate::faults;
 use crate::flow::Settings;
 use crate::store;
 
-/// Most pools of a worker: each gets a consumer at the broker, and a place in its row.
+/// Most pools of a worker: each needs a consumer at the broker, and a place in the worker's row.
 const MOST_POOLS: usize = 100;
 
 /// Answers a hello. Refuses a name to another data folder while its holder renews.
@@ -55,8 +55,8 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
         &spooled,
     )
     .await?;
-    let life = (hello.worker.as_str(), hello.incarnation);
-    store::dispatch::lease::renew(&mut tx, life, &spooled, lease_ms).await?;
+    let owner = (hello.worker.as_str(), hello.incarnation);
+    store::dispatch::lease::renew(&mut tx, owner, &spooled, lease_ms).await?;
     faults::point("hello.before_commit");
     tx.commit().await?;
     faults::point("hello.after_commit");
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_served_is_refused() {
+    fn an_unusable_hello_is_refused() {
         let check = |pools: usize, name: &str, slots: u32, expected: Option<&str>| {
             let hello = Hello {
                 reads: READS.to_vec(),

@@ -24,21 +24,21 @@ use crate::store::dispatch::lease::Expired;
 use crate::store::git::integration::{ClosedIntegration, Integration, IntegrationState};
 use crate::store::task::Task;
 
-/// Leases that one call looks at.
+/// Most leases of one call.
 const BATCH: i64 = 500;
 
-/// Why a dispatch is lost, for screens and journals.
-const REASON: &str = "the worker was not heard of until the lease ended";
+/// Reason of a lost dispatch, for screens and journals.
+const REASON: &str = "the lease ended without news from the worker";
 
-/// Takes back expired leases. With `only_ended`, only leases that their worker gave up. A feature that fails
-/// does not keep others from it. Returns the number of lost dispatches.
+/// Takes back expired leases. With `only_ended`, only leases that their worker gave up. A failing feature
+/// does not block the others. Returns the number of lost dispatches.
 pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let (_, lost) = rescue_after(db, lease_ms, only_ended, (None, 0)).await?;
     Ok(lost)
 }
 
-/// The same; also returns the database's time at its end. When that is `gap_ms` after the time of the last
-/// call (`before`), only leases that their worker gave up count.
+/// Like [`rescue`]; also returns the database's time at its end. When that is `gap_ms` after the time of the
+/// last call (`before`), only leases that their worker gave up count.
 pub async fn rescue_after(
     db: &PgPool,
     lease_ms: i64,
@@ -50,12 +50,12 @@ pub async fn rescue_after(
         store::dispatch::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
     drop(conn);
     // The time of this call is no gap. This clock stands still while the machine sleeps.
-    let looked = Instant::now();
+    let started = Instant::now();
     let lost = match expired[..] {
         [] => (0, Signals::default()),
         _ => take_all_back(db, &expired).await?,
     };
-    Ok((now + looked.elapsed(), lost))
+    Ok((now + started.elapsed(), lost))
 }
 
 async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
@@ -63,7 +63,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
         Err(error) if !is_away(&error) => error,
         done => return done,
     };
-    tracing::warn!(%error, leases = expired.len(), "leases could not be taken back at once; feature by feature");
+    tracing::warn!(%error, leases = expired.len(), "leases could not be taken back together; trying feature by feature");
     let mut by_feature: BTreeMap<FeatureId, Vec<Expired>> = BTreeMap::new();
     for one in expired {
         by_feature.entry(one.feature).or_default().push(one.clone());
@@ -80,7 +80,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
                 break;
             }
             Err(error) => {
-                tracing::error!(%error, %feature, "leases of a feature can't be taken back; those of others are");
+                tracing::error!(%error, %feature, "leases of a feature can't be taken back; the others continue");
             }
         }
     }
@@ -91,7 +91,7 @@ async fn guarded_take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(us
     guarded(store::retry_serialization(|| take_back(db, expired))).await
 }
 
-/// Takes back those of `expired` that are still expired.
+/// Takes back the leases of `expired` that are still expired.
 async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -219,7 +219,7 @@ fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Op
     let open = open.filter(|_| one.worker_died)?;
     if open.tries >= outcome::MAX_INTEGRATION_TRIES {
         return Some(format!(
-            "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the last one",
+            "its work is pushed, but can't be brought onto the branch: {} tries failed, and its worker died in the last one",
             outcome::MAX_INTEGRATION_TRIES
         ));
     }
@@ -248,7 +248,7 @@ fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
     next
 }
 
-/// Why a dispatch is lost.
+/// The failure of a lost dispatch.
 fn lost_by(one: &Expired) -> Failure {
     match (one.worker_died, one.alone) {
         (false, _) => Failure::OutOfContact,
@@ -265,7 +265,7 @@ pub(in crate::flow) fn give_up(features: &mut Features, task: &mut Task, reviewe
     task.next_kind = Some(task.role);
 }
 
-/// Those of `features` whose run asks a person.
+/// The features whose run asks a person.
 pub(in crate::flow) async fn reviewed(
     conn: &mut PgConnection,
     features: &Features,

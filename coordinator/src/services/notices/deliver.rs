@@ -48,7 +48,7 @@ pub(super) fn message(notice: &Notice) -> Value {
     message
 }
 
-/// Delivers to what the configuration names.
+/// Delivers to the configured receivers.
 pub(super) struct Deliverer {
     notify: Notify,
     http: reqwest::Client,
@@ -136,7 +136,7 @@ impl Deliverer {
         let stdin = child.stdin.take();
         let run = async {
             if let Some(mut stdin) = stdin {
-                // It need not read.
+                // The command need not read it.
                 let _ = stdin.write_all(body).await;
             }
             child.wait().await
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_what_other_tools_compute() {
+    fn a_signature_equals_the_one_of_openssl() {
         // printf '1700000000.{}' | openssl dgst -sha256 -hmac secret
         assert_eq!(signature("secret", 1_700_000_000, b"{}"), SIGNED);
     }

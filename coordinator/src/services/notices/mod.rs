@@ -1,7 +1,8 @@
 //! Delivers notices that a run ended or a person is needed: to an address, a command, or both (SPEC 9.3).
 //!
 //! The transactions that make a notice true fill the outbox. A failed delivery is retried with growing pauses
-//! and does not block the other way. A delivery whose success was not recorded comes twice, with the same id.
+//! and does not block the other receiver. A delivery whose success was not recorded comes twice, with the
+//! same id.
 
 mod deliver;
 
@@ -88,7 +89,7 @@ async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> an
     Ok(())
 }
 
-/// The pause after so many failures. Seconds.
+/// The pause after this number of failures. Seconds.
 fn pause_s(tries: i32) -> f64 {
     (FIRST_PAUSE_S * 2_f64.powi(tries.max(0))).min(LONGEST_PAUSE_S)
 }
