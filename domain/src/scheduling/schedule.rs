@@ -64,11 +64,6 @@ impl Timetable {
         let next = self.cron.find_next_occurrence(&at, false).ok()?;
         OffsetDateTime::from_unix_timestamp_nanos(next.timestamp().as_nanosecond()).ok()
     }
-
-    /// A time in the names of copies.
-    pub fn stamp(&self, at: OffsetDateTime) -> String {
-        stamp(at, &self.zone)
-    }
 }
 
 /// A time zone of the IANA database.

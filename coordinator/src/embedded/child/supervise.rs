@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::process::{Process, SpawnError};
+use super::process::Process;
 use super::spec::ChildSpec;
 
 /// The pauses between an exit and the next start: doubling from `first` up to `longest`.
@@ -178,7 +178,7 @@ async fn supervise(
                 }
                 describe_exit(&spec, status, &process)
             }
-            Err(error) => describe_failure(&error),
+            Err(error) => format!("{error}: {}", error.source),
         };
         exits += 1;
         let pause = backoff.pause(exits);
@@ -210,10 +210,6 @@ fn describe_exit(spec: &ChildSpec, status: ExitStatus, process: &Process) -> Str
         spec.name(),
         spec.log().display()
     )
-}
-
-fn describe_failure(error: &SpawnError) -> String {
-    format!("{error}: {}", error.source)
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use ralph_shared::wire::{GitOperation, MergeHow};
 use sqlx::{PgConnection, PgPool};
 
 use crate::domain::ids::further;
+use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::scheduling::concurrency::Concurrency;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::flow::Signals;
 use crate::flow::cascade::{self, Features};
+use crate::flow::{Signals, submit};
 use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
@@ -45,12 +46,6 @@ pub struct RevertRequest {
 struct LockedFeature {
     features: Features,
     branches: Branches,
-}
-
-impl LockedFeature {
-    fn feature(&mut self, id: FeatureId) -> Option<&mut Locked> {
-        self.features.get_mut(&id)
-    }
 }
 
 /// Locks a feature whose branches may change.
@@ -181,7 +176,7 @@ pub async fn merge(
         return Ok((Operated::Refused(why), Signals::default()));
     };
     let progress = store::git::operation::progress(&mut tx, feature).await?;
-    if let Some(why) = held.feature(feature).and_then(|locked| not_now(locked, progress)) {
+    if let Some(why) = held.features.get(&feature).and_then(|locked| not_now(locked, progress)) {
         return Ok((Operated::Refused(why), Signals::default()));
     }
     let Progress { open, stuck, total } = progress;
@@ -396,28 +391,16 @@ fn task(
     description: String,
     operation: GitOperation,
 ) -> NewTask {
-    let defaults = crate::domain::run::defaults::TaskDefaults::default();
+    let defaults = TaskDefaults {
+        pool: branches.pool.clone(),
+        ..TaskDefaults::default()
+    };
     NewTask {
-        id: TaskId::new(),
-        parent: None,
         key: format!("{key}-{}", branches.operations + n),
         title,
         description,
-        priority: 0,
-        pool: branches.pool.clone(),
-        agent: None,
-        model: None,
-        max_retries: defaults.max_retries,
-        verify: defaults.verify,
-        paths: Vec::new(),
-        concurrency: None,
-        not_before: None,
-        open_blockers: 0,
-        children: 0,
-        start_commit: None,
-        start_ref: None,
-        role: SessionKind::Git,
         operation: Some(operation),
+        ..submit::blank(SessionKind::Git, &defaults)
     }
 }
 
@@ -440,7 +423,7 @@ async fn add(
         task.open_blockers = 1;
     }
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
-    let Some(locked) = held.feature(feature) else {
+    let Some(locked) = held.features.get_mut(&feature) else {
         return Ok((Operated::NotFound, signals));
     };
     for task in &tasks {

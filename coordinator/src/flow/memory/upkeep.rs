@@ -79,7 +79,7 @@ async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
         step("switch", guarded(worth::switch(db)).await)?;
     }
     let calibrated = if counted == 0 {
-        step("calibrate", guarded(find_floors(db)).await)?
+        step("calibrate", guarded(async { calibrate(&mut *db.acquire().await?).await }).await)?
     } else {
         0
     };
@@ -178,10 +178,6 @@ async fn count(db: &PgPool) -> sqlx::Result<usize> {
         }
     }
     Ok(counted)
-}
-
-async fn find_floors(db: &PgPool) -> sqlx::Result<usize> {
-    calibrate(&mut *db.acquire().await?).await
 }
 
 fn journal_doc(entry: &store::memory::index::EndedEntry) -> NewDoc {

@@ -375,11 +375,21 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
 pub(super) fn step(role: SessionKind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
     let (key, title) = steps::name(role, round);
     NewTask {
-        id: TaskId::new(),
-        parent: None,
         key,
         title,
         description: description.to_owned(),
+        ..blank(role, defaults)
+    }
+}
+
+/// A task with this role, without texts, edges and choices of its own.
+pub(super) fn blank(role: SessionKind, defaults: &TaskDefaults) -> NewTask {
+    NewTask {
+        id: TaskId::new(),
+        parent: None,
+        key: String::new(),
+        title: String::new(),
+        description: String::new(),
         priority: 0,
         pool: defaults.pool.clone(),
         agent: None,
