@@ -69,9 +69,9 @@ fn version_of(program: &Path, marker: &str) -> Result<Vec<u32>, String> {
         .map(|(_, version)| numbers(version))
         .unwrap_or_default();
     if numbers.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next().or(text.lines().next()).unwrap_or("nothing");
-        return Err(format!("it printed no version, but: {said}"));
+        let printed_line = String::from_utf8_lossy(&output.stderr);
+        let printed_line = printed_line.lines().next().or(text.lines().next()).unwrap_or("nothing");
+        return Err(format!("it printed no version, but: {printed_line}"));
     }
     Ok(numbers)
 }

@@ -1,5 +1,5 @@
-//! Isolates a row that cannot be processed from the others: a panic becomes an error, and errors of the whole
-//! database are told apart from errors of that row.
+//! Isolates a row that cannot be processed from the others. Turns a panic into an error, and distinguishes
+//! errors of the whole database from errors of that row.
 
 use std::panic::AssertUnwindSafe;
 

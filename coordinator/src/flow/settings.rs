@@ -67,7 +67,7 @@ pub struct Settings {
     pub ceilings: Ceilings,
     /// A session's first share of its run's limits, without past sessions of its kind.
     pub first_share: FirstShare,
-    /// Limits beside a run's, which bound those that people set.
+    /// Limits beside a run's. They bound the limits that people set.
     pub levels: BTreeMap<Level, Limit>,
     /// Prices that override the built-in ones.
     pub prices: Prices,

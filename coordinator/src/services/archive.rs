@@ -1,5 +1,5 @@
 //! Moves transcripts of settled dispatches from the stream to Postgres, bounded and compressed, so that old
-//! attempts can be replayed later. Of a long one, the beginning and the end are kept.
+//! attempts can be replayed later. A long transcript keeps only its beginning and its end.
 
 use std::io::Write as _;
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, memory, embeddings |
 //! | `dead_letters` | keeps one copy of each report that cannot be read yet |
 //! | `notices` | delivers notices |
-//! | `traces` | sends traces, where a collector is configured |
+//! | `traces` | sends traces, if a collector is configured |
 //! | `archive` | moves transcripts of settled dispatches to Postgres |
 //! | `heartbeats` | checks that the essential loops move |
 
@@ -139,7 +139,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// Pause before a failed loop restarts.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Describes why a loop failed. If there is no connection, says why not.
+/// Describes why a loop failed. Without a connection, describes why there is none.
 async fn because(db: &PgPool, error: &anyhow::Error) -> String {
     if let Some(sqlx::Error::PoolTimedOut) = error.downcast_ref()
         && let Some(refusal) = store::Server::refusal(db).await

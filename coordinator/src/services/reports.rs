@@ -126,7 +126,7 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationT
     }
 }
 
-/// Reads messages. Hands back reports that cannot be applied now, and sets aside those that never can.
+/// Reads messages. Hands back reports that cannot be applied now, and sets aside reports that never can be.
 async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch {
     let mut taken = Batch::default();
     let mut bytes = 0;

@@ -233,7 +233,7 @@ async fn blob(deps: &Deps, request: &BlobRequest) -> sqlx::Result<BlobAnswer> {
                         bytes.len()
                     )));
                 }
-                Err(error) => return Ok(failed(format!("the part is no base64: {error}"))),
+                Err(error) => return Ok(failed(format!("the part is not base64: {error}"))),
             };
             let index = match i32::try_from(*index) {
                 Ok(index) if index < MAX_PARTS => index,

@@ -116,7 +116,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
                 if connected {
                     last_good = Instant::now();
                 }
-                // This clock stands still while the machine sleeps, and does not know of a halted database.
+                // This clock stops while the machine sleeps, and does not notice a halted database.
                 if database_time.is_some_and(|before| now - before > GAP) {
                     patient_until = Instant::now() + deps.settings.lease;
                 }
@@ -199,7 +199,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Computes vectors of entries, where an embedding model is configured, and calibrates memories for them.
+/// Computes vectors of entries, if an embedding model is configured, and calibrates memories for them.
 pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
     let embedder = deps.settings.embedder.as_ref().filter(|_| deps.settings.memory);

@@ -1,4 +1,4 @@
-//! Sends traces of ended attempts and runs to a collector, where one is configured (DESIGN 8). Nobody waits
+//! Sends traces of ended attempts and runs to a collector, if one is configured (DESIGN 8). Nobody waits
 //! for this. While the collector is away, the next batch is read once, however often it is tried.
 
 use std::collections::HashMap;

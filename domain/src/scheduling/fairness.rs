@@ -47,7 +47,7 @@ pub struct Turns(HashMap<FeatureId, f64>);
 
 impl Turns {
     /// Fills in the turns of shares. A new feature starts with the lowest one.
-    pub fn tell(&self, shares: &mut [Share]) {
+    pub fn fill_in(&self, shares: &mut [Share]) {
         let known = || {
             shares
                 .iter()
@@ -73,7 +73,7 @@ impl Turns {
 
 /// Gives each slot to the feature with room and the fewest running sessions for its weight. Of several, the
 /// one with the earliest deadline goes first, then the one whose turn it is, then the oldest. Returns the
-/// number of each feature, without those that get none.
+/// number of slots of each feature that gets any.
 pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {
     // Turns are not negative, so their bits have their order.
     let place = |index: usize, given: u32| {
@@ -168,7 +168,7 @@ mod tests {
         let mut got = [0, 0];
         for _ in 0..40 {
             let mut shares = weighted([3, 1], [(0, 99), (0, 99)]);
-            turns.tell(&mut shares);
+            turns.fill_in(&mut shares);
             let (feature, _) = divide(1, &shares)[0];
             let of = usize::from(feature == shares[1].feature);
             got[of] += 1;
@@ -184,7 +184,7 @@ mod tests {
         let mut turns = Turns::default();
         shares[0].turn = 100.0;
         turns.note(&shares[..2]);
-        turns.tell(&mut shares);
+        turns.fill_in(&mut shares);
         assert_eq!(
             shares.iter().map(|s| s.turn).collect::<Vec<_>>(),
             [100.0, 96.0, 96.0]

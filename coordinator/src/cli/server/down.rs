@@ -42,7 +42,7 @@ pub async fn run(globals: &Globals, _args: DownArgs) -> anyhow::Result<ExitCode>
             data.display()
         );
     }
-    eprintln!("stopping what runs in {}", data.display());
+    eprintln!("stopping the `up` of {}", data.display());
     while holder(&data) == Some(pid) {
         tokio::time::sleep(POLL).await;
     }

@@ -93,5 +93,5 @@ fn is_starting(error: &anyhow::Error) -> bool {
     let text = format!("{error:#}");
     ["temporarily unavailable", "timed out"]
         .iter()
-        .any(|said| text.contains(said))
+        .any(|part| text.contains(part))
 }

@@ -24,7 +24,7 @@ impl Tail {
         tail.drain(..excess);
     }
 
-    /// The tail as text, in whole lines where there are several.
+    /// The tail as text, in whole lines if there are several.
     pub(super) fn text(&self) -> String {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.iter().copied().collect();

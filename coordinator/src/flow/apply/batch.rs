@@ -36,7 +36,7 @@ use crate::store::task::Task;
 
 /// Reason of a refusal without a reason.
 pub(super) const REFUSED: &str = "it was refused without a reason";
-/// Most conflicting paths that are kept.
+/// Most stored conflicting paths.
 const MAX_PATHS: usize = 100;
 
 /// All changes of a batch, before they are written.
@@ -100,7 +100,7 @@ pub(super) struct Batch {
     pub noted: Vec<operation::OperationEnd>,
     /// Operations that continue in another way.
     pub altered: Vec<(TaskId, GitOperation)>,
-    /// Operations whose push is known to have arrived or not.
+    /// Operations of which we know whether their push arrived.
     pub resolved_pushes: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
     /// Past gate results of tasks that the gate refused.
@@ -234,7 +234,7 @@ impl Batch {
                 self.tasks.insert(task.id, task);
             }
             Step::Verify if has_turn => self.verify_in_turn(task, &integration.end),
-            // It lost the turn with its lease, and finds the same once it has the turn again.
+            // It lost the turn with its lease. With its next turn, it finds the same result.
             Step::Repeat | Step::Verify => {
                 self.requeued.push(task.id);
                 self.tasks.insert(task.id, task);

@@ -251,7 +251,7 @@ impl Batch {
             task.start_commit = None;
             task.start_ref = None;
         }
-        // The agent that resolves a conflict goes on with its resolution.
+        // The agent that resolves a conflict continues with its resolution.
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });

@@ -102,8 +102,8 @@ pub async fn serve<T: Send>(
     })
 }
 
-/// Builds assignments one by one. A dispatch whose assignment cannot be built ends as an error and is left
-/// out.
+/// Builds assignments one by one. A dispatch whose assignment cannot be built ends as an error and is
+/// omitted.
 async fn build_each(
     db: &PgPool,
     settings: &Settings,

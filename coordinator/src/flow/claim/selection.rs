@@ -83,7 +83,7 @@ pub(in crate::flow) async fn take(
     }
     let mut shares: Vec<Share> = features.values().map(share).collect();
     let turns = || turns.lock().unwrap_or_else(PoisonError::into_inner);
-    turns().tell(&mut shares);
+    turns().fill_in(&mut shares);
     let mut exhausted = HashSet::new();
     loop {
         let given = divide(left, &shares);

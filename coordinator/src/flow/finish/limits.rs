@@ -1,5 +1,5 @@
 //! Checks limits beside a run's once a second: marks those under which nothing may start, ends sessions in
-//! order under those that are used up, and tells people as a limit is used up.
+//! order under those that are used up, and notifies people as a limit is used up.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Control, EndReason};

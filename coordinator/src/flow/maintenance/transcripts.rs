@@ -56,7 +56,7 @@ pub async fn stored_entries(
     };
     Ok(at_length(|| {
         let mut lines = Vec::new();
-        // A truncated body is shown as far as it goes.
+        // A truncated body is read up to its end.
         let _ = GzDecoder::new(body.as_slice())
             .take(MAX_STORED_BYTES)
             .read_to_end(&mut lines);

@@ -284,8 +284,8 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let ids = ids.as_slice();
     store::memory::index::remove(&mut tx, ids).await?;
     let restored = store::memory::retract::restore_replaced(&mut tx, ids).await?;
-    // A claim that shows one of them stores its prompt before this, where it is found, or afterwards notices
-    // the purge and stores none.
+    // A claim that shows one of them stores its prompt before this, so that the purge finds it, or later
+    // notices the purge and stores none.
     store::memory::exposures::hold_back_prompts(&mut tx).await?;
     let gone = store::memory::library::purge(&mut tx, ids).await?;
     index_again(&mut tx, &restored).await?;
@@ -330,8 +330,8 @@ pub(in crate::flow) async fn revoke_entries(
     conn: &mut PgConnection,
     dispatches: &[Uuid],
 ) -> sqlx::Result<Revocation> {
-    // A session that merges these entries answers before this, where its answer is found, or after, where the
-    // answer is ignored.
+    // A session that merges these entries answers before this, so that this finds the answer, or later, and
+    // its answer is ignored.
     let repos = store::memory::retract::repositories(conn, &[], dispatches).await?;
     lock(conn, &repos).await?;
     let revoked = store::memory::retract::of_dispatches(conn, dispatches).await?;

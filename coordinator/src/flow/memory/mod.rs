@@ -12,7 +12,7 @@
 //! | [`worth`] | switches off memories that make results worse |
 //! | [`repo_scan`] | takes in the repository's own knowledge at the commit that a session starts from |
 //! | [`library`] | serves people: fill, search, correct |
-//! | [`upkeep`], [`lifecycle`], [`distill`] | keep the memory within its bounds and merge entries that say the same |
+//! | [`upkeep`], [`lifecycle`], [`distill`] | keep the memory within its bounds and merge similar entries |
 
 pub mod capture;
 pub mod context;

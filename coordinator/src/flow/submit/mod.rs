@@ -140,7 +140,7 @@ pub(super) async fn within(
     })
 }
 
-/// Tasks that a feature begins with, their edges, and the steps among them that write what it lacks.
+/// Tasks that a feature begins with, their edges, and the steps among them that write missing texts.
 fn planned(
     submission: &Submission,
     waiting: &provided::ProvidedResults,
@@ -317,7 +317,8 @@ pub(super) fn may_start(held: &Locked) -> bool {
     }
 }
 
-/// Opens a run of a held feature, or of one task of it, and queues what is ready; the caller writes the feature back.
+/// Opens a run of a held feature, or of one task of it, and queues ready tasks. The caller writes the feature
+/// back.
 pub(super) async fn begin(
     conn: &mut PgConnection,
     held: &mut Locked,

@@ -31,7 +31,7 @@ impl ProvidedResults {
     }
 }
 
-/// Makes all tasks wait for those that a person must approve. Parents come before their children.
+/// Makes all tasks wait for `asked`, which a person must approve. Parents come before their children.
 pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mut Vec<(TaskId, TaskId)>) {
     if asked.is_empty() {
         return;

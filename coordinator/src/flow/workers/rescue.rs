@@ -49,7 +49,7 @@ pub async fn rescue_after(
     let (now, expired) =
         store::dispatch::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
     drop(conn);
-    // The time of this call is no gap. This clock stands still while the machine sleeps.
+    // The time of this call doesn't count as a gap. This clock stops while the machine sleeps.
     let started = Instant::now();
     let lost = match expired[..] {
         [] => (0, Signals::default()),

@@ -13,7 +13,7 @@ use crate::flow::Settings;
 use crate::store;
 use crate::store::budget::Tasks;
 
-/// Adds the usage of dispatches that are no longer live, as far as their runs do not count it yet.
+/// Adds the part of the usage of ended dispatches that their runs do not count yet.
 pub(in crate::flow) async fn record_late(
     db: &PgPool,
     worker: &str,

@@ -23,7 +23,7 @@ impl Footprint {
         }
     }
 
-    /// Whether nothing is known.
+    /// Whether no path is known.
     pub fn is_empty(&self) -> bool {
         self.declared.is_empty() && self.changed.is_empty()
     }

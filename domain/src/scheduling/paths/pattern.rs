@@ -88,7 +88,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether a file is among its paths; `path` is taken as it stands.
+    /// Whether a file is among its paths; `path` is taken literally.
     pub fn names_file(&self, path: &str) -> bool {
         let file: Vec<Name> = path.split('/').map(|name| Name::Exact(name.to_owned())).collect();
         meet(&self.names, &file)

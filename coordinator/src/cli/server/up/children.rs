@@ -21,7 +21,7 @@ const WORKER_GRACE: Duration = Duration::from_secs(60);
 /// Exit status of a drained worker, which isn't started again.
 const DRAINED: i32 = 10;
 
-/// Variables for this process alone, or set for each child anew. Their `_FILE` variants count as well.
+/// Variables for this process alone, or set for each child separately. Their `_FILE` variants count as well.
 const OURS_ALONE: [&str; 8] = [
     "DATABASE_URL",
     "NATS_URL",

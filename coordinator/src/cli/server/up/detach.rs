@@ -9,7 +9,7 @@ use ralph_cli::terminal::output;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::steps::tell;
+use super::steps::report;
 use super::stop::Signals;
 
 /// Starts `up`, forwards its messages until everything runs, and returns.
@@ -40,12 +40,12 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
             line = out.next_line() => match line? {
                 Some(url) => {
                     output::text(&format!("{url}\n"))?;
-                    tell("it runs in the background; `ralph open` shows it in a browser, `ralph-coordinator down` stops it");
+                    report("it runs in the background; `ralph open` shows it in a browser, `ralph-coordinator down` stops it");
                     return Ok(ExitCode::SUCCESS);
                 }
                 None => break,
             },
-            Ok(Some(line)) = err.next_line() => tell(&line),
+            Ok(Some(line)) = err.next_line() => report(&line),
             () = signals.next() => {
                 if let Some(pid) = pid {
                     let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -54,7 +54,7 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
         }
     }
     while let Ok(Some(line)) = err.next_line().await {
-        tell(&line);
+        report(&line);
     }
     let status = child.wait().await.context("failed to wait for `up`")?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());

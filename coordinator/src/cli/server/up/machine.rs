@@ -22,7 +22,7 @@ use super::args::UpArgs;
 use super::children::{self, Child};
 use super::detach::detach;
 use super::servers::Servers;
-use super::steps::{Steps, tell};
+use super::steps::{Steps, report};
 use super::stop::{Running, Signals};
 use crate::api::body::CreatedLogin;
 use crate::config::Config;
@@ -98,7 +98,7 @@ async fn start(
     running: &mut Running,
 ) -> anyhow::Result<()> {
     let steps = Steps::new();
-    tell(&format!("data folder {}", data.root().display()));
+    report(&format!("data folder {}", data.root().display()));
     let servers = running.servers.insert(Servers::start(data, &steps).await?);
     let token = data.secret("api-token")?;
     let token_file = data.path("secrets/api-token");
@@ -141,11 +141,11 @@ async fn start(
     let login: CreatedLogin = client.post("/logins", &serde_json::json!({})).await?;
     output::text(&format!("{url}\n"))?;
     let page = format!("{url}{}", login.path);
-    tell(&format!(
+    report(&format!(
         "ready in {:.1} s; logs are in {}\n\
          next: `ralph submit feature NAME --tasks FILE --wait` in a repository, `ralph status --watch`\n\
          the page: {} (this link logs in once, within five minutes; `ralph open` prints another)",
-        steps.took(),
+        steps.seconds(),
         data.path("logs").display(),
         Paint::stderr().link(&page, &page)
     ));
@@ -167,7 +167,7 @@ async fn await_workers(
     steps.step("workers", answer).await?;
     let agents = agents::configured(args.agent.as_deref());
     for (problem, advice) in agents.iter().filter_map(agents::Agent::trouble) {
-        tell(&format!("warning: {problem}\n  {advice}"));
+        report(&format!("warning: {problem}\n  {advice}"));
     }
     Ok(())
 }
@@ -227,9 +227,9 @@ async fn watch(running: &Running) {
             loop {
                 match &*phases.borrow_and_update() {
                     Phase::BackingOff { problem, .. } => {
-                        tell(&format!("{problem}\nstarting {name} again"));
+                        report(&format!("{problem}\nstarting {name} again"));
                     }
-                    Phase::Finished => tell(&format!(
+                    Phase::Finished => report(&format!(
                         "{name} was drained and has ended; it comes back when `up` is started again"
                     )),
                     _ => {}

@@ -5,7 +5,7 @@ use ralph_shared::environment::value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::steps::{Steps, tell};
+use super::steps::{Steps, report};
 use crate::embedded::{DataDir, Nats, Phase, Postgres, Role, SearchPaths, Tuning};
 use crate::store;
 
@@ -71,7 +71,7 @@ impl Servers {
             nats,
         };
         if servers.postgres.is_none() {
-            tell(&format!(
+            report(&format!(
                 "database {} (DATABASE_URL)",
                 without_login(&servers.database_url)
             ));

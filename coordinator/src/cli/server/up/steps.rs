@@ -6,7 +6,7 @@ use std::time::Instant;
 use ralph_cli::terminal::color::{Paint, Tone};
 
 /// Prints a line on standard error. Ignores a closed terminal and a pipe without a reader.
-pub fn tell(line: &str) {
+pub fn report(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -31,9 +31,9 @@ impl Steps {
         step: impl Future<Output = Result<(T, String), E>>,
     ) -> Result<T, E> {
         let began = Instant::now();
-        tell(&self.paint.apply(Tone::Dim, &format!("{what} …")));
+        report(&self.paint.apply(Tone::Dim, &format!("{what} …")));
         let (value, detail) = step.await?;
-        tell(&format!(
+        report(&format!(
             "{} {what} {} {}",
             self.paint.apply(Tone::Good, "✓"),
             detail,
@@ -44,7 +44,7 @@ impl Steps {
     }
 
     /// Time since the start. Seconds.
-    pub fn took(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 }

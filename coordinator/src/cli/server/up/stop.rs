@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::children::Child;
 use super::servers::Servers;
-use super::steps::tell;
+use super::steps::report;
 
 /// Signals within this time count as one: a closing terminal, a shell and a script may each send their own.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ impl Running {
         hurry.extend(servers.iter().flat_map(Servers::hurry));
         let orderly = async {
             if !workers.is_empty() {
-                tell(&format!(
+                report(&format!(
                     "stopping {} workers: running sessions get time to end, and their work is kept (Ctrl+C ends them at once)",
                     workers.len()
                 ));
@@ -94,7 +94,7 @@ impl Running {
         let mut hurried = false;
         loop {
             tokio::select! {
-                () = &mut orderly => return tell("stopped"),
+                () = &mut orderly => return report("stopped"),
                 () = signals.next() => {}
             }
             if began.elapsed() < ONE_SIGNAL {
@@ -102,9 +102,9 @@ impl Running {
             }
             if hurried {
                 // Dropping a child kills its group.
-                return tell("killed; the next `up` continues from here");
+                return report("killed; the next `up` continues from here");
             }
-            tell("ending everything at once; the next `up` continues from here");
+            report("ending everything at once; the next `up` continues from here");
             hurried = true;
             for child in &hurry {
                 child.cancel();
