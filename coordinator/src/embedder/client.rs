@@ -83,8 +83,6 @@ const QUESTIONS: LaneOf = |state| &mut state.questions;
 const ENTRIES: LaneOf = |state| &mut state.entries;
 
 impl Embedder {
-    /// # Errors
-    /// When HTTP can't be set up.
     pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
         let http = http::builder()?
             .redirect(reqwest::redirect::Policy::none())

@@ -67,9 +67,6 @@ impl Timetable {
 }
 
 /// A time zone of the IANA database.
-///
-/// # Errors
-/// In words, when there is no such zone.
 pub fn zone_of(name: &str) -> Result<TimeZone, String> {
     TimeZone::get(name)
         .map_err(|_| format!("`{name}` is not a time zone; write one such as Europe/Berlin or UTC"))

@@ -108,9 +108,6 @@ fn parse_sigils(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigil
 /// Parses the texts of reports before their transaction, which needs no lock, so that the transaction has
 /// less to do while it holds locks. Reports without known facts stay as they are. So do an unreadable report
 /// and those behind it; the transaction isolates it.
-///
-/// # Errors
-/// When the database fails, or a text can't be read.
 pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
     guarded(read_texts(db, settings, batch)).await
 }

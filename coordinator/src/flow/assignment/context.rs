@@ -79,9 +79,7 @@ impl DispatchContext<'_> {
 
     fn render(&self) -> (prompt::Rendered, Option<PromptMemory>) {
         let Self { facts, task, run, .. } = *self;
-        let Self {
-            settings, dispatch, ..
-        } = *self;
+        let (settings, dispatch) = (self.settings, self.dispatch);
         let mut context = self.task_context();
         if !dispatch.kind.changes_files() {
             context.conflict = None;

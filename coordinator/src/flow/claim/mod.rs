@@ -39,10 +39,7 @@ pub struct Answered {
     pub signals: Signals,
 }
 
-/// Serves a batch of claims and stores the prompts.
-///
-/// # Errors
-/// When the database fails. Then nothing was opened, or the repeated claim finds its dispatch.
+/// Serves a batch of claims and stores the prompts. Errors are those of [`serve`].
 pub async fn claim(
     db: &PgPool,
     settings: &Settings,

@@ -1,5 +1,5 @@
 //! Tickets for ready tasks. The step that makes a task ready publishes one at once. One issuer tops them up
-//! every second to min(ready, room, window), so that a lost ticket is replaced and no slot asks in vain for a
+//! every second to min(ready, room, window). So lost tickets are replaced, and no slot asks in vain for a
 //! feature without room.
 
 use std::collections::{BTreeMap, BTreeSet};

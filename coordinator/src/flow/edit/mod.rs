@@ -61,8 +61,7 @@ pub async fn task(
     if let Some(before) = before
         && stored.description.as_deref() != Some(before)
     {
-        let why = "somebody else changed the description meanwhile, so nothing was stored: read it again, and change that";
-        return Ok((CommandOutcome::Refused(why.to_owned()), signals));
+        return Ok((CommandOutcome::Refused(changed_meanwhile("description")), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
     // The queue holds the old pool, agent and priority, and a hold may be for other paths.
@@ -78,6 +77,10 @@ pub async fn task(
     tx.commit().await?;
     signals.features.insert(feature);
     Ok((CommandOutcome::Done(1), signals))
+}
+
+fn changed_meanwhile(text: &str) -> String {
+    format!("somebody else changed the {text} meanwhile, so nothing was stored: read it again, and change that")
 }
 
 /// Computes a run's new settings from its present ones, or returns why that is impossible.
@@ -105,10 +108,7 @@ pub async fn feature(
     if let Some(text) = &edit.description {
         let texts = store::feature::texts(&mut tx, id).await?.unwrap_or_default();
         if before.is_some_and(|before| before != texts.description) {
-            return refused(
-                "somebody else changed the description meanwhile, so nothing was stored: read it again, and change that"
-                    .to_owned(),
-            );
+            return refused(changed_meanwhile("description"));
         }
         store::edit::describe(&mut tx, id, text).await?;
     }
@@ -248,10 +248,7 @@ pub async fn graph(
         ));
     };
     if before.is_some_and(|before| before != stored) {
-        return refused(
-            "somebody else changed the task graph meanwhile, so nothing was stored: read it again, and change that"
-                .to_owned(),
-        );
+        return refused(changed_meanwhile("task graph"));
     }
     if let Err(problem) = agent_graph::check(text, gave) {
         return refused(problem);
@@ -290,9 +287,7 @@ pub async fn text(
     if let Some(before) = before
         && before != stored.as_deref().unwrap_or_default()
     {
-        return refused(format!(
-            "somebody else changed the {result} meanwhile, so nothing was stored: read it again, and change that"
-        ));
+        return refused(changed_meanwhile(result));
     }
     let task = store::feature::step(&mut tx, id, step).await?;
     let state = match task {

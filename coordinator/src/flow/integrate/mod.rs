@@ -18,8 +18,8 @@ use crate::domain::states::FeatureState;
 use crate::faults;
 use crate::store;
 
-/// Queues the next integration of each feature without a turn holder, before it a waiting task that conflicted
-/// twice in a row, and behind it checks of the gate for those that wait.
+/// Queues the next integration of each feature without a turn holder. Before it comes a waiting task that
+/// conflicted twice in a row, and behind it come checks of waiting attempts.
 pub async fn promote(
     conn: &mut PgConnection,
     features: &BTreeSet<FeatureId>,

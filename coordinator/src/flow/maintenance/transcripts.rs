@@ -20,9 +20,6 @@ const MAX_STORED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The whole known transcript, in order. Of the entries in the stream, at most `half_bytes` of the beginning
 /// and of the end.
-///
-/// # Errors
-/// When JetStream or the database is away.
 pub async fn entries(
     bus: &Bus,
     db: &PgPool,

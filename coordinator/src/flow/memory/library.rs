@@ -25,9 +25,9 @@ const CHUNK: usize = 500;
 /// Category of imported learnings without one.
 const NO_CATEGORY: &str = "other";
 
-/// Imports entries into a repository's memory and returns the number of new ones. Entries with the same words
-/// as an existing one are not new, nor are those older than a person's entry on the same, nor learnings that
-/// were exported from this memory. Then counts the memory's words and finds its floor.
+/// Imports entries into a repository's memory and returns the number of new ones. An entry is not new if it
+/// has the words of an existing one, if it is older than a person's entry on the same, or if it is a learning
+/// that was exported from this memory. Then counts the memory's words and finds its floor.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let new = import_part(db, repo_id, lines).await?;
     store::retry_serialization(|| settle(db)).await?;

@@ -49,9 +49,6 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
 
 /// Like [`tick`], without the search for entries that may leave quarantine, which reads every quarantined
 /// entry.
-///
-/// # Errors
-/// As [`tick`].
 pub async fn tick_often(db: &PgPool) -> sqlx::Result<Upkept> {
     round(db, false).await
 }

@@ -16,9 +16,6 @@ use crate::store::feature::schedule::Due;
 const MOST: i64 = 100;
 
 /// Fires due schedules. A failing schedule does not block the others. Returns the number of firings.
-///
-/// # Errors
-/// When the database can't be reached.
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut fired = 0;

@@ -55,8 +55,6 @@ pub(super) struct Deliverer {
 }
 
 impl Deliverer {
-    /// # Errors
-    /// When HTTP can't be set up.
     pub(super) fn new(notify: Notify) -> anyhow::Result<Self> {
         let http = http::builder()?
             .timeout(TIME_LIMIT)
@@ -71,9 +69,6 @@ impl Deliverer {
     }
 
     /// Posts to the address, if there is one.
-    ///
-    /// # Errors
-    /// When it does not answer with success.
     pub(super) async fn post(&self, notice: &Notice, body: &[u8]) -> anyhow::Result<()> {
         let Some(url) = &self.notify.url else {
             return Ok(());
@@ -107,9 +102,6 @@ impl Deliverer {
     }
 
     /// Runs the command, if there is one, with the message on its standard input.
-    ///
-    /// # Errors
-    /// When it cannot start, fails, or takes too long.
     pub(super) async fn command(&self, notice: &Notice, body: &[u8]) -> anyhow::Result<()> {
         let Some((program, arguments)) = self.notify.command.split_first() else {
             return Ok(());

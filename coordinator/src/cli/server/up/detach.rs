@@ -13,9 +13,6 @@ use super::steps::report;
 use super::stop::Signals;
 
 /// Starts `up`, forwards its messages until everything runs, and returns.
-///
-/// # Errors
-/// When it can't be started, or ends before everything runs.
 pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
     let own = std::env::current_exe().context("failed to find this program's own file")?;
     let arguments = std::env::args_os()
