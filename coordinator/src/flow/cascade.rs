@@ -16,7 +16,6 @@ use crate::store::task::{Task, Unblocked};
 /// Locked features by id; their counters follow every move.
 pub type Features = BTreeMap<FeatureId, Locked>;
 
-/// Locks features and returns them by id.
 pub async fn lock_features(conn: &mut PgConnection, ids: &BTreeSet<FeatureId>) -> sqlx::Result<Features> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     Ok(store::feature::lock(conn, &ids)

@@ -48,13 +48,10 @@ pub struct Settings {
     pub memory: bool,
     /// Share of first attempts without other tasks' memory, which measures the benefit of memory. 0 to 1.
     pub hold_out: f64,
-    /// The embedding model, if any.
     pub embedder: Option<Embedder>,
-    /// Bounds of memories.
     pub bounds: Bounds,
     /// Budgets of memory in a prompt.
     pub budgets: Budgets,
-    /// The wording of prompts.
     pub templates: Arc<Templates>,
     /// Requests per second of each token at each coordinator, with bursts of four times as many; 0 is no
     /// limit.
@@ -81,17 +78,14 @@ pub struct Settings {
     pub keep_attempts: Option<Duration>,
     /// Addresses that a submission may name.
     pub repositories: Repositories,
-    /// Place of attempts at the remote.
     pub attempts: AttemptPlace,
     /// Retention of sessions' by-products.
     pub retention: RetentionDays,
-    /// Receivers of notices, if any.
     pub notify: Option<Notify>,
     /// This process's cache of the newest memory entries.
     pub tail: Arc<Tail>,
     /// This process's turns of features for slots.
     pub turns: Arc<Mutex<Turns>>,
-    /// Receiver of traces, if any.
     pub tracer: Option<Tracer>,
     /// The settings in force, for `config`.
     pub in_force: Arc<[Setting]>,

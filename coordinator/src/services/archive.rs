@@ -23,7 +23,6 @@ const HEAD_BYTES: usize = 3 * 1024 * 1024;
 /// Stored bytes of its end.
 const TAIL_BYTES: usize = 1024 * 1024;
 
-/// Archives until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     loop {
         tokio::select! {

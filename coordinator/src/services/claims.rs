@@ -31,7 +31,6 @@ const TAKING: usize = 1;
 /// How often waiting claims are checked for their time limit.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Serves claims until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let client = &deps.bus.client;
     let waiting = &deps.bus.waiting;

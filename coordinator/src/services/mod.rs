@@ -40,14 +40,12 @@ use crate::store;
 
 pub use crate::services::heartbeats::Pulse;
 
-/// Shared dependencies of all services.
 #[derive(Debug, Clone)]
 pub struct Deps {
     pub db: PgPool,
     /// Connections for claims, reports and essential work.
     pub reserved: Reserved,
     pub bus: Bus,
-    /// Times and limits.
     pub settings: Settings,
     /// Last work of the essential loops.
     pub pulse: Arc<Pulse>,
@@ -124,7 +122,6 @@ impl Reserved {
         }
     }
 
-    /// Closes the connections.
     pub async fn close(&self) {
         tokio::join!(self.claims.close(), self.reports.close(), self.first.close());
     }

@@ -44,7 +44,6 @@ enum Kind {
     Session,
 }
 
-/// Answers requests until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let subjects = &deps.bus.subjects;
     let beats = [

@@ -145,7 +145,6 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
     Ok(())
 }
 
-/// Fires schedules that are due.
 pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
@@ -155,7 +154,6 @@ pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
     Ok(())
 }
 
-/// Repairs counters.
 pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(RECOUNT);
     while tick(&mut rounds, shutdown).await {

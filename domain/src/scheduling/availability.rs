@@ -30,7 +30,6 @@ pub const NO_AGENT: &str = "";
 /// An account's failures in a row, and the end of its pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// Failures in a row.
     pub failures: i32,
     /// End of the pause: no claim uses the account before.
     pub until: OffsetDateTime,
@@ -122,9 +121,7 @@ pub struct Unavailability {
     pub account: Option<String>,
     /// What failed.
     pub door: Unavailable,
-    /// The message of the failure.
     pub reason: String,
-    /// Failures in a row.
     pub failures: u32,
     /// Time of the next try.
     pub until: OffsetDateTime,

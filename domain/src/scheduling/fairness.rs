@@ -61,7 +61,6 @@ impl Turns {
         }
     }
 
-    /// Remembers the shares' turns.
     pub fn note(&mut self, shares: &[Share]) {
         if self.0.len() > REMEMBERED {
             self.0.clear();

@@ -85,7 +85,6 @@ fn timestamp(at: OffsetDateTime) -> Option<Timestamp> {
 /// The next step of a due schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it fires, now.
     pub fires: bool,
     /// Time of the next firing.
     pub next: Option<OffsetDateTime>,

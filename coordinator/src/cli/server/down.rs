@@ -26,7 +26,6 @@ const POLL: Duration = Duration::from_millis(100);
 Exit code: 0 when it stopped, or nothing ran.")]
 pub struct DownArgs {}
 
-/// Stops it and waits for its end.
 pub async fn run(globals: &Globals, _args: DownArgs) -> anyhow::Result<ExitCode> {
     let data = match &globals.data {
         Some(data) => Some(data.clone()),

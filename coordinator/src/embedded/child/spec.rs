@@ -94,7 +94,6 @@ impl ChildSpec {
         self
     }
 
-    /// Replaces the steps of an orderly stop.
     pub fn stop_steps(mut self, steps: impl IntoIterator<Item = StopStep>) -> Self {
         self.stop = steps.into_iter().collect();
         self
@@ -111,7 +110,6 @@ impl ChildSpec {
         &self.name
     }
 
-    /// File of its output.
     pub fn log(&self) -> &Path {
         &self.log
     }

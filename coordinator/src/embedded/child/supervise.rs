@@ -46,7 +46,6 @@ impl Backoff {
     }
 }
 
-/// State of a supervised child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     Starting,
@@ -102,7 +101,6 @@ impl Supervised {
         self.phase.clone()
     }
 
-    /// The process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         match *self.phase.borrow() {
             Phase::Running { pid, .. } => Some(pid),

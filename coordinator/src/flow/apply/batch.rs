@@ -68,7 +68,7 @@ pub(super) struct Batch {
     pub split: Vec<(TaskId, String)>,
     /// Graphs that become tasks of the feature; the task of the session is then done.
     pub grown: Vec<(TaskId, String)>,
-    /// What sessions answered that merge learnings.
+    /// Answers of sessions that merge learnings.
     pub distilled: Vec<distill::MergedLearnings>,
     /// Reviews that land; their requests become tasks.
     pub reviewed: Vec<TaskId>,
@@ -154,7 +154,6 @@ impl Batch {
         self.take_current(settings, dispatch, task, one)
     }
 
-    /// Takes the report of a task's current dispatch.
     fn take_current(
         &mut self,
         settings: &Settings,

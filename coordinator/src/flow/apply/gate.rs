@@ -19,7 +19,6 @@ use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::task::Task;
 
 impl Batch {
-    /// Collects the changes of a check's report.
     pub(super) fn checked(
         &mut self,
         dispatch: &Dispatch,

@@ -87,7 +87,6 @@ impl Incoming {
         Self::new(report, String::new())
     }
 
-    /// The sigils of the text.
     pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
         match &self.known {
             Some(known) => Arc::clone(&known.sigils),
@@ -130,7 +129,6 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
     Ok(())
 }
 
-/// The fate of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFate {
     /// It changed its task, now or earlier.

@@ -52,7 +52,6 @@ fn runs_merge_command(operation: Option<&GitOperation>) -> bool {
 }
 
 impl Batch {
-    /// Collects the changes of an operation's report.
     pub(super) fn operation(
         &mut self,
         dispatch: &Dispatch,
@@ -183,7 +182,6 @@ impl Batch {
         });
     }
 
-    /// Writes the consequences of operations.
     pub(super) async fn write_operations(
         &mut self,
         conn: &mut PgConnection,

@@ -301,7 +301,6 @@ fn take(batch: &mut Batch, settings: &Settings, dispatch: &mut Dispatch, one: &I
     fate
 }
 
-/// Sessions that ended because nobody answered them.
 fn unanswered(incoming: &[Incoming]) -> Vec<Uuid> {
     let ended = incoming.iter().filter(|one| {
         matches!(&one.report.finished, Finished::Session(session)

@@ -26,7 +26,6 @@ use crate::store::feature::Text;
 use crate::store::task::Task;
 
 impl Batch {
-    /// Writes all changes.
     pub(super) async fn write(
         mut self,
         conn: &mut PgConnection,

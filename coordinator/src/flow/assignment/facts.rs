@@ -27,7 +27,6 @@ const NEIGHBOURS: i64 = 6;
 /// Most landed tasks that a merge's message names.
 const LANDED_TITLES: i64 = 200;
 
-/// All facts of a batch.
 pub(super) struct Facts {
     pub tasks: HashMap<TaskId, TaskFacts>,
     pub runs: HashMap<Uuid, Run>,

@@ -63,7 +63,6 @@ impl SentPrompts {
         hash
     }
 
-    /// Merges two records.
     pub(in crate::flow) fn merge(&mut self, other: Self) {
         for (row, prompts) in other.prompts {
             self.prompts.entry(row).or_default().extend(prompts);

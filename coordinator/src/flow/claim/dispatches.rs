@@ -24,7 +24,6 @@ use crate::store::worker::Claimer;
 /// How long a worker waits after a transient failure of its claim. Milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// Result of a batch of claims.
 #[derive(Debug)]
 pub(in crate::flow) struct ClaimedBatch {
     /// Answers by index. They are complete for claims that opened nothing.

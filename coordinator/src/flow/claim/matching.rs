@@ -31,14 +31,12 @@ use crate::store::worker::Claimer;
 /// sees the rest.
 const MAX_QUERIES: usize = 32;
 
-/// A task that was matched with a claim.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct MatchedTask {
     /// Index of the claim.
     pub index: usize,
     pub task: Dequeued,
     pub run: RunId,
-    /// Model and agent of its session.
     pub chosen: Chosen,
     /// Account of its agent.
     pub account: Option<String>,
@@ -55,7 +53,6 @@ pub(in crate::flow) struct Chosen {
     pub agent: Option<String>,
 }
 
-/// The result of matching claims with tasks.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct ClaimMatches {
     pub matched: Vec<MatchedTask>,
@@ -155,7 +152,6 @@ struct Matching<'a> {
     claim_matches: ClaimMatches,
 }
 
-/// Facts about taken tasks.
 struct TakenFacts {
     budgets: HashMap<RunId, Budget>,
     models: HashMap<TaskId, ModelFacts>,

@@ -15,12 +15,10 @@ pub struct Opened {
     pub kind: SessionKind,
     pub attempt: i32,
     pub run: RunId,
-    /// The model and the reason for it.
     pub model: Option<strategy::Choice>,
     /// Its agent among the worker's; `None` for the default one.
     pub agent: Option<String>,
     /// Row of its prompt.
     pub prompts: Option<Uuid>,
-    /// Share of its run's cost and tokens.
     pub share: Share,
 }

@@ -36,7 +36,6 @@ pub(in crate::flow) struct Took {
 pub(in crate::flow) struct Budget {
     /// Limits of cost and tokens.
     pub purse: Purse,
-    /// Usual usage of its sessions.
     pub usual: Usual,
     /// Number of further sessions that may run at once.
     pub sessions: i64,

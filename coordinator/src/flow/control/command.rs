@@ -8,7 +8,6 @@ use crate::domain::states::TaskState;
 use crate::store;
 use crate::store::task::Task;
 
-/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// It took effect on this many tasks or sessions.
@@ -62,7 +61,6 @@ impl By<'_> {
     }
 }
 
-/// A person's command on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskCommand {
     /// Continues without it: dependents run.

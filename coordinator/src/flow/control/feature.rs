@@ -34,7 +34,6 @@ pub enum FeatureCommand {
     Cancel,
 }
 
-/// Executes `command` on a feature.
 pub async fn feature(
     db: &PgPool,
     id: FeatureId,

@@ -159,7 +159,6 @@ impl Execution<'_> {
         if again { is_void(tx, task).await } else { Ok(None) }
     }
 
-    /// Retries the failed tasks below a parent.
     async fn retry_below(
         &mut self,
         tx: &mut PgConnection,

@@ -128,7 +128,6 @@ async fn decide(
     Ok(())
 }
 
-/// Whether every task is resolved.
 fn is_over(feature: &Locked) -> bool {
     let count = |state| feature.counts.of(state);
     feature.counts.open() + count(TaskState::Failed) + count(TaskState::NeedsReview) == 0

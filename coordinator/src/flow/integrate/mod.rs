@@ -45,7 +45,6 @@ pub async fn promote(
     train::queue(conn, checks, signals).await
 }
 
-/// Queues the integrations of these tasks.
 async fn give_turns(conn: &mut PgConnection, next: &[Uuid], signals: &mut Signals) -> sqlx::Result<()> {
     let open = store::git::integration::open_of_tasks(conn, next).await?;
     let pause = |task: &Uuid| {

@@ -33,7 +33,6 @@ pub enum Operated {
     Unfinished(String),
 }
 
-/// How to revert a landed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RevertRequest {
     /// Repeats the task afterwards instead of cancelling it.
@@ -138,7 +137,6 @@ pub async fn update(
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
-/// How a feature is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeRequest<'a> {
     pub how: MergeHow,
@@ -306,7 +304,6 @@ fn reverting(templates: &Templates, branches: &Branches, landings: &[Landing], r
     reverts.collect()
 }
 
-/// The merge of a finished feature.
 pub(in crate::flow) struct DueMerge {
     pub how: MergeHow,
     branches: Branches,

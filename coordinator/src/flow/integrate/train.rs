@@ -61,7 +61,6 @@ async fn follow(
     Ok(checks.map(|(car, ahead)| (car, ahead, priority)).collect())
 }
 
-/// Queues checks.
 pub(super) async fn queue(
     conn: &mut PgConnection,
     checks: Vec<(Uuid, Vec<Uuid>, i32)>,

@@ -14,7 +14,6 @@ const ROUNDS: usize = 100;
 /// Retention of the log of changes. Days: a year, and some time to look.
 const CHANGES_DAYS: f64 = 400.0;
 
-/// Numbers of removed rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
     pub transcripts: u64,

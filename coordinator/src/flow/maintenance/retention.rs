@@ -25,18 +25,15 @@ const FEATURES: i64 = 200;
 /// Longest stored reason why refs could not be removed. Bytes.
 const ERROR_BYTES: usize = 4 * 1024;
 
-/// The outcome of a request to prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PruneRequestOutcome {
     /// The refs to remove. With `dry_run`, nothing removes them.
     Planned(Plan),
-    /// No such feature.
     NotFound,
     /// It is impossible, with the reason.
     Refused(String),
 }
 
-/// Refs of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Full names of refs to remove, if known to be pushed.

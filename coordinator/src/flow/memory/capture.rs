@@ -30,7 +30,6 @@ const MAX_LEARNINGS: usize = 100;
 /// Longest free text of one sigil. Characters.
 pub const MAX_TEXT_CHARS: usize = 20_000;
 
-/// Memory of a batch of reports.
 #[derive(Debug, Default)]
 pub struct Captured {
     failures: Vec<(Source, FailureReport)>,
@@ -294,7 +293,6 @@ fn has_same_body(old: &Learned, new: &Learned) -> bool {
     Statement::of(&old.body).compare(&Statement::of(&new.body)) == Likeness::Same
 }
 
-/// The agent's own report of its failure.
 fn own_report(sigils: &Sigils) -> Option<FailureReport> {
     let own = sigils.failure_report.as_ref()?;
     Some(FailureReport {

@@ -453,7 +453,6 @@ impl Remembered {
     }
 }
 
-/// What blocked the last attempt.
 fn blocked(earlier: &[&Earlier]) -> Option<String> {
     earlier
         .iter()

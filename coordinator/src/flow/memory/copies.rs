@@ -21,7 +21,6 @@ pub struct Reach {
     pub journals: Vec<Uuid>,
 }
 
-/// Statements of revoked entries.
 struct Revoked(Vec<(Uuid, Statement)>);
 
 impl Revoked {

@@ -15,7 +15,6 @@ const LEASE_MS: i64 = 150_000;
 /// ended; the second pass finds entries of slower ones.
 const SETTLED_SECONDS: f64 = 10.0;
 
-/// What a step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Embedded {
     /// Entries that have a vector now.

@@ -163,17 +163,14 @@ pub async fn search(
     select_entries(&mut conn, meaning, &questions, &fresh, |_| limit).await
 }
 
-/// Result of changing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
     Changed,
-    /// It doesn't exist.
     Gone,
     /// Another entry has replaced it, so nobody would see the change.
     ReplacedBy(Uuid),
 }
 
-/// Changes the text of an entry.
 pub async fn edit(db: &PgPool, id: Uuid, edit: &EditMemory) -> sqlx::Result<Edited> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, &[id], &[]).await?;
@@ -201,7 +198,6 @@ pub async fn edit(db: &PgPool, id: Uuid, edit: &EditMemory) -> sqlx::Result<Edit
     Ok(if found { Edited::Changed } else { Edited::Gone })
 }
 
-/// Hides entries.
 pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
@@ -211,7 +207,6 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
-/// Result of restoring entries.
 #[derive(Debug, Clone)]
 pub enum Restored {
     /// Number of hidden entries that are live again.
@@ -300,7 +295,6 @@ pub struct Revocation {
     pub reach: Reach,
 }
 
-/// The result of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
     Entries(Revocation),

@@ -11,16 +11,13 @@ use crate::store;
 /// Most entries that one round hides for each reason.
 const ENTRIES: i64 = 1_000;
 
-/// Numbers of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Entries that no attempt was shown for long.
     pub unused: usize,
     /// Entries above a repository's limit.
     pub full: usize,
-    /// Entries about missing files.
     pub stale: usize,
-    /// Steps that failed.
     pub failed: usize,
 }
 
@@ -53,7 +50,6 @@ pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
     Ok(pruned)
 }
 
-/// Reason to hide entries.
 #[derive(Debug, Clone, Copy)]
 enum Surplus {
     /// Entries whose files are missing for long.

@@ -38,7 +38,6 @@ const TOGETHER: usize = 64;
 pub struct Question {
     /// Repository of the memory.
     pub repo_id: String,
-    /// Kind of its entries.
     pub kind: Kind,
     pub query: Query,
     /// The question in words, for an embedding model.
@@ -53,7 +52,6 @@ impl Question {
     }
 }
 
-/// Answer of the memory.
 #[derive(Debug, Clone)]
 pub struct Hits {
     /// Best first, of any confidence.
@@ -209,7 +207,6 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// Adds the candidates of each question.
     async fn read(&mut self, conn: &mut PgConnection, found: Vec<Vec<i64>>) -> sqlx::Result<()> {
         let unread = distinct(
             found

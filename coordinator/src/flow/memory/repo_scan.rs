@@ -50,7 +50,6 @@ pub(in crate::flow) async fn orders(
     store::memory::repo_scan::orders(conn, &features).await
 }
 
-/// Changes by a scan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Surveyed {
     /// Number of new, changed and missing knowledge files.

@@ -18,7 +18,6 @@ use crate::store::memory::library::Stored;
 /// that a task can't hide the entries of others.
 const READ: usize = 20;
 
-/// Result of one question.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Best first.
@@ -39,7 +38,6 @@ pub struct SelectedEntry {
     pub entry: Stored,
     /// The fused score, weighted by outcomes.
     pub score: f64,
-    /// Parts of the score.
     pub parts: Parts,
 }
 

@@ -22,7 +22,6 @@ const DOCS: i64 = 500;
 const ROUNDS: usize = 40;
 const ENTRIES: i64 = 500;
 
-/// Numbers of a tick.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upkept {
     /// Tasks whose learnings left quarantine after a person marked them as done.
@@ -35,7 +34,6 @@ pub struct Upkept {
     pub weighed: usize,
     /// Memories whose floor was found.
     pub calibrated: usize,
-    /// Steps that failed.
     pub failed: usize,
 }
 
@@ -162,7 +160,6 @@ async fn index_together(db: &PgPool, ended: &[EndedRun]) -> sqlx::Result<usize> 
     Ok(docs.len())
 }
 
-/// Merges waiting entries into the index.
 async fn count(db: &PgPool) -> sqlx::Result<usize> {
     let mut counted = 0;
     for _ in 0..ROUNDS {

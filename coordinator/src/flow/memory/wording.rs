@@ -67,7 +67,6 @@ pub(in crate::flow) fn own_provenance(own: &Own, now: OffsetDateTime) -> prompt:
     }
 }
 
-/// The provenance of a recalled entry.
 pub(in crate::flow) fn provenance(entry: &Stored, now: OffsetDateTime) -> prompt::Provenance {
     prompt::Provenance {
         id: memory_id(entry.kind, entry.id),

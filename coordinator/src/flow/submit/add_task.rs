@@ -30,7 +30,6 @@ pub struct Addition<'a> {
     pub parent: Option<TaskId>,
     /// Tasks that must be done before it.
     pub after: Vec<TaskId>,
-    /// Limit of this task.
     pub limit: Option<Limit>,
     /// Values of fields that the task omits.
     pub defaults: TaskDefaults,
@@ -38,11 +37,9 @@ pub struct Addition<'a> {
     pub actor: &'a str,
 }
 
-/// Result of adding a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
     Accepted,
-    /// The feature is gone.
     NoFeature,
     /// It cannot be added there, with the reason.
     Refused(String),

@@ -17,7 +17,6 @@ pub enum Fired {
     Again(Option<FeatureId>),
     /// It cannot make a copy at present; the delivery may come again.
     Refused(String),
-    /// The hook is gone.
     NoHook,
 }
 

@@ -51,7 +51,6 @@ pub enum Start {
     Later(RunSettings),
 }
 
-/// Result of a submission.
 #[derive(Debug, Clone)]
 pub enum Submitted {
     Accepted {
@@ -197,7 +196,6 @@ pub(super) fn value(of: &impl Serialize) -> sqlx::Result<Value> {
     serde_json::to_value(of).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// The settings of a feature's first run.
 pub async fn first_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<RunSettings>> {
     let (run, _) = store::feature::draft(conn, feature).await?;
     Ok(run.and_then(|run| serde_json::from_value(run).ok()))

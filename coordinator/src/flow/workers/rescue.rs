@@ -159,7 +159,6 @@ async fn lose<'e>(
     Ok(lost)
 }
 
-/// Tasks that were taken back.
 #[derive(Default)]
 struct Returned {
     changed: Vec<TaskId>,
@@ -167,7 +166,6 @@ struct Returned {
     given_up: Vec<(TaskId, IntegrationState, String)>,
 }
 
-/// Moves the tasks of lost dispatches.
 async fn move_on(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -248,7 +246,6 @@ fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
     next
 }
 
-/// The failure of a lost dispatch.
 fn lost_by(one: &Expired) -> Failure {
     match (one.worker_died, one.alone) {
         (false, _) => Failure::OutOfContact,

@@ -22,7 +22,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit of a command.
 const RUN_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a receiver gets.
+/// The message for a receiver.
 pub(super) fn message(notice: &Notice) -> Value {
     let mut message = json!({
         "id": notice.id,
@@ -48,7 +48,6 @@ pub(super) fn message(notice: &Notice) -> Value {
     message
 }
 
-/// Delivers to the configured receivers.
 pub(super) struct Deliverer {
     notify: Notify,
     http: reqwest::Client,

@@ -29,7 +29,6 @@ const LONGEST_PAUSE_S: f64 = 3_600.0;
 /// Most tries, over about six hours.
 const MOST_TRIES: i32 = 15;
 
-/// Delivers until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let Some(notify) = &deps.settings.notify else {
         shutdown.cancelled().await;

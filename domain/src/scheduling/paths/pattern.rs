@@ -94,7 +94,6 @@ impl Pattern {
         meet(&self.names, &file)
     }
 
-    /// Whether the two have a common path.
     pub fn overlaps(&self, other: &Self) -> bool {
         meet(&self.names, &other.names)
     }
@@ -111,7 +110,6 @@ impl Name {
         }
     }
 
-    /// Whether the two have a common name.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Many, _) | (_, Self::Many) => true,

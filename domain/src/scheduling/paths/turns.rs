@@ -29,7 +29,6 @@ pub struct Waiting {
     pub footprint: Footprint,
 }
 
-/// A ready task.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub task: TaskId,
@@ -40,10 +39,8 @@ pub struct Candidate {
     pub exempt: bool,
 }
 
-/// Result for a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// It starts.
     Admitted,
     /// Another task changes the same path.
     Held {

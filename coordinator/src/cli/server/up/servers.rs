@@ -120,7 +120,6 @@ impl Servers {
         postgres.into_iter().chain(nats).collect()
     }
 
-    /// Stops the private servers.
     pub async fn stop(self) {
         if let Some(nats) = self.nats {
             nats.stop().await;

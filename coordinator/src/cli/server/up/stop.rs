@@ -31,7 +31,6 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
