@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use ralph_cli::machine::finding::{Finding, Status};
 use ralph_shared::agents::requires::OLDEST_GIT;
@@ -150,24 +151,8 @@ async fn postgres(places: &SearchPaths) -> Finding {
         Err(error) => return unusable(check, &error),
     };
     if let Some(url) = named {
-        return match tokio::time::timeout(TIME_LIMIT, store::server_version(&url)).await {
-            Ok(Ok(version)) => Finding::ok(check, format!("{version}, named by DATABASE_URL")),
-            Ok(Err(error)) => Finding::other(
-                check,
-                Status::Missing,
-                format!("DATABASE_URL names a server that can't be used: {error}"),
-                "correct DATABASE_URL, or unset it to use a private Postgres",
-            ),
-            Err(_) => Finding::other(
-                check,
-                Status::Missing,
-                format!(
-                    "DATABASE_URL names a server that does not answer within {} s",
-                    TIME_LIMIT.as_secs()
-                ),
-                "start it, correct DATABASE_URL, or unset it to use a private Postgres",
-            ),
-        };
+        let version = async { store::server_version(&url).await.map_err(anyhow::Error::from) };
+        return named_server(check, "DATABASE_URL", version).await;
     }
     match places.postgres() {
         Ok(servers) => {
@@ -185,6 +170,25 @@ async fn postgres(places: &SearchPaths) -> Finding {
     }
 }
 
+/// Checks a server that a variable names.
+async fn named_server(
+    check: &'static str,
+    variable: &str,
+    version: impl Future<Output = anyhow::Result<String>>,
+) -> Finding {
+    let problem = match tokio::time::timeout(TIME_LIMIT, version).await {
+        Ok(Ok(version)) => return Finding::ok(check, format!("{version}, named by {variable}")),
+        Ok(Err(error)) => format!("can't be used: {error:#}"),
+        Err(_) => format!("does not answer within {} s", TIME_LIMIT.as_secs()),
+    };
+    Finding::other(
+        check,
+        Status::Missing,
+        format!("{variable} names a server that {problem}"),
+        format!("start it, correct {variable}, or unset {variable} to use a private server"),
+    )
+}
+
 async fn nats(places: &SearchPaths) -> Finding {
     let check = "nats-server";
     let named = match environment::value("NATS_URL") {
@@ -193,33 +197,17 @@ async fn nats(places: &SearchPaths) -> Finding {
     };
     if let Some(url) = named {
         let connect = broker::connect(&url, "ralph-doctor");
-        let answered = async {
+        let version = async {
             if let Some(refused) = broker::refusal(&url, "ralph-doctor").await {
                 anyhow::bail!("{refused}");
             }
             let client = connect.await?;
             let jetstream = async_nats::jetstream::new(client.clone());
-            jetstream.query_account().await?;
-            anyhow::Ok(client.server_info().version)
+            let account = jetstream.query_account().await;
+            account.context("JetStream does not answer; switch it on there")?;
+            anyhow::Ok(format!("{} with JetStream", client.server_info().version))
         };
-        return match tokio::time::timeout(TIME_LIMIT, answered).await {
-            Ok(Ok(version)) => Finding::ok(check, format!("{version} with JetStream, named by NATS_URL")),
-            Ok(Err(error)) => Finding::other(
-                check,
-                Status::Missing,
-                format!("NATS_URL names a server that can't be used: {error:#}"),
-                "correct NATS_URL or switch JetStream on there, or unset NATS_URL to use a private server",
-            ),
-            Err(_) => Finding::other(
-                check,
-                Status::Missing,
-                format!(
-                    "NATS_URL names a server that does not answer within {} s",
-                    TIME_LIMIT.as_secs()
-                ),
-                "start it, correct NATS_URL, or unset it to use a private server",
-            ),
-        };
+        return named_server(check, "NATS_URL", version).await;
     }
     match places.nats() {
         Ok(server) => {
