@@ -296,7 +296,7 @@ async fn pushes(
                     format!("its push was allowed, and nobody knows whether it arrived; {finds_out}")
                 }
                 None => {
-                    "its push was allowed, and nobody knows yet whether it arrived; its next try finds out, so try again after that"
+                    "its push was allowed, and whether it arrived is not known yet; its next try finds out, so try again after that"
                         .to_owned()
                 }
             }),

@@ -80,7 +80,7 @@ pub async fn task(
 }
 
 fn changed_meanwhile(text: &str) -> String {
-    format!("somebody else changed the {text} meanwhile, so nothing was stored: read it again, and change that")
+    format!("the {text} was changed by somebody else meanwhile, so nothing was stored: read it again, and change that")
 }
 
 /// Computes a run's new settings from its present ones, or returns why that is impossible.
