@@ -67,7 +67,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     let _ = sender.try_send(asked);
                 }
             }
-            permits = both(&in_flight, &taking), if !queue.is_empty() => {
+            permits = acquire_permits(&in_flight, &taking), if !queue.is_empty() => {
                 let (permit, turn) = permits?;
                 queue.recv_many(&mut batch, MAX_BATCH).await;
                 let deps = deps.clone();
@@ -104,7 +104,7 @@ async fn answer_nothing(bus: &Bus, asked: Vec<PendingClaim>) {
 }
 
 /// A slot among the batches in flight, and the turn to take tasks.
-async fn both(
+async fn acquire_permits(
     in_flight: &Arc<Semaphore>,
     taking: &Arc<Semaphore>,
 ) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), AcquireError> {

@@ -137,7 +137,7 @@ const FLUSH: Duration = Duration::from_secs(2);
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
 /// Describes why a loop failed. Without a connection, describes why there is none.
-async fn because(db: &PgPool, error: &anyhow::Error) -> String {
+async fn describe_failure(db: &PgPool, error: &anyhow::Error) -> String {
     if let Some(sqlx::Error::PoolTimedOut) = error.downcast_ref()
         && let Some(refusal) = store::Server::refusal(db).await
     {
@@ -164,7 +164,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
                     let ended = AssertUnwindSafe($run(&deps, &shutdown)).catch_unwind().await;
                     let error = match ended {
                         Ok(Ok(())) => continue,
-                        Ok(Err(error)) => because(&deps.db, &error).await,
+                        Ok(Err(error)) => describe_failure(&deps.db, &error).await,
                         Err(_) => "it panicked".to_owned(),
                     };
                     tracing::warn!(error, service = $name, "service failed; starting it again");

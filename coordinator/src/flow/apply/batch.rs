@@ -268,10 +268,10 @@ impl Batch {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
             let source = self.source(dispatch);
             self.captured.refusal(&source, ErrorCategory::TestFailure, reason);
-            self.not_done_after_all(dispatch);
+            self.uncount_success(dispatch);
         }
         if judgement.step == Step::Ask {
-            self.protects(task, judgement);
+            self.needs_path_approval(task, judgement);
         } else if judgement.outcome == Outcome::Error {
             self.needs_person_to_land(task, judgement);
         } else {
@@ -294,7 +294,7 @@ impl Batch {
     }
 
     /// An attempt that its agent considered done was refused.
-    pub(super) fn not_done_after_all(&mut self, dispatch: &Dispatch) {
+    pub(super) fn uncount_success(&mut self, dispatch: &Dispatch) {
         self.spent.entry(dispatch.run).or_default().succeeded -= 1;
     }
 

@@ -61,7 +61,7 @@ impl Batch {
         ));
         match reason {
             None => self.land(task),
-            Some(reason) => self.waits_for_person(task, reason),
+            Some(reason) => self.ask_person(task, reason),
         }
     }
 

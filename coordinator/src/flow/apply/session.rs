@@ -136,7 +136,7 @@ impl Batch {
         if dispatch.kind == SessionKind::Verify && judgement.outcome == Outcome::Failed {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
             self.captured.refusal(&source, ErrorCategory::Unknown, reason);
-            self.not_done_after_all(dispatch);
+            self.uncount_success(dispatch);
         }
     }
 
@@ -218,8 +218,8 @@ impl Batch {
             return;
         }
         match judgement.step {
-            Step::Verify | Step::Land | Step::Landed => self.go_on(task, judgement.step),
-            Step::Wrote => self.wrote(task, ended.document.unwrap_or_default()),
+            Step::Verify | Step::Land | Step::Landed => self.continue_attempt(task, judgement.step),
+            Step::Wrote => self.store_text(task, ended.document.unwrap_or_default()),
             Step::Split => {
                 let graph = ended.sigils.task_graph.clone().unwrap_or_default();
                 self.split.push((task.id, graph));
@@ -266,7 +266,7 @@ impl Batch {
         match self.unanswered.remove(&ended.dispatch.id) {
             Some(asked) => {
                 let id = task.id;
-                self.waits_for_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
+                self.ask_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
             }
             // The answer arrived after the session had been asked to end.
             None => {

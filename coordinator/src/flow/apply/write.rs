@@ -71,7 +71,7 @@ impl Batch {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
         // At the end, because the cascades and branch changes above update the counts.
-        if !(any_queued && self.goes_on()) {
+        if !(any_queued && self.surely_continues()) {
             finish::check(conn, &mut self.features, signals).await?;
         }
         cascade::save_features(conn, &self.features, signals).await
@@ -88,7 +88,7 @@ impl Batch {
             store::feature::write(conn, *feature, *which, text.as_deref()).await?;
         }
         for id in std::mem::take(&mut self.reviewed) {
-            self.take_up(conn, templates, id).await?;
+            self.create_requested_tasks(conn, templates, id).await?;
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Batch {
 
     /// Whether the only run of this batch surely continues, since the batch queued something. Most reports
     /// free other tasks.
-    fn goes_on(&self) -> bool {
+    fn surely_continues(&self) -> bool {
         let mut features = self.features.values();
         let (Some(feature), None) = (features.next(), features.next()) else {
             return false;
@@ -261,7 +261,7 @@ impl Batch {
                 Ok(()) => {
                     let proposed = Some(graph.to_owned());
                     self.written.push((task.feature, Text::ProposedGraph, proposed));
-                    self.waits_for_approval(task);
+                    self.ask_for_approval(task);
                 }
                 Err(problem) => self.refuse_graph(task, problem),
             }
@@ -269,7 +269,7 @@ impl Batch {
         }
         match agent_graph::grow(conn, &task, graph).await? {
             Ok(children) => {
-                self.joined(&task, &children);
+                self.add_children(&task, &children);
                 // This request replaces the one of an earlier attempt.
                 self.written.push((task.feature, Text::ProposedGraph, None));
                 self.land(task);
@@ -280,7 +280,7 @@ impl Batch {
     }
 
     /// Creates the tasks that a review requested, once its own corrections landed.
-    async fn take_up(
+    async fn create_requested_tasks(
         &mut self,
         conn: &mut PgConnection,
         templates: &Templates,
@@ -296,12 +296,12 @@ impl Batch {
             return Ok(());
         };
         match agent_graph::grow(conn, &task, &graph).await? {
-            Ok(children) => self.joined(&task, &children),
+            Ok(children) => self.add_children(&task, &children),
             Err(problem) => {
                 let changes = own_tasks::changes(templates, &problem, &graph);
                 let asked = agent_graph::of_changes(&capture::bounded(&changes));
                 match agent_graph::grow(conn, &task, &asked).await? {
-                    Ok(children) => self.joined(&task, &children),
+                    Ok(children) => self.add_children(&task, &children),
                     Err(problem) => {
                         tracing::warn!(problem, task = %id, "a review's changes can't become a task");
                     }
@@ -312,7 +312,7 @@ impl Batch {
     }
 
     /// Counts and queues tasks that joined a feature.
-    fn joined(&mut self, task: &Task, children: &[agent_graph::Child]) {
+    fn add_children(&mut self, task: &Task, children: &[agent_graph::Child]) {
         if let Some(feature) = self.features.get_mut(&task.feature) {
             for child in children {
                 feature.counts.add(child.state, 1);

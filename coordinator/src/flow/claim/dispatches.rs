@@ -61,7 +61,7 @@ pub(in crate::flow) async fn take(
         claims,
         known: &known,
     };
-    let (free, repeated) = free(asking, &waiting, &mut answers);
+    let (free, repeated) = sort_claims(asking, &waiting, &mut answers);
     let mut opened = Vec::new();
     let free = serve_repeated(tx, claims, free, &mut answers, &mut opened).await?;
     let ClaimMatches {
@@ -83,7 +83,7 @@ pub(in crate::flow) async fn take(
 }
 
 /// The claims that may get a task, and repeated claims with the index of their first one. Answers the others.
-fn free(
+fn sort_claims(
     asking: OpenClaims<'_>,
     waiting: &HashSet<&String>,
     answers: &mut [ClaimAnswer],

@@ -67,7 +67,7 @@ pub(in crate::flow) async fn take(
         .map(|feature| (feature.feature, feature))
         .collect();
     count(&mut features, before);
-    keep_within(&mut features);
+    omit_unstartable(&mut features);
     let mut left = u32::try_from(slots).unwrap_or(u32::MAX);
     let shares = divide(left, &shares_of(&features, |feature| feature.follow_ups));
     let budgets = features.values().map(|f| (f.run, Budget::from(f))).collect();
@@ -115,7 +115,7 @@ pub(in crate::flow) async fn take(
 }
 
 /// Omits features in which nothing may start now, however much room there is.
-pub(in crate::flow) fn keep_within(features: &mut BTreeMap<FeatureId, Claimable>) {
+pub(in crate::flow) fn omit_unstartable(features: &mut BTreeMap<FeatureId, Claimable>) {
     // Above a limit a run ends as soon as no dispatch is live. A new session would be ended at once, again
     // and again.
     for feature in features.values_mut().filter(|feature| feature.over_limit) {

@@ -92,7 +92,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
 async fn startable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<i64> {
     let features = store::queue::features::claimable(conn, offer).await?;
     let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();
-    selection::keep_within(&mut features);
+    selection::omit_unstartable(&mut features);
     let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);
     let most: Vec<_> = features
         .values()

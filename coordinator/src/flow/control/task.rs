@@ -152,11 +152,11 @@ impl Execution<'_> {
             return Ok(Some(why));
         }
         if task.role == SessionKind::Git
-            && let Some(why) = pushes(tx, task, self.command, feature).await?
+            && let Some(why) = push_refusal(tx, task, self.command, feature).await?
         {
             return Ok(Some(why));
         }
-        if again { is_void(tx, task).await } else { Ok(None) }
+        if again { void_revert_refusal(tx, task).await } else { Ok(None) }
     }
 
     async fn retry_below(
@@ -245,7 +245,7 @@ async fn withdraw_integration(
 }
 
 /// Why a revert is void: its commit is no longer the landing of its task.
-async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+async fn void_revert_refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
     if task.role != SessionKind::Git {
         return Ok(None);
     }
@@ -267,7 +267,7 @@ async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<St
 
 /// Why a branch operation cannot be taken from the worker that may push, or that must find out whether its
 /// push arrived.
-async fn pushes(
+async fn push_refusal(
     conn: &mut PgConnection,
     task: &Task,
     command: TaskCommand,

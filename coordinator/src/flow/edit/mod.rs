@@ -304,7 +304,7 @@ pub async fn text(
         features: BTreeSet::from([id]),
         ..Signals::default()
     };
-    let mut ends = needless(&mut tx, id, step).await?;
+    let mut ends = needless_step(&mut tx, id, step).await?;
     ends.extend(task.map(|task| (task, state, TaskCommand::Done)));
     let why = format!("a person wrote the {result}");
     for (task, state, command) in ends {
@@ -325,7 +325,7 @@ pub async fn text(
 }
 
 /// The step that only fed this one, with its state and the command that ends it.
-async fn needless(
+async fn needless_step(
     conn: &mut PgConnection,
     id: FeatureId,
     step: SessionKind,

@@ -49,7 +49,7 @@ pub async fn after_decision(
         .first()
         .is_some_and(|view| view.needs_run);
     match needs_run {
-        true => go_on(conn, &mut features, run, signals).await,
+        true => continue_run(conn, &mut features, run, signals).await,
         false => Ok(()),
     }
 }
@@ -70,7 +70,7 @@ pub async fn after_raise(
     if run.outcome != Some(RunOutcome::LimitReached) || limit::reached(&run).is_some() || is_held {
         return Ok(());
     }
-    go_on(conn, &mut features, run, signals).await
+    continue_run(conn, &mut features, run, signals).await
 }
 
 /// The last run of a feature without a present run and without a schedule, if it ended.
@@ -92,7 +92,7 @@ async fn ended(
     Ok(last.filter(|run| run.ended_at.is_some()))
 }
 
-async fn go_on(
+async fn continue_run(
     conn: &mut PgConnection,
     features: &mut Features,
     run: Run,

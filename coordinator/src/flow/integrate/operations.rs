@@ -82,7 +82,7 @@ async fn hold_for(
 }
 
 /// Why a feature cannot be merged now: its merge task would wait for a later run that nobody starts for it.
-fn not_now(held: &Locked, progress: Progress) -> Option<String> {
+fn merge_refusal(held: &Locked, progress: Progress) -> Option<String> {
     let name = &held.name;
     match held.state {
         FeatureState::Paused => Some(format!(
@@ -174,7 +174,7 @@ pub async fn merge(
         return Ok((Operated::Refused(why), Signals::default()));
     };
     let progress = store::git::operation::progress(&mut tx, feature).await?;
-    if let Some(why) = held.features.get(&feature).and_then(|locked| not_now(locked, progress)) {
+    if let Some(why) = held.features.get(&feature).and_then(|locked| merge_refusal(locked, progress)) {
         return Ok((Operated::Refused(why), Signals::default()));
     }
     let Progress { open, stuck, total } = progress;
@@ -223,7 +223,7 @@ pub async fn revert(
         return refused(format!("{id} only changed branches; revert the tasks themselves"));
     }
     if request.redo
-        && let Some(why) = never_again(&mut tx, &reverted).await?
+        && let Some(why) = repeat_refusal(&mut tx, &reverted).await?
     {
         return refused(why);
     }
@@ -232,7 +232,7 @@ pub async fn revert(
         return refused(does_that_already(task));
     }
     let mut landings = store::git::operation::landed_after(&mut tx, id).await?;
-    if let Some(why) = built_upon(id, &landings, &open, request.dependents) {
+    if let Some(why) = dependents_refusal(id, &landings, &open, request.dependents) {
         return refused(why);
     }
     landings.push(landing);
@@ -245,7 +245,7 @@ pub async fn revert(
 }
 
 /// Why a reverted task can't be repeated.
-async fn never_again(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+async fn repeat_refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
     let Some(parent) = task.parent else {
         return Ok(None);
     };
@@ -266,7 +266,7 @@ fn reverts(open: &[(TaskId, GitOperation)], wanted: TaskId) -> Option<TaskId> {
 }
 
 /// Why a task can't be reverted with the landings that depend on it.
-fn built_upon(
+fn dependents_refusal(
     id: TaskId,
     landings: &[Landing],
     open: &[(TaskId, GitOperation)],

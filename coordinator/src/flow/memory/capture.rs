@@ -330,7 +330,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Find
     } else {
         Vec::new()
     };
-    let_in(conn, released, findable).await
+    admit_locked(conn, released, findable).await
 }
 
 /// Admits released entries: knowledge replaces older versions, and all are indexed.
@@ -340,12 +340,12 @@ pub(in crate::flow) async fn admit(conn: &mut PgConnection, released: Vec<Releas
     }
     let repos: BTreeSet<&str> = released.iter().map(|one| one.repo_id.as_str()).collect();
     store::memory::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
-    let_in(conn, released, Vec::new()).await
+    admit_locked(conn, released, Vec::new()).await
 }
 
 /// Like [`admit`], with the memories locked, so that of two tasks that learned the same at once, the second
 /// one finds the first. Also indexes entries that are already `findable`.
-async fn let_in(
+async fn admit_locked(
     conn: &mut PgConnection,
     mut released: Vec<Released>,
     mut findable: Vec<Findable>,

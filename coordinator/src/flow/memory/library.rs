@@ -93,7 +93,7 @@ async fn add_together(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> 
     let mut tx = db.begin().await?;
     let repos: BTreeSet<&str> = given.iter().map(|one| one.repo_id.as_str()).collect();
     store::memory::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
-    let new = news(&mut tx, given).await?;
+    let new = only_new(&mut tx, given).await?;
     let stored = store::memory::library::insert_given(&mut tx, &new).await?;
     index(&mut tx, &stored).await?;
     tx.commit().await?;
@@ -102,7 +102,7 @@ async fn add_together(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> 
 
 /// Omits imported knowledge that a live entry already states, or that is older than a person's entry on the
 /// same.
-async fn news(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<GivenEntry>> {
+async fn only_new(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<GivenEntry>> {
     let is_imported = |one: &&GivenEntry| one.origin == Origin::Import && one.kind == Kind::Knowledge;
     let imported: Vec<&GivenEntry> = given.iter().filter(is_imported).collect();
     let mut known: BTreeSet<Uuid> = BTreeSet::new();

@@ -56,14 +56,14 @@ pub(in crate::flow) async fn problem(
     text: &str,
 ) -> sqlx::Result<Option<String>> {
     if kind == SessionKind::Work
-        && let Some(problem) = not_to_be_split(conn, templates, task).await?
+        && let Some(problem) = split_refusal(conn, templates, task).await?
     {
         return Ok(Some(problem));
     }
     Ok(from_agent(conn, task, text).await?.err())
 }
 
-async fn not_to_be_split(
+async fn split_refusal(
     conn: &mut PgConnection,
     templates: &Templates,
     parent: &Task,
@@ -204,7 +204,7 @@ pub async fn split(
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    if let Some(problem) = not_to_be_split(conn, templates, parent).await? {
+    if let Some(problem) = split_refusal(conn, templates, parent).await? {
         return Ok(Err(problem));
     }
     let (mut tasks, edges) = match from_agent(conn, parent, text).await? {

@@ -104,7 +104,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         .map(|t| (t.id, t))
         .collect();
     let lost = lose(&mut tx, expired, &mut signals).await?;
-    let returned = move_on(&mut tx, &mut features, &mut tasks, &lost).await?;
+    let returned = return_tasks(&mut tx, &mut features, &mut tasks, &lost).await?;
     let rows: Vec<_> = returned.changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
     for (task, end, reason) in &returned.given_up {
@@ -152,7 +152,7 @@ async fn lose<'e>(
         .collect();
     let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
     let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
-    let failures: Vec<Failure> = lost.iter().map(|one| lost_by(one)).collect();
+    let failures: Vec<Failure> = lost.iter().map(|one| loss_failure(one)).collect();
     store::dispatch::lease::lose(conn, &lost_ids, &failures, REASON).await?;
     signals.ended.extend(lost.iter().map(|one| one.id));
     store::git::integration::release_turn(conn, &lost_ids).await?;
@@ -166,7 +166,7 @@ struct Returned {
     given_up: Vec<(TaskId, IntegrationState, String)>,
 }
 
-async fn move_on(
+async fn return_tasks(
     conn: &mut PgConnection,
     features: &mut Features,
     tasks: &mut HashMap<TaskId, Task>,
@@ -196,7 +196,7 @@ async fn move_on(
         } else if after_loss(one, task) == NextStep::NeedsReview {
             let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
             give_up(features, task, asks);
-            let why = retry::without_tries(lost_by(one), None);
+            let why = retry::without_tries(loss_failure(one), None);
             returned
                 .given_up
                 .push((one.task, IntegrationState::Withdrawn, why));
@@ -226,7 +226,7 @@ fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Op
         return None;
     }
     let is_last = after_loss(one, task) == NextStep::NeedsReview;
-    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(lost_by(one), None)))
+    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(loss_failure(one), None)))
 }
 
 /// What follows a loss; counts it.
@@ -241,12 +241,12 @@ fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
         base: Duration::ZERO,
         jitter: 0.0,
     };
-    let (next, trouble) = retry::decide(lost_by(one), facts, task.trouble);
+    let (next, trouble) = retry::decide(loss_failure(one), facts, task.trouble);
     task.trouble = trouble;
     next
 }
 
-fn lost_by(one: &Expired) -> Failure {
+fn loss_failure(one: &Expired) -> Failure {
     match (one.worker_died, one.alone) {
         (false, _) => Failure::OutOfContact,
         (true, true) => Failure::WorkerDied,

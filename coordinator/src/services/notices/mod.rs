@@ -45,7 +45,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         drop(conn);
         for notice in taken {
             if notify.wants(notice.event) {
-                one(deps, &deliverer, &notice).await?;
+                deliver_one(deps, &deliverer, &notice).await?;
             } else {
                 store::notice::close(&mut *deps.db.acquire().await?, notice.id, None).await?;
             }
@@ -53,7 +53,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     }
 }
 
-async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> anyhow::Result<()> {
+async fn deliver_one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> anyhow::Result<()> {
     let body = serde_json::to_vec(&deliver::message(notice))?;
     let (mut posted, mut commanded) = (Ok(()), Ok(()));
     if !notice.posted {

@@ -46,7 +46,7 @@ pub fn coordinator(
     listen: SocketAddr,
     token_file: &Path,
 ) -> Child {
-    let spec = ours("coordinator", &programs.coordinator, data, servers)
+    let spec = own_program("coordinator", &programs.coordinator, data, servers)
         .args(["serve"])
         .env("DATABASE_URL", &servers.database_url)
         .env("NATS_URL", &servers.nats_url)
@@ -70,7 +70,7 @@ pub fn worker(
     data.folder("workers")?;
     let folder = data.folder(format!("workers/{name}"))?;
     let drain = args.drain_timeout.0;
-    let mut spec = ours(name, &programs.worker, data, servers)
+    let mut spec = own_program(name, &programs.worker, data, servers)
         .args(["run", "--name", name, "--slots", &args.slots.to_string()])
         .args(["--data".into(), folder.into_os_string()])
         .env("NATS_URL", &servers.worker_nats_url)
@@ -84,7 +84,7 @@ pub fn worker(
     for pool in &args.pools {
         spec = spec.args(["--pool", pool]);
     }
-    if let Some(here) = here(data) {
+    if let Some(here) = shared_folder(data) {
         spec = spec.env("RALPH_DIRS", here);
     }
     if let Some(agent) = &args.agent {
@@ -95,7 +95,7 @@ pub fn worker(
 
 /// The current folder, in which agents may work directly. `None` if it contains the data folder, which no
 /// agent may see, or if `RALPH_DIRS` names other folders.
-fn here(data: &DataDir) -> Option<PathBuf> {
+fn shared_folder(data: &DataDir) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     let root = data.root().canonicalize().ok()?;
     let chosen = std::env::var_os("RALPH_DIRS").is_some_and(|dirs| !dirs.is_empty());
@@ -105,7 +105,7 @@ fn here(data: &DataDir) -> Option<PathBuf> {
 }
 
 /// One of our programs with our environment, without the variables that it must not inherit.
-fn ours(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildSpec {
+fn own_program(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildSpec {
     let inherits = |key: &OsStr| {
         let key = key.to_string_lossy();
         let key = key.strip_suffix("_FILE").unwrap_or(&key);
