@@ -127,16 +127,8 @@ impl SearchPaths {
         };
         let mut found = Vec::new();
         let mut refused = Vec::new();
-        let mut seen = HashSet::new();
-        for candidate in &candidates {
-            let program = candidate.join("postgres");
-            let Ok(program) = program.canonicalize() else {
-                continue;
-            };
+        for program in existing(candidates.iter().map(|bin| bin.join("postgres"))) {
             let Some(bin) = program.parent() else { continue };
-            if !seen.insert(program.clone()) {
-                continue;
-            }
             match probe::postgres(bin, user.as_ref()) {
                 Ok(version) => found.push(PostgresServer {
                     bin: bin.to_owned(),
@@ -164,14 +156,7 @@ impl SearchPaths {
         };
         let mut found: Option<NatsServer> = None;
         let mut refused = Vec::new();
-        let mut seen = HashSet::new();
-        for candidate in &candidates {
-            let Ok(program) = candidate.canonicalize() else {
-                continue;
-            };
-            if !seen.insert(program.clone()) {
-                continue;
-            }
+        for program in existing(candidates.iter().cloned()) {
             match probe::nats(&program) {
                 Ok(version) if found.as_ref().is_some_and(|best| best.version >= version) => {}
                 Ok(version) => found = Some(NatsServer { program, version }),
@@ -217,6 +202,15 @@ impl SearchPaths {
             .map(|folder| folder.join("nats-server"))
             .collect()
     }
+}
+
+/// The programs that exist, each once.
+fn existing(programs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    programs
+        .filter_map(|program| program.canonicalize().ok())
+        .filter(|program| seen.insert(program.clone()))
+        .collect()
 }
 
 /// The folders inside `folder` whose names begin with `prefix`, or none if it can't be read.

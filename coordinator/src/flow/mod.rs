@@ -7,7 +7,7 @@
 //! | [`assignment`] | builds a worker's assignment: instructions and prompt |
 //! | [`memory`] | finds memory entries for a prompt, stores those of a report, keeps the memory in order |
 //! | [`workers`] | serves workers: hello, heartbeat, usage, rescue of expired leases, drain of failing workers |
-//! | [`apply`] | applies reports, one batch a transaction |
+//! | [`apply`] | applies reports, one batch per transaction |
 //! | [`integrate`] | decides turns and landings, and adds branch operations: update, revert, merge |
 //! | [`cascade`] | updates dependents, parents and siblings of a changed task |
 //! | [`finish`] | ends runs, holds them at limits, resumes them |

@@ -7,7 +7,7 @@
 //! | `requests` | answers hello, heartbeat, decide, blob, check and prune requests |
 //! | `reports` | applies and settles reports in batches |
 //! | `incoming` | reads a report and the parts of its text |
-//! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, memory, embeddings |
+//! | `ticks` | periodic work: tickets, rescue, runs' ends, counters, plans, upkeep, retention, memory, embeddings |
 //! | `dead_letters` | keeps one copy of each report that cannot be read yet |
 //! | `notices` | delivers notices |
 //! | `traces` | sends traces, if a collector is configured |
