@@ -219,35 +219,28 @@ async fn nats(places: &SearchPaths) -> Finding {
 }
 
 fn config() -> Finding {
-    match Config::locate() {
-        Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
-        // A coordinator may still refuse a readable file when it starts.
-        Ok(Some(path)) => {
-            match Config::read(&path).and_then(|config| settings_of(&config)?.with_environment()) {
-                Ok(_) if ralph_cli::machine::config::is_trusted(&path).unwrap_or(false) => readable(&path),
-                Ok(_) => Finding::other(
-                    "configuration",
-                    Status::Missing,
-                    format!(
-                        "{} is not trusted: Ralph ignores it, and `up` and `submit` refuse to run",
-                        path.display()
-                    ),
-                    format!("read it, then `ralph config trust {}`", path.display()),
-                ),
-                Err(error) => Finding::other(
-                    "configuration",
-                    Status::Missing,
-                    "not readable",
-                    format!("{error:#}"),
-                ),
-            }
-        }
-        Err(error) => Finding::other(
-            "configuration",
+    let check = "configuration";
+    let broken = |found: &str, error: anyhow::Error| {
+        Finding::other(check, Status::Missing, found, format!("{error:#}"))
+    };
+    let path = match Config::locate() {
+        Ok(None) => return Finding::ok(check, "no .ralph.toml here or above; the defaults hold"),
+        Ok(Some(path)) => path,
+        Err(error) => return broken("not usable", error),
+    };
+    // A coordinator may still refuse a readable file when it starts.
+    match Config::read(&path).and_then(|config| settings_of(&config)?.with_environment()) {
+        Ok(_) if ralph_cli::machine::config::is_trusted(&path).unwrap_or(false) => readable(&path),
+        Ok(_) => Finding::other(
+            check,
             Status::Missing,
-            "not usable",
-            format!("{error:#}"),
+            format!(
+                "{} is not trusted: Ralph ignores it, and `up` and `submit` refuse to run",
+                path.display()
+            ),
+            format!("read it, then `ralph config trust {}`", path.display()),
         ),
+        Err(error) => broken("not readable", error),
     }
 }
 
