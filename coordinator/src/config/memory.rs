@@ -107,10 +107,8 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
         settings.hold_out = share;
     }
     settings.bounds = bounds(memory)?;
-    settings.embedder = match &memory.embeddings {
-        Some(table) => Some(Embedder::new(endpoint(table)?)?),
-        None => None,
-    };
+    let embedder = memory.embeddings.as_ref().map(|table| Embedder::new(endpoint(table)?));
+    settings.embedder = embedder.transpose()?;
     if memory.templates.is_some() || options != PromptOptions::default() {
         let templates = Templates::load(memory.templates.as_deref(), options)
             .context("memory.templates names a folder that can't be used")?;
