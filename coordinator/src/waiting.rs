@@ -14,7 +14,7 @@ use crate::domain::scheduling::fairness::Unserved;
 
 /// Longest wait of a claim, whatever it asks for: a worker that is gone meanwhile could still get work.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Most waiting claims; further ones are answered.
+/// Most waiting claims; further ones get an answer at once.
 const MAX_WAITING: usize = 4096;
 /// A claim that waits for its response.
 #[derive(Debug)]
@@ -268,7 +268,7 @@ mod tests {
         waiting
     }
 
-    /// Keeps claims without work, whatever the news.
+    /// Keeps claims without work, as if nothing changed since their query.
     fn keep(waiting: &Waiting, asked: Vec<PendingClaim>, left: Unserved) -> Vec<PendingClaim> {
         keep_since(waiting, asked, left, &waiting.missed_tickets())
     }

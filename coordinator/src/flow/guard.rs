@@ -13,7 +13,7 @@ pub(super) async fn guarded<T>(step: impl Future<Output = sqlx::Result<T>>) -> s
         .unwrap_or_else(|_| Err(sqlx::Error::Protocol("it panicked".to_owned())))
 }
 
-/// Whether the error concerns the server, whatever the statement: the work will be repeated later.
+/// Whether the error concerns the server, not the statement, so that the work will be repeated later.
 pub(super) fn is_away(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)

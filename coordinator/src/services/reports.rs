@@ -43,7 +43,7 @@ struct Batch {
     messages: Vec<Message>,
 }
 
-/// An applied batch. Its consequences are announced already; its workers hear of it after the flush.
+/// An applied batch. Its consequences are announced already; its workers learn of it after the flush.
 #[derive(Debug)]
 struct Applied {
     taken: Batch,
@@ -85,7 +85,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     read
 }
 
-/// Takes reports until `shutdown`, or until nobody applies them any more.
+/// Takes reports until `shutdown`, or until the task that applies them ends.
 async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.bus.ensure_streams().await?;
     let consumer = deps.bus.reports().await?;
@@ -231,7 +231,7 @@ fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[ReportFate]) {
             ReportFate::Applied | ReportFate::Poisoned => Settlement::Applied,
             ReportFate::Superseded => Settlement::Superseded,
             ReportFate::Unknown => Settlement::UnknownDispatch,
-            // The holder of the dispatch must not hear the fate of another worker's report.
+            // The holder of the dispatch must not learn the fate of another worker's report.
             ReportFate::Stuck | ReportFate::Foreign => continue,
         };
         let report = &incoming.report;

@@ -12,8 +12,8 @@ use time::OffsetDateTime;
 
 use crate::failure::Pauses;
 
-/// Longest pause that a provider may request: its word may be wrong, and an account over its quota may get a
-/// new one earlier.
+/// Longest pause that a provider may request: the provider may be wrong, and an account over its quota may
+/// get a new one earlier.
 pub const LONGEST_PROVIDER_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Most added jitter of a provider's pause: a tenth of it, up to this.
 pub const MOST_JITTER: Duration = Duration::from_secs(30);

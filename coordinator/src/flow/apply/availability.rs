@@ -1,5 +1,5 @@
-//! What reports reveal about the availability of agents (SPEC 7.3). People hear of a pool whose agents do not
-//! start. A failing account holds back every task that needs it.
+//! What reports reveal about the availability of agents (SPEC 7.3). People get a notice of a pool whose
+//! agents do not start. A failing account holds back every task that needs it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

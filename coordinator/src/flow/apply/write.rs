@@ -54,7 +54,7 @@ impl Batch {
             capture::release(conn, &landed, released).await?;
         }
         let any_queued = self.free(conn, &landed, signals).await?;
-        // After the landings, so that tasks which these free are held as well.
+        // After the landings, so that it also holds tasks that these free.
         let failed: Vec<_> = self
             .failed
             .iter()

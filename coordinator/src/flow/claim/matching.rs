@@ -332,7 +332,7 @@ fn share(
         return Some(Share::default());
     };
     let own = facts.map(|facts| facts.used_before).unwrap_or_default();
-    // Twice the usual: a session that reports its usual usage at once must not end for that again and again.
+    // Twice the usual. Otherwise a session that reports its usual usage at once would end again and again.
     let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
     let usual = Usual {
         microusd: twice(own.microusd.or(budget.usual.microusd)),

@@ -22,7 +22,7 @@ use crate::store::edit::{FeatureEdit, TaskEdit};
 use crate::store::feature::{Locked, Text};
 
 /// Changes a task. A running or done task is refused, since its session read the old text. Of a split task,
-/// only the words change, for later sessions. `before` is the description that the change started from; when
+/// only its texts change, for later sessions. `before` is the description that the change started from; when
 /// it has changed since, nothing is stored.
 pub async fn task(
     db: &PgPool,

@@ -1,5 +1,6 @@
-//! Reads a session's transcript. It is in the stream until a while after the session, then in Postgres. A
-//! reader takes both and merges them by entry number, so the move causes neither a gap nor a repetition.
+//! Reads a session's transcript. It stays in the stream for a while after the session, then moves to
+//! Postgres. A reader takes both and merges them by entry number, so the move causes neither a gap nor a
+//! repetition.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -127,7 +127,7 @@ impl Captured {
                     attempted: &report.attempted,
                     changed_files: &report.snapshot.files_changed,
                 });
-                // The system's own words about the end are better than nothing.
+                // The reason of the session's end is better than nothing.
                 let why_failed = match reason {
                     Some(reason) if extracted.error == NOTHING_CAPTURED => bounded(reason),
                     _ => extracted.error,

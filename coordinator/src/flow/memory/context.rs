@@ -477,7 +477,7 @@ fn unresolved(note: &Note, is_shown: bool) -> prompt::UnresolvedError {
     }
 }
 
-/// The agent's words on a failure, once its task is done; before that, only the changed files.
+/// The agent's report of a failure, once its task is done; before that, only the changed files.
 fn failure(note: &Note) -> prompt::SiblingFailure {
     if !note.verified {
         let files = note.files_changed.join(", ");

@@ -289,7 +289,7 @@ async fn write(
         }
     };
     let old = if file.at_base {
-        // A file that only a branch had, and that is merged now, counts as people's word.
+        // A file that only a branch had, and that is merged now, counts as written by people.
         let landed = store::memory::repo_scan::landed_copies(conn, repo, sha256).await?;
         hide(conn, &landed).await?;
         store::memory::repo_scan::unname(conn, repo, &external_id).await?

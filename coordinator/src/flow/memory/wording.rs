@@ -120,7 +120,7 @@ pub(in crate::flow) fn journal_entry(entry: &JournalEntry, iteration: Option<i32
     }
 }
 
-/// The outcome in the journal's words (SPEC 3.3).
+/// The outcome as the journal names it (SPEC 3.3).
 fn journal_word(entry: &JournalEntry) -> &'static str {
     match entry.outcome {
         Outcome::Done if entry.sent_back => "retried",

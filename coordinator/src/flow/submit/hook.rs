@@ -1,4 +1,4 @@
-//! A webhook makes a copy of a feature: once for each delivery, whichever coordinator serves it and dies.
+//! A webhook makes a copy of a feature: exactly once for each delivery, even if a coordinator dies.
 
 use jiff::tz::TimeZone;
 use ralph_shared::ids::FeatureId;

@@ -1,5 +1,5 @@
-//! Fires due schedules. Each fires in the transaction that makes the run or the copy, so exactly once,
-//! whichever coordinator dies.
+//! Fires due schedules. Each fires in the transaction that makes the run or the copy, so exactly once, even
+//! if a coordinator dies.
 
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::{PgConnection, PgPool};

@@ -59,7 +59,7 @@ pub fn coordinator(
     start("coordinator", spec)
 }
 
-/// Starts a worker with a folder of its own. The folder belongs to the worker's name.
+/// Starts a worker with its own folder, which belongs to its name.
 pub fn worker(
     programs: &Programs,
     data: &DataDir,
