@@ -2,8 +2,8 @@
 
 pub use ralph_shared::faults::point;
 
-/// All points, in the order of a task's life. Before a commit nothing has happened; after it everything has,
-/// but nobody knows yet.
+/// All points, in the order of a task's life. At `before_commit` nothing has happened. At `after_commit`
+/// everything has, and nobody knows yet.
 pub const POINTS: &[&str] = &[
     "hello.before_commit",
     "hello.after_commit",
@@ -23,5 +23,5 @@ pub const POINTS: &[&str] = &[
     "rescue.after_commit",
 ];
 
-/// Points of a request with an `Idempotency-Key`: it took effect, but its answer is not stored yet.
+/// Points of a request with an `Idempotency-Key`, after its effect and before its answer is stored.
 pub const REQUEST_POINTS: &[&str] = &["answer.before_keep"];

@@ -1,7 +1,7 @@
 //! Ralph's coordinator.
 //!
-//! `domain` decides and words prompts (a crate of its own), `store` reads and writes, `flow` holds the steps of a
-//! task's life, `services` keep the steps going, and `api` and `cli` are the interfaces. Read [`flow`] from top to
+//! `domain` (a crate of its own) decides and words prompts, `store` reads and writes, `flow` holds the steps of
+//! a task. `services` keep the steps going, and `api` and `cli` are the interfaces. Read [`flow`] from top to
 //! bottom first.
 
 pub mod api;

@@ -1,6 +1,6 @@
-//! Claims that found nothing and wait for a moment. Tasks that become ready meanwhile, or find room, are
-//! handed to them, which saves the way over a ticket. Nothing depends on them: tasks that nobody gets have
-//! tickets, and another claim finds what this one cannot use.
+//! Claims that found nothing and wait for a moment. They get tasks that become ready meanwhile, or find room,
+//! which is faster than a ticket. Nothing depends on them: tasks that nobody gets have tickets, and another
+//! claim finds tasks that this one cannot use.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use tokio::sync::Notify;
 
 use crate::domain::scheduling::fairness::Unserved;
 
-/// Longest wait of a claim, whatever it asks for: a worker that is gone meanwhile could still be given work.
+/// Longest wait of a claim, whatever it asks for: a worker that is gone meanwhile could still get work.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Most waiting claims; further ones are answered.
+/// Most waiting claims; further ones get an answer at once.
 const MAX_WAITING: usize = 4096;
 /// A claim that waits for its response.
 #[derive(Debug)]
 pub struct PendingClaim {
     pub claim: ClaimRequest,
-    /// The request that it came with.
+    /// The request that brought it.
     pub message: Message,
-    /// When it stops waiting.
+    /// End of its wait.
     until: Instant,
     /// The result of its last query.
-    left: Unserved,
+    unserved: Unserved,
 }
 
 impl PendingClaim {
@@ -36,26 +36,25 @@ impl PendingClaim {
             claim,
             message,
             until: Instant::now() + wait,
-            left: Unserved::Unknown,
+            unserved: Unserved::Unknown,
         }
     }
 }
 
-/// News so far that no waiting claim was handed.
+/// Counts of tasks and ended dispatches that no waiting claim got.
 #[derive(Debug, Clone, Default)]
 pub struct MissedTickets {
-    /// How many tasks pools had got.
+    /// New tasks by pool.
     tasks: BTreeMap<String, u64>,
-    /// How many dispatches had ended.
+    /// Ended dispatches.
     ended: u64,
 }
 
 impl MissedTickets {
-    /// What was told since `before`.
     fn since(&self, before: &Self) -> Self {
-        let tasks = self.tasks.iter().map(|(pool, told)| {
+        let tasks = self.tasks.iter().map(|(pool, missed)| {
             let before = before.tasks.get(pool).copied().unwrap_or(0);
-            (pool.clone(), told - before)
+            (pool.clone(), missed - before)
         });
         Self {
             tasks: tasks.filter(|(_, new)| *new > 0).collect(),
@@ -65,7 +64,7 @@ impl MissedTickets {
 
     /// Takes one of a pool's new tasks, or of the ended dispatches for a claim without room. Returns whether
     /// there was one.
-    fn take(&mut self, claim: &ClaimRequest, left: Unserved) -> bool {
+    fn take(&mut self, claim: &ClaimRequest, unserved: Unserved) -> bool {
         if let Some(pool) = claim.pools.iter().find(|pool| self.tasks.contains_key(*pool)) {
             match self.tasks.get_mut(pool) {
                 Some(left) if *left > 1 => *left -= 1,
@@ -75,13 +74,12 @@ impl MissedTickets {
             }
             return true;
         }
-        let ended = left == Unserved::NoRoom && self.ended > 0;
+        let ended = unserved == Unserved::NoRoom && self.ended > 0;
         self.ended -= u64::from(ended);
         ended
     }
 }
 
-/// The waiting claims of one coordinator.
 #[derive(Debug, Default)]
 pub struct Waiting {
     held: Mutex<WaitingState>,
@@ -92,18 +90,17 @@ pub struct Waiting {
 struct WaitingState {
     /// Whether somebody serves claims here.
     is_served: bool,
-    told: MissedTickets,
+    missed: MissedTickets,
     waiting: VecDeque<PendingClaim>,
     due: Vec<PendingClaim>,
 }
 
 impl WaitingState {
-    /// Whether a claim may wait until `until`.
     fn may_wait(&self, until: Instant) -> bool {
         self.is_served && until > Instant::now() && self.waiting.len() < MAX_WAITING
     }
 
-    /// Wakes matching claims for a query, those first that wait longest. Returns their number.
+    /// Makes matching claims due for a query, longest wait first. Returns their number.
     fn wake(&mut self, most: u64, which: impl Fn(&PendingClaim) -> bool) -> u64 {
         let mut woken = 0;
         let mut at = 0;
@@ -129,7 +126,7 @@ impl Waiting {
         self.state().is_served = true;
     }
 
-    /// Lets no claim wait any more. Returns those that did.
+    /// Ends all waits. Returns the claims that waited.
     pub fn close(&self) -> Vec<PendingClaim> {
         let mut held = self.state();
         held.is_served = false;
@@ -138,9 +135,9 @@ impl Waiting {
         left
     }
 
-    /// News so far; to be read before the query for a claim.
+    /// The counts so far; read them before the query for a claim.
     pub fn missed_tickets(&self) -> MissedTickets {
-        self.state().told.clone()
+        self.state().missed.clone()
     }
 
     /// Announces new tasks of a pool. Returns the number of claims that query for them now.
@@ -149,10 +146,10 @@ impl Waiting {
         let mut held = self.state();
         let woken = held.wake(tasks, |asked| asked.claim.pools.iter().any(|of| of == pool));
         let left = tasks - woken;
-        match held.told.tasks.get_mut(pool) {
-            Some(told) => *told += left,
+        match held.missed.tasks.get_mut(pool) {
+            Some(missed) => *missed += left,
             None => {
-                held.told.tasks.insert(pool.to_owned(), left);
+                held.missed.tasks.insert(pool.to_owned(), left);
             }
         }
         drop(held);
@@ -165,25 +162,25 @@ impl Waiting {
     /// Announces ended dispatches. Claims that lacked room query again.
     pub fn ended(&self, dispatches: u64) {
         let mut held = self.state();
-        let woken = held.wake(dispatches, |asked| asked.left == Unserved::NoRoom);
-        held.told.ended += dispatches - woken;
+        let woken = held.wake(dispatches, |asked| asked.unserved == Unserved::NoRoom);
+        held.missed.ended += dispatches - woken;
         drop(held);
         if woken > 0 {
             self.changed.notify_one();
         }
     }
 
-    /// Keeps claims that got nothing, with the reason. Those whose pools got work or room since `before`
-    /// query again at once. Returns those that may not wait.
+    /// Keeps claims that got nothing, with the reason. Claims whose pools got work or room since `before`
+    /// query again at once. Returns the claims that may not wait.
     pub fn keep(&self, asked: Vec<(PendingClaim, Unserved)>, before: &MissedTickets) -> Vec<PendingClaim> {
         let mut held = self.state();
-        let mut since = held.told.since(before);
+        let mut since = held.missed.since(before);
         let mut over = Vec::new();
-        for (one, left) in asked {
-            let one = PendingClaim { left, ..one };
+        for (one, unserved) in asked {
+            let one = PendingClaim { unserved, ..one };
             if !held.may_wait(one.until) {
                 over.push(one);
-            } else if since.take(&one.claim, left) {
+            } else if since.take(&one.claim, unserved) {
                 held.due.push(one);
             } else {
                 held.waiting.push_back(one);
@@ -207,14 +204,14 @@ impl Waiting {
         }
     }
 
-    /// Takes due claims, at most so many.
+    /// Takes at most `most` due claims.
     pub fn take_due(&self, most: usize) -> Vec<PendingClaim> {
         let mut held = self.state();
         let taken = held.due.len().min(most);
         held.due.drain(..taken).collect()
     }
 
-    /// Takes those whose time is over.
+    /// Takes claims whose time is over.
     pub fn take_over(&self) -> Vec<PendingClaim> {
         let now = Instant::now();
         let mut held = self.state();
@@ -226,7 +223,6 @@ impl Waiting {
         over.into()
     }
 
-    /// Whether any claim waits.
     pub fn is_empty(&self) -> bool {
         self.state().waiting.is_empty()
     }
@@ -272,7 +268,7 @@ mod tests {
         waiting
     }
 
-    /// Keeps claims without work, whatever the news.
+    /// Keeps claims without work, as if nothing changed since their query.
     fn keep(waiting: &Waiting, asked: Vec<PendingClaim>, left: Unserved) -> Vec<PendingClaim> {
         keep_since(waiting, asked, left, &waiting.missed_tickets())
     }
@@ -287,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longest_in_a_pool_is_handed_its_work() {
+    fn work_goes_to_the_claim_that_waits_longest_in_its_pool() {
         let waiting = open();
         let all: Vec<_> = [&["a"][..], &["b"], &["a", "b"], &["b"]]
             .map(|pools| asked(pools, 1_000))
@@ -303,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_while_it_was_looked_is_not_missed() {
+    fn work_that_arrives_during_a_query_is_not_missed() {
         let waiting = open();
         waiting.tell("a", 7);
         let before = waiting.missed_tickets();
@@ -316,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn who_found_no_room_looks_again_when_dispatches_end() {
+    fn claims_without_room_query_again_when_dispatches_end() {
         let waiting = open();
         let before = waiting.missed_tickets();
         let all: Vec<_> = [(); 3].map(|()| asked(&["a"], 1_000)).into();
@@ -337,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_too_long_or_where_nobody_serves() {
+    fn no_claim_waits_too_long_or_without_a_service() {
         let waiting = open();
         let at_once = asked(&["a"], 0);
         let id = at_once.claim.claim;

@@ -1,4 +1,5 @@
-//! The program `ralph-coordinator`: the commands of `ralph-cli`, and those that start and check a coordinator.
+//! The program `ralph-coordinator`: the commands of `ralph-cli`, and commands that start and check a
+//! coordinator.
 
 mod args;
 pub mod server;

@@ -17,7 +17,8 @@ pub fn main() -> ExitCode {
 /// Parses the arguments, runs the command, and prints its error.
 async fn run_command() -> ExitCode {
     let mut cli: Cli = parse(command);
-    // To what serves, the file of a token is another one's; what looks at the environment tells of it itself.
+    // Commands that serve use the token's file for another purpose, and `config` reports problems of the
+    // environment itself.
     let needs_none = !matches!(&cli.command, Command::Client(client) if !matches!(client, Client::Config(_)));
     if let Err(error) = cli.globals.read_environment()
         && !needs_none
@@ -27,7 +28,7 @@ async fn run_command() -> ExitCode {
     }
     let filter = match cli.command {
         Command::Serve(_) => "info,async_nats=warn,sqlx=warn",
-        // It tells the ends of its children itself.
+        // `up` reports the ends of its children itself.
         Command::Up(_) => "warn,ralph_coordinator::embedded::child=error",
         _ => "warn",
     };

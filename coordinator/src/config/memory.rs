@@ -12,25 +12,25 @@ use crate::embedder::{Embedder, Endpoint};
 use crate::flow::Settings;
 use crate::prompt::{PromptOptions, Templates};
 
-/// With less of a text, a prompt doesn't say what it is about.
+/// A shorter excerpt of a text doesn't show the prompt's reader what the text is about.
 const LEAST_REFERENCE_CHARS: usize = 1_000;
-/// Notes of a feature that a claim reads, at most.
+/// Most notes of a feature that a claim reads.
 const MOST_ENTRIES: usize = 1_000;
 /// A hundred years.
 const MOST_DAYS: f64 = 36_500.0;
-/// Numbers that a vector may have.
+/// Most numbers in a vector.
 const MOST_DIMENSIONS: usize = 8_192;
-/// What a claim waits for a vector, and what it may be set to.
+/// How long a claim waits for a vector: the default and the maximum.
 const CLAIM_WAITS_MS: u64 = 300;
 const MOST_WAIT_MS: u64 = 10_000;
-/// Holds the model's key.
+/// Environment variable with the model's key.
 const KEY_VARIABLE: &str = "RALPH_EMBEDDINGS_KEY";
 
 fn endpoint(table: &EmbeddingsTable) -> anyhow::Result<Endpoint> {
     let web = reqwest::Url::parse(&table.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     anyhow::ensure!(
         web,
-        "memory.embeddings.url is no address; expected https://HOST/v1/embeddings"
+        "memory.embeddings.url is not an address; expected https://HOST/v1/embeddings"
     );
     anyhow::ensure!(
         !table.model.trim().is_empty(),
@@ -62,10 +62,10 @@ fn endpoint(table: &EmbeddingsTable) -> anyhow::Result<Endpoint> {
     })
 }
 
-/// Sets what the coordinator goes by.
+/// Applies `[memory]` to the settings.
 ///
 /// # Errors
-/// When a template of the prompts can't be used, or a number makes no sense.
+/// When a template of the prompts can't be used, or a number is out of range.
 pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()> {
     settings.memory = memory.enabled.unwrap_or(true);
     memory.sections.set(&mut settings.budgets);
@@ -86,7 +86,7 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
         );
         settings.max_entries = entries;
     }
-    let mut asks = PromptOptions {
+    let mut options = PromptOptions {
         agent_files: memory.agent_files,
         people: !settings.question_wait.is_zero(),
         ..PromptOptions::default()
@@ -96,9 +96,9 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
             entries <= MOST_ENTRIES,
             "memory.kept_entries is a number of learnings and knowledge entries, 0 to {MOST_ENTRIES}, not {entries}"
         );
-        asks.kept_entries = entries;
+        options.kept_entries = entries;
     }
-    settings.kept_entries = asks.kept_entries;
+    settings.kept_entries = options.kept_entries;
     if let Some(share) = memory.hold_out {
         anyhow::ensure!(
             (0.0..=1.0).contains(&share),
@@ -107,12 +107,10 @@ pub(super) fn set(memory: &Memory, settings: &mut Settings) -> anyhow::Result<()
         settings.hold_out = share;
     }
     settings.bounds = bounds(memory)?;
-    settings.embedder = match &memory.embeddings {
-        Some(table) => Some(Embedder::new(endpoint(table)?)?),
-        None => None,
-    };
-    if memory.templates.is_some() || asks != PromptOptions::default() {
-        let templates = Templates::load(memory.templates.as_deref(), asks)
+    let embedder = memory.embeddings.as_ref().map(|table| Embedder::new(endpoint(table)?));
+    settings.embedder = embedder.transpose()?;
+    if memory.templates.is_some() || options != PromptOptions::default() {
+        let templates = Templates::load(memory.templates.as_deref(), options)
             .context("memory.templates names a folder that can't be used")?;
         settings.templates = Arc::new(templates);
     }
@@ -165,7 +163,7 @@ mod tests {
     use crate::prompt::{Budgets, Section};
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn an_error_names_the_key_of_an_invalid_value() {
         for (text, word) in [
             (
                 "embeddings = { url = 'ftp://x', model = 'm' }",
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_takes_what_is_given_and_all_of_them_their_sum() {
+    fn a_section_budget_changes_the_total_unless_that_is_given() {
         let budgets = |text: &str| -> Budgets {
             let (config, unknown) = Config::parse(text).unwrap();
             assert_eq!(unknown, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! What the coordinator goes by, made of the configuration that `ralph-cli` reads.
+//! Makes the coordinator's settings from the configuration that `ralph-cli` reads.
 
 mod memory;
 mod settings;

@@ -1,4 +1,4 @@
-//! What the coordinator goes by, as its part of `.ralph.toml` says (SPEC 8).
+//! The coordinator's settings from `.ralph.toml` (SPEC 8).
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::domain::routing::strategy::Tiers;
 use crate::flow::{Notify, Settings};
 use crate::store::notice::Event;
 
-/// What the coordinator goes by, as a file says.
+/// Makes settings from a configuration.
 ///
 /// # Errors
-/// When a template of the prompts can't be used, or a share is none.
+/// When a template of the prompts can't be used, or a value is out of range.
 pub fn settings_of(config: &Config) -> anyhow::Result<Settings> {
     let mut settings = Settings {
         tiers: Tiers::new(config.models.tiers.clone()).unwrap_or_default(),
@@ -60,7 +60,7 @@ fn notify(table: &NotifyTable) -> anyhow::Result<Option<Notify>> {
     }
     if let Some(url) = &table.url {
         let web = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        anyhow::ensure!(web, "notify.url is no address; expected https://HOST/PATH");
+        anyhow::ensure!(web, "notify.url is not an address; expected https://HOST/PATH");
     }
     for event in &table.events {
         anyhow::ensure!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_is_checked() {
+    fn notify_settings_are_read_and_checked() {
         let notify = |text: &str| {
             let (config, _) = Config::parse(&format!("[notify]\n{text}")).unwrap();
             settings_of(&config)
@@ -185,11 +185,11 @@ mod tests {
                 .map_err(|e| format!("{e:#}"))
         };
         assert_eq!(notify("events = []").unwrap(), None);
-        let told = notify("command = \"notify-send 'Ralph says'\"\nevents = [\"run_ended\"]")
+        let read = notify("command = \"notify-send 'Ralph says'\"\nevents = [\"run_ended\"]")
             .unwrap()
             .unwrap();
-        assert_eq!(told.command, ["notify-send", "Ralph says"]);
-        assert!(told.wants(Event::RunEnded) && !told.wants(Event::PersonNeeded));
+        assert_eq!(read.command, ["notify-send", "Ralph says"]);
+        assert!(read.wants(Event::RunEnded) && !read.wants(Event::PersonNeeded));
         for (text, word) in [
             ("url = \"ftp://x\"", "notify.url"),
             ("command = \"'\"", "notify.command"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_of_nothing_is_refused() {
+    fn a_ceiling_of_zero_is_refused() {
         for key in ["iterations", "max_time_hours", "max_cost", "max_tokens"] {
             let (config, _) = Config::parse(&format!("[ceilings]\n{key} = 0")).unwrap();
             let error = format!("{:#}", settings_of(&config).unwrap_err());

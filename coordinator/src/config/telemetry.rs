@@ -3,10 +3,10 @@
 use crate::config::{Telemetry, chosen};
 use crate::tracer::{ENDPOINT_VARIABLES, Tracer};
 
-/// Where collectors take OTLP over gRPC.
+/// Default port of OTLP over gRPC.
 const GRPC_PORT: u16 = 4317;
 
-/// Where traces go, if anywhere.
+/// The tracer, unless tracing is off.
 pub(super) fn tracer(telemetry: &Telemetry) -> anyhow::Result<Option<Tracer>> {
     let variable = |name: &str| std::env::var(name).ok();
     let off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
@@ -25,15 +25,15 @@ pub(super) fn tracer(telemetry: &Telemetry) -> anyhow::Result<Option<Tracer>> {
     let url = reqwest::Url::parse(&endpoint).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
     if is_by_variable && url.is_none() {
-        // It may be meant for other programs, which speak gRPC: nothing should stand still for it.
+        // The variable may be meant for other programs, which speak gRPC. It must not stop the coordinator.
         tracing::warn!(
-            "no traces are sent: OTEL_EXPORTER_OTLP_ENDPOINT is no address of an OTLP receiver over HTTP"
+            "no traces are sent: OTEL_EXPORTER_OTLP_ENDPOINT is not an address of an OTLP receiver over HTTP"
         );
         return Ok(None);
     }
     anyhow::ensure!(
         url.is_some(),
-        "telemetry.endpoint is no address; expected that of an OTLP receiver over HTTP, such as http://127.0.0.1:4318"
+        "telemetry.endpoint is not an address; expected the address of an OTLP receiver over HTTP, such as http://127.0.0.1:4318"
     );
     if url.and_then(|url| url.port()) == Some(GRPC_PORT) {
         tracing::warn!("traces are sent over HTTP; port {GRPC_PORT} is usually for gRPC, and 4318 for HTTP");
@@ -48,7 +48,7 @@ mod tests {
     use crate::config::{Config, settings_of};
 
     #[test]
-    fn traces_are_off_without_an_address_and_an_address_must_be_one() {
+    fn tracing_is_off_without_an_address_and_refuses_an_invalid_one() {
         let settings = |text: &str| settings_of(&Config::parse(text).unwrap().0);
         assert!(settings("").unwrap().tracer.is_none());
         assert!(settings("[telemetry]\nendpoint = ''").unwrap().tracer.is_none());

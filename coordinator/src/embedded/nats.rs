@@ -1,4 +1,4 @@
-//! A private nats-server with JetStream: a user a role, a free port that stays the same, started again when it dies.
+//! A private nats-server with JetStream: one user per role, a stable free port, and restarts after a crash.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::find::NatsServer;
 use super::nats_config::{self, Config};
 use super::readiness::{ServerError, wait_until_ready};
 
-/// Who connects (DESIGN 7).
+/// Role of a connection (DESIGN 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// May do everything.
@@ -27,7 +27,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The name that the server knows it by.
+    /// Name of its user on the server.
     pub fn user(self) -> &'static str {
         match self {
             Role::Coordinator => "coordinator",
@@ -53,7 +53,8 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Starts the server on the port that it had before, or another when that is taken, and waits until JetStream answers.
+    /// Starts the server on its previous port, or on another if that is taken, and waits until JetStream
+    /// answers.
     pub async fn start(server: &NatsServer, data: &DataDir, tuning: Tuning) -> Result<Self, ServerError> {
         let files = Files::new(data)?;
         let passwords = (
@@ -91,7 +92,7 @@ impl Nats {
             Ok(port)
         };
         let port_may_be_taken = |problem: &str| {
-            // A failure to write shows as the same problem again, and then as the error of the wait.
+            // If the write fails, the same problem occurs again, and then the wait fails.
             if problem.contains("address already in use") {
                 let _ = configure(None);
             }
@@ -110,9 +111,9 @@ impl Nats {
         })
     }
 
-    /// How to connect as `role`. Holds the password: not for logs or process arguments.
+    /// Address for connections as `role`. Contains the password: not for logs or process arguments.
     ///
-    /// async-nats doesn't take user and password from an address by itself: hand them to its options.
+    /// async-nats ignores user and password in an address: pass them as options.
     pub fn url_for(&self, role: Role) -> String {
         let password = match role {
             Role::Coordinator => &self.coordinator_password,
@@ -121,12 +122,11 @@ impl Nats {
         format!("nats://{}:{password}@127.0.0.1:{}", role.user(), self.port)
     }
 
-    /// The process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.supervised.pid()
     }
 
-    /// Called while it is stopped, it gives it only a little time.
+    /// Cancel this during a stop to leave the server only a little time.
     pub fn hurry(&self) -> CancellationToken {
         self.supervised.hurry()
     }
@@ -136,12 +136,12 @@ impl Nats {
         self.supervised.phases()
     }
 
-    /// Stops it; what was published stays in its store.
+    /// Stops it. Published messages stay in its store.
     pub async fn stop(self) {
         self.supervised.stop().await;
     }
 
-    /// Ends it as a crash would, with SIGKILL, and doesn't start it again.
+    /// Kills it with SIGKILL, as a crash would, and doesn't start it again.
     pub async fn kill(self) {
         self.supervised.kill().await;
     }
@@ -160,7 +160,7 @@ struct Files {
     port: PathBuf,
 }
 
-/// What nats-server writes once it listens.
+/// The file that nats-server writes once it listens.
 #[derive(Deserialize)]
 struct Ports {
     nats: Vec<String>,
@@ -170,7 +170,7 @@ impl Files {
     fn new(data: &DataDir) -> Result<Self, ServerError> {
         let folder = data.folder("nats")?;
         let ports = data.folder("nats/ports")?;
-        // A killed server leaves its file, and its number may come again.
+        // A killed server leaves its file, and its process id may be reused.
         for entry in fs::read_dir(&ports)
             .map_err(ServerError::io("list", &ports))?
             .flatten()
@@ -190,7 +190,7 @@ impl Files {
     }
 
     fn port_of(&self, pid: u32) -> Option<u16> {
-        // Named after the program, whose name we don't choose.
+        // The file's name contains the program's name, which we don't choose.
         let ending = format!("_{pid}.ports");
         let entries = fs::read_dir(&self.ports).ok()?.flatten();
         let path = entries

@@ -1,4 +1,4 @@
-//! The configuration of a private nats-server: who may say what (DESIGN 7), where the store is, how large it may grow.
+//! The configuration of a private nats-server: permissions (DESIGN 7), the store's folder and size.
 
 use std::path::Path;
 
@@ -10,15 +10,14 @@ use super::Tuning;
 
 /// More than all streams' limits together (DESIGN 3).
 const STORE_BYTES: u64 = 8 * 1024 * 1024 * 1024;
-/// Twice what a message may have, so that headers never decide.
+/// Twice the longest message, so that headers never matter.
 const MAX_PAYLOAD_BYTES: usize = 2 * ralph_shared::subjects::MAX_MESSAGE_BYTES;
 
-/// What a configuration is made of.
 pub(super) struct Config<'a> {
     pub(super) store: &'a Path,
     /// The server writes the port that it got into a file here.
     pub(super) ports: &'a Path,
-    /// None lets the server choose a free one.
+    /// `None` lets the server choose a free port.
     pub(super) port: Option<u16>,
     pub(super) coordinator_password: &'a str,
     pub(super) worker_password: &'a str,

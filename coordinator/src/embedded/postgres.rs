@@ -1,4 +1,4 @@
-//! A private Postgres: made when first asked for, reached through a unix socket alone, started again when it dies.
+//! A private Postgres: created on first use, reached only through a unix socket, started again when it dies.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::{Tuning, postgres_init, postgres_settings};
 
 /// The database that [`Postgres::url`] names.
 const DATABASE: &str = "ralph";
-/// How long an attempt to connect may take while the server starts.
+/// Time limit for a connection while the server starts.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A running private Postgres. Dropping it without [`stop`](Self::stop) kills it, which costs a recovery, not data.
@@ -35,8 +35,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts the newest of `servers`, or for a folder that already has data the newest of the same major version, and
-    /// waits until it answers. As root it runs as `postgres` or `nobody`.
+    /// Starts the newest of `servers`, or for a folder that already has data the newest of the same major
+    /// version, and waits until it answers. Root runs it as `postgres` or `nobody`.
     pub async fn start(
         servers: &[PostgresServer],
         data: &DataDir,
@@ -63,10 +63,11 @@ impl Postgres {
             &folder,
             user.as_ref(),
         )
-        // An immediate shutdown, so that no backend outlives us: the next start recovers.
+        // An immediate shutdown, so that no backend outlives us. The next start recovers.
         .death_signal(Signal::SIGQUIT)
         .stop_steps([
-            // Fast: ends the sessions and writes a checkpoint. Then immediate: leaves both to the next start.
+            // SIGINT is a fast shutdown: it ends the sessions and writes a checkpoint. SIGQUIT is an
+            // immediate one: it leaves both to the next start.
             StopStep {
                 signal: Signal::SIGINT,
                 grace: Duration::from_secs(20),
@@ -86,12 +87,12 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// How to connect to the database `ralph`. Holds the password: not for logs or process arguments.
+    /// Address of the database `ralph`. Contains the password: not for logs or process arguments.
     pub fn url(&self) -> String {
         self.url_for_database(DATABASE)
     }
 
-    /// How to connect to another database of the same server.
+    /// Address of another database of the same server.
     pub fn url_for_database(&self, database: &str) -> String {
         let sockets: String = self
             .sockets
@@ -108,17 +109,15 @@ impl Postgres {
         )
     }
 
-    /// Major and minor version of the server.
     pub fn version(&self) -> [u32; 2] {
         self.version
     }
 
-    /// The process id of the postmaster, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.supervised.pid()
     }
 
-    /// Called while it is stopped, it gives it only a little time.
+    /// Cancel this during a stop to leave the server only a little time.
     pub fn hurry(&self) -> CancellationToken {
         self.supervised.hurry()
     }
@@ -133,7 +132,7 @@ impl Postgres {
         self.supervised.stop().await;
     }
 
-    /// Ends it as a crash would, with SIGKILL, and doesn't start it again.
+    /// Kills it with SIGKILL, as a crash would, and doesn't start it again.
     pub async fn kill(self) {
         self.supervised.kill().await;
     }

@@ -1,4 +1,4 @@
-//! Making the data folder of a private Postgres, all or nothing.
+//! Creates the data folder of a private Postgres, all or nothing.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -17,18 +17,18 @@ use super::runas::RunAs;
 
 /// The superuser of a private Postgres.
 pub(super) const USER: &str = "ralph";
-/// The include that makes `ralph.conf` count; settings that a user adds below it win.
+/// Includes `ralph.conf`. Settings that a user adds below it win.
 const INCLUDE: &str = "\ninclude 'ralph.conf'\n";
 const INITDB_WITHIN: Duration = Duration::from_secs(60);
-/// `sun_path` holds 108 bytes with its ending zero.
+/// `sun_path` holds 108 bytes with its final zero.
 const SOCKET_PATH_BYTES: usize = 107;
 const SOCKET_NAME: &str = ".s.PGSQL.5432";
 
-/// One of the server's programs that works on the data folder `folder`.
+/// A program of the server that works on the data folder `folder`.
 ///
-/// A user that isn't ours may not be able to enter the folders above (a clone below `/root`). So on Linux it is started inside its data
-/// folder and calls it by a descriptor, which needs no way from the root; by its working folder it couldn't: before release 16 the
-/// programs leave that to find themselves, and don't get back.
+/// Another user may not be able to enter the folders above it (a clone below `/root`). So on Linux the
+/// program starts inside its data folder and names it by a descriptor, which needs no path from the root. The
+/// working folder isn't enough: before release 16 the programs leave it to find themselves, and can't return.
 pub(super) fn program(
     name: &'static str,
     program: PathBuf,
@@ -47,7 +47,7 @@ pub(super) fn program(
     spec.folder(folder).run_as(user.cloned())
 }
 
-/// Makes `folder` with `initdb`; a half-made one of an earlier try is thrown away.
+/// Creates `folder` with `initdb`. Removes a half-made folder of an earlier try.
 pub(super) async fn initialise(
     server: &PostgresServer,
     data: &DataDir,
@@ -68,7 +68,7 @@ pub(super) async fn initialise(
 
     let settings = unfinished.join("postgresql.conf");
     include(&settings).map_err(ServerError::io("write", &settings))?;
-    fs::rename(&unfinished, folder).map_err(ServerError::io("rename to its place", &unfinished))
+    fs::rename(&unfinished, folder).map_err(ServerError::io("rename", &unfinished))
 }
 
 async fn run_initdb(
@@ -94,7 +94,7 @@ async fn run_initdb(
             grace: Duration::from_secs(5),
         }]);
     if tuning == Tuning::Tests {
-        // A log that is small from the beginning is copied sooner.
+        // A new cluster with small log segments is copied sooner.
         spec = spec.args(["--no-sync", "--wal-segsize=1"]);
     }
     let process = Process::spawn(&spec)?;
@@ -112,7 +112,7 @@ async fn run_initdb(
     })
 }
 
-/// The folder of the server's socket. One below `/tmp` goes away with the value.
+/// The folder of the server's socket. A folder below `/tmp` is removed on drop.
 #[derive(Debug)]
 pub(super) struct SocketFolder {
     path: PathBuf,
@@ -120,9 +120,9 @@ pub(super) struct SocketFolder {
 }
 
 impl SocketFolder {
-    /// Inside the data folder where that path is short enough, without a comma (the server takes a list of folders), and its owner is who
-    /// runs the server, else below `/tmp`
-    /// under a name that belongs to the data folder alone and is the same at each start.
+    /// Uses the data folder if its path is short enough and has no comma (the server takes a list of
+    /// folders), and if its owner runs the server. Else uses a folder below `/tmp`, whose name is unique to
+    /// the data folder and the same at each start.
     pub(super) fn new(data: &DataDir, user: Option<&RunAs>) -> Result<Self, ServerError> {
         let inside = data.path("run");
         let is_one = !inside.as_os_str().as_encoded_bytes().contains(&b',');
@@ -155,7 +155,7 @@ impl Drop for SocketFolder {
     }
 }
 
-/// Makes our settings count, in a file that the server's user made: never through a link.
+/// Appends the include to a file that the server's user created. Never follows a link.
 fn include(settings: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .append(true)
@@ -164,28 +164,30 @@ fn include(settings: &Path) -> io::Result<()> {
     file.write_all(INCLUDE.as_bytes())
 }
 
-/// Hands a file over to the user that the server runs as. In a folder of that user's it may be a link by now, to any file of root's.
+/// Gives a file to the user that runs the server. In that user's folder it may have become a link to any file
+/// of root's.
 pub(super) fn give(path: &Path, user: Option<&RunAs>) -> Result<(), ServerError> {
     let Some(user) = user else { return Ok(()) };
     lchown(path, Some(user.uid), Some(user.gid)).map_err(ServerError::io("change the owner of", path))
 }
 
-/// Makes a folder for the server's user alone. One that is already there, as in a shared `/tmp`, must be just that.
+/// Creates a folder for the server's user alone. An existing one, as in a shared `/tmp`, must already belong
+/// to that user.
 fn private_folder(path: &Path, user: Option<&RunAs>) -> Result<(), ServerError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => return give(path, user),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(ServerError::io("create", path)(error)),
     }
-    let metadata = fs::symlink_metadata(path).map_err(ServerError::io("look at", path))?;
+    let metadata = fs::symlink_metadata(path).map_err(ServerError::io("inspect", path))?;
     let own = nix::unistd::geteuid().as_raw();
     let owner = user.map_or(own, |user| user.uid);
-    // One that we made but died before giving away is ours to finish.
+    // We may have created it and died before we gave it away.
     if !metadata.is_dir() || (metadata.uid() != owner && metadata.uid() != own) {
-        let error = io::Error::other("it is there already and belongs to somebody else; remove it");
+        let error = io::Error::other("it already exists and belongs to somebody else; remove it");
         return Err(ServerError::io("use", path)(error));
     }
-    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(ServerError::io("close", path))?;
+    fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(ServerError::io("restrict access to", path))?;
     give(path, user)
 }
 
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_link_leads_to_is_not_written() {
+    fn include_does_not_write_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "port = 1\n").unwrap();
@@ -215,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_leads_to_is_not_given_away() {
+    fn give_does_not_follow_a_link() {
         if !nix::unistd::geteuid().is_root() {
-            return; // Nobody else can give anything away.
+            return; // Only root can give files away.
         }
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_the_data_folders_path_is_kept_from_the_servers_list_of_folders() {
+    fn a_data_folder_with_a_comma_gets_a_socket_folder_without_one() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir::open(&folder.path().join("a,b")).unwrap();
         let sockets = SocketFolder::new(&data, None).unwrap();

@@ -27,7 +27,7 @@ pub(super) fn render(sockets: &Path, tuning: Tuning) -> String {
     );
     if tuning == Tuning::Tests {
         text.push_str("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n");
-        // Of a server that is killed, all goes with its folder.
+        // The shared memory of a killed server is deleted with its folder.
         text.push_str("dynamic_shared_memory_type = mmap\n");
     }
     text

@@ -1,4 +1,4 @@
-//! What a server program that was found is, and whether it can be used.
+//! The version of a server program, and whether it is usable.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ pub const OLDEST_POSTGRES_MAJOR: u32 = 15;
 /// The oldest nats-server with consumers that filter by several subjects.
 pub const OLDEST_NATS: [u32; 3] = [2, 10, 0];
 
-/// The version of the Postgres in `bin`, or why it can't be used by us, or by `user` when we are root.
+/// The version of the Postgres in `bin`, or why we can't use it. As root, `user` must be able to run it.
 pub(super) fn postgres(bin: &Path, user: Option<&RunAs>) -> Result<[u32; 2], String> {
     if !bin.join("initdb").exists() {
         return Err("there is no `initdb` beside `postgres`".into());
@@ -39,7 +39,7 @@ pub(super) fn postgres(bin: &Path, user: Option<&RunAs>) -> Result<[u32; 2], Str
     Ok(version)
 }
 
-/// The version of a nats-server, or why it can't be used.
+/// The version of a nats-server, or why we can't use it.
 pub(super) fn nats(program: &Path) -> Result<[u32; 3], String> {
     // "nats-server: v2.15.1"
     let version = version_of(program, "nats-server: v")?;
@@ -69,9 +69,9 @@ fn version_of(program: &Path, marker: &str) -> Result<Vec<u32>, String> {
         .map(|(_, version)| numbers(version))
         .unwrap_or_default();
     if numbers.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next().or(text.lines().next()).unwrap_or("nothing");
-        return Err(format!("it doesn't tell its version, but: {said}"));
+        let printed_line = String::from_utf8_lossy(&output.stderr);
+        let printed_line = printed_line.lines().next().or(text.lines().next()).unwrap_or("nothing");
+        return Err(format!("it printed no version, but: {printed_line}"));
     }
     Ok(numbers)
 }

@@ -1,28 +1,25 @@
-//! Which user a Postgres runs as when we are root: it refuses to be root itself.
+//! The user that runs Postgres when we are root, because Postgres refuses to run as root.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User, geteuid};
 
-/// The accounts that are tried, best first.
+/// Accounts to try, in order.
 const ACCOUNTS: [&str; 2] = ["postgres", "nobody"];
 
 /// A plain user that root starts a server as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAs {
-    /// The account's name.
     pub name: String,
-    /// Its user id.
     pub uid: u32,
-    /// Its main group's id.
+    /// Id of its main group.
     pub gid: u32,
 }
 
-/// There is no account to run Postgres as.
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlainUser {
-    /// Root has none.
+    /// Root finds no other account.
     #[error(
         "Postgres does not run as root, and this machine has neither a user `postgres` nor `nobody`; \
          create one (`useradd --system postgres`) or run as a plain user"
@@ -37,7 +34,8 @@ pub enum NoPlainUser {
 }
 
 impl RunAs {
-    /// Nobody else for a plain user; for root the first of `postgres` and `nobody` that exists.
+    /// `None` for a plain user, who runs it directly; for root the first of `postgres` and `nobody` that
+    /// exists.
     pub fn for_postgres() -> Result<Option<Self>, NoPlainUser> {
         let own = geteuid();
         if !own.is_root() {
@@ -82,7 +80,7 @@ impl RunAs {
     }
 }
 
-/// A plain user runs it as itself, where it has a name.
+/// A plain user runs Postgres directly, but needs a name.
 fn named(uid: Uid, account: Option<&User>) -> Result<Option<RunAs>, NoPlainUser> {
     match account {
         Some(_) => Ok(None),
@@ -100,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_id_without_a_name_is_told_what_to_do() {
+    fn the_error_for_a_user_without_a_name_says_what_to_do() {
         let own = User::from_uid(geteuid()).unwrap();
         assert!(named(geteuid(), own.as_ref()).unwrap().is_none());
         let error = named(Uid::from_raw(54_321), None).unwrap_err().to_string();

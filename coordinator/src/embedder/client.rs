@@ -1,4 +1,4 @@
-//! Asks the model.
+//! The client of the model.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,12 +18,10 @@ const TEXT_CHARS: usize = 2_000;
 /// Longest answer: a batch of vectors of many dimensions, as text. Bytes.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
-/// Where the model is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// Address that takes `{"model": …, "input": […]}`.
     pub url: String,
-    /// The model's name.
     pub model: String,
     /// Sent as bearer.
     pub key: Option<String>,
@@ -60,7 +58,6 @@ struct State {
     entries: Lane,
 }
 
-/// The result of a batch of entries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entries {
     /// A vector for each text in its order; none for a refused text.
@@ -83,8 +80,6 @@ const QUESTIONS: LaneOf = |state| &mut state.questions;
 const ENTRIES: LaneOf = |state| &mut state.entries;
 
 impl Embedder {
-    /// # Errors
-    /// When HTTP can't be set up.
     pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
         let http = http::builder()?
             .redirect(reqwest::redirect::Policy::none())
@@ -101,7 +96,6 @@ impl Embedder {
         })))
     }
 
-    /// The model's name.
     pub fn model(&self) -> &str {
         &self.0.endpoint.model
     }

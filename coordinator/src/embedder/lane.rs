@@ -8,7 +8,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Doublings after which nothing changes.
 const MOST_DOUBLINGS: u32 = 10;
 
-/// How it went lately.
+/// Recent failures of the model.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     failures: u32,
@@ -22,7 +22,7 @@ impl Lane {
         self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// Answers whether it had failed before.
+    /// Returns whether the model had failed before.
     pub(super) fn answered(&mut self) -> bool {
         let had_failed = self.trouble.is_some();
         *self = Self::default();
@@ -57,7 +57,7 @@ mod tests {
             [closed_for(None), closed_for(None), closed_for(Some(20))],
             [2, 4, 20]
         );
-        assert_eq!(closed_for(Some(100_000)), 300, "nobody can shut it for longer");
+        assert_eq!(closed_for(Some(100_000)), 300, "no answer can pause it for longer");
         assert_eq!([0; 60].map(|_| closed_for(None)).last(), Some(&300));
         assert!(lane.answered());
         assert!(lane.is_open(now) && !lane.answered());

@@ -16,7 +16,6 @@ pub(super) enum Failure {
     Refused(String),
     /// It does not work now, whatever the texts.
     Away {
-        /// What happened.
         why: String,
         /// The pause that it asks for.
         pause: Option<Duration>,
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_makes_no_sense_says_why() {
+    fn the_error_of_an_invalid_answer_says_why() {
         let check = |body: &str, dimensions, words: &str| match vectors(body.as_bytes(), 1, dimensions) {
             Err(Failure::Away { why, .. }) => assert!(why.contains(words), "{why}"),
             other => panic!("{body}: {other:?}"),
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_about_the_texts_is_a_refusal_and_keys_are_not_repeated() {
+    fn only_errors_about_texts_are_refusals_and_keys_are_hidden() {
         for (status, refused) in [
             (400, true),
             (413, true),

@@ -16,7 +16,6 @@ use crate::store::task::{Task, Unblocked};
 /// Locked features by id; their counters follow every move.
 pub type Features = BTreeMap<FeatureId, Locked>;
 
-/// Locks features and returns them by id.
 pub async fn lock_features(conn: &mut PgConnection, ids: &BTreeSet<FeatureId>) -> sqlx::Result<Features> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     Ok(store::feature::lock(conn, &ids)
@@ -57,7 +56,7 @@ pub async fn resolved(
     freed(conn, features, tasks, parts, signals).await.map(drop)
 }
 
-/// The same, given which of the tasks are parts of others.
+/// Like [`resolved`], given which of the tasks are parts of others.
 pub async fn freed(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -223,7 +222,7 @@ pub async fn forgiven(
     let stops = |held: &Locked| held.failure_policy == FailurePolicy::Stop;
     if features.get(&feature).is_some_and(stops) {
         let mut released = store::task::release_held(conn, feature, again).await?;
-        // A started attempt was never kept from its verification and its landing.
+        // A started attempt was never held back from its verification and its landing.
         let tasks = store::task::lock(conn, &released).await?;
         let begun = |id: &Uuid| {
             tasks

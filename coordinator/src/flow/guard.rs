@@ -1,5 +1,5 @@
-//! Isolates a row that cannot be processed from the others: a panic becomes an error, and errors of the whole
-//! database are told apart from errors of that row.
+//! Isolates a row that cannot be processed from the others. Turns a panic into an error, and distinguishes
+//! errors of the whole database from errors of that row.
 
 use std::panic::AssertUnwindSafe;
 
@@ -13,7 +13,7 @@ pub(super) async fn guarded<T>(step: impl Future<Output = sqlx::Result<T>>) -> s
         .unwrap_or_else(|_| Err(sqlx::Error::Protocol("it panicked".to_owned())))
 }
 
-/// Whether the error concerns the server, whatever the statement: the work will be repeated later.
+/// Whether the error concerns the server, not the statement, so that the work will be repeated later.
 pub(super) fn is_away(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -30,7 +30,7 @@ pub(super) fn is_away(error: &sqlx::Error) -> bool {
 fn is_away_code(code: &str) -> bool {
     // 08: the connection broke; 57P0x: the server shuts down or starts; 53100, 53300: out of disk or
     // connections; 40: repeated contention on the same rows; 25P0x: the server ended an idle transaction;
-    // 42703, 42P01, 42883: a later release has changed the schema, and only its coordinators can go on.
+    // 42703, 42P01, 42883: a later release has changed the schema, and only its coordinators can continue.
     [
         "08", "57P0", "53100", "53300", "40", "25P0", "42703", "42P01", "42883",
     ]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_no_statement_can_mend_is_away() {
+    fn only_errors_of_the_server_count_as_away() {
         for (code, away) in [
             ("08006", true),
             ("57P01", true),

@@ -1,18 +1,18 @@
-//! The way of a task through the coordinator, one folder a step:
+//! The steps of a task through the coordinator, one folder each:
 //!
-//! | step | what it does |
+//! | step | content |
 //! | --- | --- |
 //! | [`submit`] | stores a validated graph: features, further tasks, graphs of agents, schedules, hooks, copies |
 //! | [`claim`] | gives ready tasks to free slots: tickets, selection, matching, dispatches and leases |
-//! | [`assignment`] | builds what a worker receives for a dispatch: instructions and prompt |
-//! | [`memory`] | finds what to remember for a prompt, stores what a report leaves, keeps the memory in order |
+//! | [`assignment`] | builds a worker's assignment: instructions and prompt |
+//! | [`memory`] | finds memory entries for a prompt, stores those of a report, keeps the memory in order |
 //! | [`workers`] | serves workers: hello, heartbeat, usage, rescue of expired leases, drain of failing workers |
-//! | [`apply`] | applies reports, one batch a transaction |
-//! | [`integrate`] | decides turns and landings, and what people do to branches: update, revert, merge |
-//! | [`cascade`] | tells dependents, parents and siblings that a task changed |
+//! | [`apply`] | applies reports, one batch per transaction |
+//! | [`integrate`] | decides turns and landings, and adds branch operations: update, revert, merge |
+//! | [`cascade`] | updates dependents, parents and siblings of a changed task |
 //! | [`finish`] | ends runs, holds them at limits, resumes them |
-//! | [`control`] | carries out commands of people: pause, stop, retry, approve, reject |
-//! | [`edit`] | changes features, tasks and dependencies that exist |
+//! | [`control`] | executes commands of people: pause, stop, retry, approve, reject |
+//! | [`edit`] | changes existing features, tasks and dependencies |
 //! | [`maintenance`] | removes expired rows and refs, archives transcripts, repairs counters |
 //!
 //! Each step reads facts, asks [`crate::domain`], writes the result, commits, and then notifies others ([`Signals`]).

@@ -1,4 +1,4 @@
-//! What every step goes by.
+//! Settings that all steps share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -39,59 +39,53 @@ pub struct Settings {
     pub lease: Duration,
     /// How long a worker out of contact lets its sessions continue.
     pub dark_limit: Duration,
-    /// From a session's cancel to the signal, and from there to the kill.
+    /// Time from a session's cancel to the signal, and from there to the kill.
     pub grace: Duration,
-    /// How long a session waits for a person's answer; not at all when it is zero.
+    /// How long a session waits for a person's answer; zero is not at all.
     pub question_wait: Duration,
-    /// The models.
     pub tiers: Tiers,
     /// Whether prompts contain memory.
     pub memory: bool,
     /// Share of first attempts without other tasks' memory, which measures the benefit of memory. 0 to 1.
     pub hold_out: f64,
-    /// The embedding model, if any.
     pub embedder: Option<Embedder>,
-    /// How large memories may grow.
     pub bounds: Bounds,
     /// Budgets of memory in a prompt.
     pub budgets: Budgets,
-    /// The wording of prompts.
     pub templates: Arc<Templates>,
-    /// Requests a second of each token at each coordinator, and four times as many at once; 0 is no limit.
+    /// Requests per second of each token at each coordinator, with bursts of four times as many; 0 is no
+    /// limit.
     pub requests_per_second: u32,
     /// Connections to the API of each coordinator; streams may have three quarters. 0 is no limit.
     pub api_connections: usize,
-    /// Names under which the page is asked for, beside those of loopback; in lower case.
+    /// Host names of the page besides those of loopback, in lower case.
     pub page_hosts: Vec<String>,
     /// Bounds of every run.
     pub ceilings: Ceilings,
     /// A session's first share of its run's limits, without past sessions of its kind.
     pub first_share: FirstShare,
-    /// Limits beside a run's, which bound those that people set.
+    /// Limits beside a run's. They bound the limits that people set.
     pub levels: BTreeMap<Level, Limit>,
     /// Prices that override the built-in ones.
     pub prices: Prices,
-    /// Decisions and unresolved errors of a feature that a prompt may tell of, the newest (SPEC 6.4).
+    /// Newest decisions and unresolved errors of a feature that a prompt may show (SPEC 6.4).
     pub max_entries: usize,
-    /// Learnings and knowledge entries that are kept of an attempt, together (SPEC 6.8).
+    /// Most learnings and knowledge entries of an attempt, together (SPEC 6.8).
     pub kept_entries: usize,
     /// Failures in a row that make a task stuck (SPEC 6.7).
     pub stuck_threshold: i16,
-    /// Retention of attempt refs after the end of their feature; `None` is for ever (DESIGN 6).
+    /// Retention of attempt refs after the end of their feature; `None` keeps them for ever (DESIGN 6).
     pub keep_attempts: Option<Duration>,
     /// Addresses that a submission may name.
     pub repositories: Repositories,
-    /// Where attempts are at the remote.
     pub attempts: AttemptPlace,
     /// Retention of sessions' by-products.
     pub retention: RetentionDays,
-    /// Receivers of notices, if any.
     pub notify: Option<Notify>,
     /// This process's cache of the newest memory entries.
     pub tail: Arc<Tail>,
     /// This process's turns of features for slots.
     pub turns: Arc<Mutex<Turns>>,
-    /// Receiver of traces, if any.
     pub tracer: Option<Tracer>,
     /// The settings in force, for `config`.
     pub in_force: Arc<[Setting]>,
@@ -100,18 +94,18 @@ pub struct Settings {
 /// Receivers of notices at a run's end or when a person is needed (SPEC 9.3).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Notify {
-    /// Where it is posted.
+    /// Address that notices are posted to.
     pub url: Option<String>,
     /// Key of the signature.
     pub secret: Option<String>,
     /// Program and arguments that get a notice on standard input; empty for none.
     pub command: Vec<String>,
-    /// Which events; empty for all.
+    /// Names of the events to send; empty for all.
     pub events: Vec<String>,
 }
 
 impl Notify {
-    /// Whether this event is told.
+    /// Whether the receivers want this event.
     pub fn wants(&self, event: Event) -> bool {
         self.events.is_empty() || self.events.iter().any(|name| name == event.as_str())
     }

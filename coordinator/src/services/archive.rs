@@ -1,5 +1,5 @@
 //! Moves transcripts of settled dispatches from the stream to Postgres, bounded and compressed, so that old
-//! attempts can be replayed later. Of a long one, the beginning and the end are kept.
+//! attempts can be replayed later. A long transcript keeps only its beginning and its end.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -23,7 +23,6 @@ const HEAD_BYTES: usize = 3 * 1024 * 1024;
 /// Stored bytes of its end.
 const TAIL_BYTES: usize = 1024 * 1024;
 
-/// Archives until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     loop {
         tokio::select! {
@@ -67,7 +66,7 @@ async fn archive(deps: &Deps, dispatch: DispatchId) -> anyhow::Result<()> {
     })?;
     let mut conn = deps.db.acquire().await?;
     let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-    // If nothing of it came from its worker, the worker may still send it.
+    // If its worker has sent nothing of it yet, it may still do so.
     if seen > 0 {
         store::dispatch::transcript::keep(&mut conn, dispatch, &body, entries, seen).await?;
     }

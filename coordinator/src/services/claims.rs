@@ -31,7 +31,6 @@ const TAKING: usize = 1;
 /// How often waiting claims are checked for their time limit.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Serves claims until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let client = &deps.bus.client;
     let waiting = &deps.bus.waiting;
@@ -43,8 +42,8 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     let (sender, mut queue) = mpsc::channel::<PendingClaim>(QUEUE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
     let taking = Arc::new(Semaphore::new(TAKING));
-    let mut look = tokio::time::interval(CHECK_INTERVAL);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut limit_checks = tokio::time::interval(CHECK_INTERVAL);
+    limit_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut serving = JoinSet::new();
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut receiving = true;
@@ -55,7 +54,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
             () = shutdown.cancelled(), if receiving => {
                 subscription.unsubscribe().await?;
                 receiving = false;
-                nothing(&deps.bus, waiting.close()).await;
+                answer_nothing(&deps.bus, waiting.close()).await;
             }
             message = subscription.next(), if receiving && sender.capacity() > 0 => {
                 let Some(message) = message else { anyhow::bail!("the subscription to claims ended") };
@@ -68,7 +67,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     let _ = sender.try_send(asked);
                 }
             }
-            permits = both(&in_flight, &taking), if !queue.is_empty() => {
+            permits = acquire_permits(&in_flight, &taking), if !queue.is_empty() => {
                 let (permit, turn) = permits?;
                 queue.recv_many(&mut batch, MAX_BATCH).await;
                 let deps = deps.clone();
@@ -85,7 +84,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
                     waiting.tell(pool, 1);
                 }
             }
-            _ = look.tick(), if !waiting.is_empty() => nothing(&deps.bus, waiting.take_over()).await,
+            _ = limit_checks.tick(), if !waiting.is_empty() => answer_nothing(&deps.bus, waiting.take_over()).await,
             else => {}
         }
         if !receiving && queue.is_empty() {
@@ -98,14 +97,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
 }
 
 /// Answers claims without work.
-async fn nothing(bus: &Bus, asked: Vec<PendingClaim>) {
+async fn answer_nothing(bus: &Bus, asked: Vec<PendingClaim>) {
     for one in asked {
         reply(bus, &one.message, &ClaimAnswer::Nothing).await;
     }
 }
 
 /// A slot among the batches in flight, and the turn to take tasks.
-async fn both(
+async fn acquire_permits(
     in_flight: &Arc<Semaphore>,
     taking: &Arc<Semaphore>,
 ) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), AcquireError> {
@@ -149,12 +148,12 @@ async fn serve(deps: &Deps, batch: Vec<PendingClaim>, turn: OwnedSemaphorePermit
             given => reply(&deps.bus, &asked.message, &given).await,
         }
     }
-    nothing(&deps.bus, deps.bus.waiting.keep(idle, &before)).await;
+    answer_nothing(&deps.bus, deps.bus.waiting.keep(idle, &before)).await;
     // The answers go out first.
     tokio::task::yield_now().await;
     if let Some(sent) = sent
         && let Err(error) = sent.keep(&deps.reserved.claims).await
     {
-        tracing::warn!(%error, claims = claims.len(), "prompts could not be kept; the sessions go on without");
+        tracing::warn!(%error, claims = claims.len(), "prompts could not be stored; the sessions continue without that");
     }
 }

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_copy_stays_however_often_it_comes() {
+    fn the_newest_copy_stays_however_often_it_arrives() {
         let mut unread = Unread::default();
         let (one, other) = (DispatchId::new(), DispatchId::new());
         let kept: Vec<bool> = [(one, 5), (one, 5), (one, 9), (one, 5), (other, 6), (one, 9)]

@@ -1,5 +1,5 @@
-//! Whether the essential loops move: with a healthy database and broker a process may still be stuck, behind
-//! a lock for example, or because the broker no longer has the streams.
+//! Detects essential loops that are stuck. With a healthy database and broker a process may still be stuck,
+//! behind a lock for example, or because the broker lost the streams.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loop_that_stands_longest_is_named() {
+    fn the_loop_that_is_stuck_longest_is_named() {
         let pulse = Pulse::new(Duration::from_secs(30));
         let began = Instant::now();
         let after = |seconds| {

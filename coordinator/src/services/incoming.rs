@@ -1,4 +1,4 @@
-//! Reads a report's message: made readable, handed back, or set aside.
+//! Reads a report's message: makes it readable, hands it back, or sets it aside.
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::wire::{Finished, READS, Report, Text, TextError};
@@ -15,18 +15,15 @@ pub enum IncomingMessage {
     Report(Box<Incoming>),
     /// A report for a later release, or one whose text is not there yet: handed back with a delay.
     Later {
-        /// The dispatch that it names.
         dispatch: Option<DispatchId>,
-        /// Why.
         reason: String,
     },
-    /// None at all, now or ever.
+    /// No report, now or ever.
     Never {
-        /// The dispatch that it names all the same.
+        /// The dispatch that it names, if any.
         dispatch: Option<DispatchId>,
-        /// The sender, as far as it names one.
+        /// The sender that it names, if any.
         sender: Option<Sender>,
-        /// Why.
         reason: String,
     },
 }
@@ -39,7 +36,7 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<I
     let text = String::from_utf8_lossy(payload);
     let mut value: serde_json::Value = match serde_json::from_str(&text) {
         Ok(value) => value,
-        Err(error) => return Ok(never(None, None, format!("it is no JSON: {error}"))),
+        Err(error) => return Ok(never(None, None, format!("it is not JSON: {error}"))),
     };
     let dispatch = value
         .get("dispatch")
@@ -57,7 +54,7 @@ pub async fn read(db: &PgPool, payload: &[u8], last_try: bool) -> sqlx::Result<I
     replace_nul(&mut value);
     let report: Report = match serde_json::from_value(value) {
         Ok(report) => report,
-        Err(error) => return Ok(never(dispatch, sender, format!("it is no report: {error}"))),
+        Err(error) => return Ok(never(dispatch, sender, format!("it is not a report: {error}"))),
     };
     with_text(db, report, last_try).await
 }
@@ -126,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_needs_no_repair_is_taken_as_it_is_written() {
+    fn only_a_report_that_needs_no_repair_is_taken_as_written() {
         let report = |v: u32, reason: &str| {
             format!(
                 r#"{{"v":{v},"dispatch":"{id}","worker":"w","incarnation":"{id}","duration_ms":1,"finished":

@@ -7,10 +7,10 @@
 //! | `requests` | answers hello, heartbeat, decide, blob, check and prune requests |
 //! | `reports` | applies and settles reports in batches |
 //! | `incoming` | reads a report and the parts of its text |
-//! | `ticks` | by the clock: tickets, rescue, runs' ends, counters, plans, upkeep, retention, memory, embeddings |
+//! | `ticks` | periodic work: tickets, rescue, runs' ends, counters, plans, upkeep, retention, memory, embeddings |
 //! | `dead_letters` | keeps one copy of each report that cannot be read yet |
 //! | `notices` | delivers notices |
-//! | `traces` | sends traces, where a collector is configured |
+//! | `traces` | sends traces, if a collector is configured |
 //! | `archive` | moves transcripts of settled dispatches to Postgres |
 //! | `heartbeats` | checks that the essential loops move |
 
@@ -40,22 +40,18 @@ use crate::store;
 
 pub use crate::services::heartbeats::Pulse;
 
-/// What every service works with.
 #[derive(Debug, Clone)]
 pub struct Deps {
-    /// The database.
     pub db: PgPool,
-    /// Its connections for claims and reports.
+    /// Connections for claims, reports and essential work.
     pub reserved: Reserved,
-    /// The broker.
     pub bus: Bus,
-    /// Times and limits.
     pub settings: Settings,
-    /// Whether the loops move.
+    /// Last work of the essential loops.
     pub pulse: Arc<Pulse>,
 }
 
-/// Reserved connections: however busy the others are, claims are answered and reports applied.
+/// Reserved connections, so that claims are answered and reports applied however busy the others are.
 #[derive(Debug, Clone)]
 pub struct Reserved {
     pub claims: PgPool,
@@ -73,7 +69,7 @@ pub struct Shares {
     pub first: u32,
     /// For the API; 0 when all use the same connections.
     pub api: u32,
-    /// Of all other loops.
+    /// For all other loops.
     pub loops: u32,
 }
 
@@ -87,7 +83,7 @@ const LEAST: u32 = 12;
 const LEAST_DIVIDED: u32 = 4;
 
 impl Shares {
-    /// Of so many connections.
+    /// Divides this number of connections.
     pub fn of(connections: u32) -> Self {
         let reserved = match connections {
             LEAST.. => CLAIMS + REPORTS,
@@ -108,7 +104,7 @@ impl Shares {
 }
 
 impl Reserved {
-    /// Everything over the same connections.
+    /// Uses the same connections for everything.
     pub fn shared(db: &PgPool) -> Self {
         Self {
             claims: db.clone(),
@@ -126,7 +122,6 @@ impl Reserved {
         }
     }
 
-    /// Closes what is open.
     pub async fn close(&self) {
         tokio::join!(self.claims.close(), self.reports.close(), self.first.close());
     }
@@ -141,8 +136,8 @@ const FLUSH: Duration = Duration::from_secs(2);
 /// Pause before a failed loop restarts.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Why a loop failed; without a connection, why there is none.
-async fn because(db: &PgPool, error: &anyhow::Error) -> String {
+/// Describes why a loop failed. Without a connection, describes why there is none.
+async fn describe_failure(db: &PgPool, error: &anyhow::Error) -> String {
     if let Some(sqlx::Error::PoolTimedOut) = error.downcast_ref()
         && let Some(refusal) = store::Server::refusal(db).await
     {
@@ -169,7 +164,7 @@ pub async fn serve(deps: Deps, shutdown: CancellationToken) {
                     let ended = AssertUnwindSafe($run(&deps, &shutdown)).catch_unwind().await;
                     let error = match ended {
                         Ok(Ok(())) => continue,
-                        Ok(Err(error)) => because(&deps.db, &error).await,
+                        Ok(Err(error)) => describe_failure(&deps.db, &error).await,
                         Err(_) => "it panicked".to_owned(),
                     };
                     tracing::warn!(error, service = $name, "service failed; starting it again");

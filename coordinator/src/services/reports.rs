@@ -1,5 +1,5 @@
-//! Takes reports from the stream in batches and settles them: applied, superseded, or kept aside. Only then
-//! acknowledges them.
+//! Takes reports from the stream in batches and settles them: applied, superseded, or set aside. Acknowledges
+//! them only then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ struct Batch {
     messages: Vec<Message>,
 }
 
-/// An applied batch: its consequences continue already, and its workers hear of it after the flush.
+/// An applied batch. Its consequences are announced already; its workers learn of it after the flush.
 #[derive(Debug)]
 struct Applied {
     taken: Batch,
@@ -78,14 +78,14 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         }
     });
     let read = read(deps, sender, shutdown).await;
-    // Batch reports are settled before this ends.
+    // All batches are settled before this ends.
     while let Some(ended) = settling.join_next().await {
         ended.context("applying reports ended")?;
     }
     read
 }
 
-/// Takes reports until `shutdown`, or until nobody applies them any more.
+/// Takes reports until `shutdown`, or until the task that applies them ends.
 async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.bus.ensure_streams().await?;
     let consumer = deps.bus.reports().await?;
@@ -99,7 +99,7 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationT
     let mut batches = messages.ready_chunks(MAX_BATCH);
     let mut unread = Unread::default();
     loop {
-        // With a free slot, so that reports that arrive meanwhile form one batch.
+        // Waits for a free slot first, so that reports that arrive meanwhile form one batch.
         let room = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             room = sender.reserve() => room.context("applying reports ended")?,
@@ -126,7 +126,7 @@ async fn read(deps: &Deps, sender: mpsc::Sender<Batch>, shutdown: &CancellationT
     }
 }
 
-/// Reads messages. Hands back reports that cannot be applied now, and sets aside those that never can.
+/// Reads messages. Hands back reports that cannot be applied now, and sets aside reports that never can be.
 async fn take(deps: &Deps, unread: &mut Unread, messages: Vec<Message>) -> Batch {
     let mut taken = Batch::default();
     let mut bytes = 0;
@@ -193,7 +193,7 @@ async fn apply(deps: &Deps, taken: Batch) -> Option<Applied> {
 /// does the stream.
 async fn conclude(deps: &Deps, applied: Vec<Applied>) {
     if let Err(error) = store::flush(&deps.reserved.reports).await {
-        tracing::warn!(%error, "it isn't known whether reports are kept; handed back");
+        tracing::warn!(%error, "reports may not be durable yet; handed back");
         for message in applied.iter().flat_map(|one| &one.taken.messages) {
             redeliver(message).await;
         }
@@ -231,7 +231,7 @@ fn tell(signals: &mut Signals, reports: &[Incoming], fates: &[ReportFate]) {
             ReportFate::Applied | ReportFate::Poisoned => Settlement::Applied,
             ReportFate::Superseded => Settlement::Superseded,
             ReportFate::Unknown => Settlement::UnknownDispatch,
-            // The holder of the dispatch must not hear the fate of another worker's report.
+            // The holder of the dispatch must not learn the fate of another worker's report.
             ReportFate::Stuck | ReportFate::Foreign => continue,
         };
         let report = &incoming.report;
@@ -259,7 +259,7 @@ async fn redeliver(message: &Message) {
 }
 
 /// Keeps an unusable message raw, ends the attempt that it names if the sender holds it, and deletes it from
-/// the stream; after a failure it comes again.
+/// the stream. After a failure the broker sends it again.
 async fn set_aside(
     deps: &Deps,
     message: &Message,

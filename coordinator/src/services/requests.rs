@@ -44,7 +44,6 @@ enum Kind {
     Session,
 }
 
-/// Answers requests until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let subjects = &deps.bus.subjects;
     let beats = [
@@ -102,7 +101,7 @@ async fn serve_kinds(
         let deps = deps.clone();
         serving.spawn(async move {
             if let Err(error) = serve(&deps, kind, &message).await {
-                tracing::warn!(%error, ?kind, "request could not be answered; it comes again");
+                tracing::warn!(%error, ?kind, "request could not be answered; the worker repeats it");
             }
         });
     }
@@ -203,7 +202,7 @@ async fn check(deps: &Deps, request: &CheckRequest) -> sqlx::Result<CheckAnswer>
         Text::Parts { sha256, .. } => {
             match store::blob::text(&mut *deps.db.acquire().await?, sha256).await? {
                 Ok(text) => text,
-                // Its report will wait for it.
+                // Its report will wait for the text.
                 Err(_) => return Ok(CheckAnswer::Fine),
             }
         }
@@ -233,7 +232,7 @@ async fn blob(deps: &Deps, request: &BlobRequest) -> sqlx::Result<BlobAnswer> {
                         bytes.len()
                     )));
                 }
-                Err(error) => return Ok(failed(format!("the part is no base64: {error}"))),
+                Err(error) => return Ok(failed(format!("the part is not base64: {error}"))),
             };
             let index = match i32::try_from(*index) {
                 Ok(index) if index < MAX_PARTS => index,
@@ -277,13 +276,13 @@ pub async fn reply(bus: &Bus, message: &Message, answer: &impl Serialize) {
         return;
     };
     if !is_inbox(&reply) {
-        tracing::warn!(subject = %message.subject, %reply, "a request wants its answer where none belongs; it gets none");
+        tracing::warn!(subject = %message.subject, %reply, "a request names a reply subject that is no inbox; it gets no answer");
         return;
     }
     match serde_json::to_vec(answer) {
         Ok(body) => {
             if let Err(error) = bus.client.publish(reply, body.into()).await {
-                tracing::debug!(%error, "answer not published; the request comes again");
+                tracing::debug!(%error, "answer not published; the worker repeats the request");
             }
         }
         Err(error) => tracing::error!(%error, "answer could not be written"),

@@ -18,7 +18,7 @@ const APART: Duration = Duration::from_millis(90);
 const SPREAD: u32 = 10;
 /// After a longer gap between two good ticks, renewals may have been missed.
 const GAP: Duration = Duration::from_secs(3);
-/// Notices are kept so long. Days.
+/// Retention of notices. Days.
 const NOTICE_DAYS: i32 = 7;
 /// Retention of deliveries of hooks. Days.
 const DELIVERY_DAYS: i32 = 30;
@@ -116,7 +116,7 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
                 if connected {
                     last_good = Instant::now();
                 }
-                // This clock stands still while the machine sleeps, and does not know of a halted database.
+                // This clock stops while the machine sleeps, and does not notice a halted database.
                 if database_time.is_some_and(|before| now - before > GAP) {
                     patient_until = Instant::now() + deps.settings.lease;
                 }
@@ -124,13 +124,13 @@ pub async fn rescue(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
                 deps.bus.emit(signals).await;
                 deps.pulse.record(RESCUE);
             }
-            Err(error) => tracing::warn!(%error, "leases could not be looked at"),
+            Err(error) => tracing::warn!(%error, "leases could not be checked"),
         }
     }
     Ok(())
 }
 
-/// Checks runs for their end, and releases tasks that finished ones held.
+/// Checks runs for their end, and releases tasks that finished tasks held.
 pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     deps.pulse.begin(RUNS);
     let mut seconds = every(SECOND);
@@ -145,7 +145,6 @@ pub async fn runs(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<(
     Ok(())
 }
 
-/// Fires schedules that are due.
 pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut seconds = every(SECOND);
     while tick(&mut seconds, shutdown).await {
@@ -155,7 +154,6 @@ pub async fn schedules(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
     Ok(())
 }
 
-/// Puts counters right.
 pub async fn recount(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(RECOUNT);
     while tick(&mut rounds, shutdown).await {
@@ -199,7 +197,7 @@ pub async fn upkeep(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
     Ok(())
 }
 
-/// Computes vectors of entries, where an embedding model is configured, and calibrates memories for them.
+/// Computes vectors of entries, if an embedding model is configured, and calibrates memories for them.
 pub async fn embeddings(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
     let embedder = deps.settings.embedder.as_ref().filter(|_| deps.settings.memory);
@@ -231,7 +229,7 @@ pub async fn bounds(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result
         if let Some(distill) = deps.settings.bounds.distill {
             match flow::memory::distill::begin(&deps.db, distill).await {
                 Ok((_, signals)) => deps.bus.emit(signals).await,
-                Err(error) => tracing::warn!(%error, "no session could be begun that merges learnings"),
+                Err(error) => tracing::warn!(%error, "no session that merges learnings could be started"),
             }
         }
     }
@@ -245,7 +243,7 @@ pub async fn delete_expired(deps: &Deps, shutdown: &CancellationToken) -> anyhow
     while tick(&mut rounds, shutdown).await {
         let removed = flow::maintenance::expired::tick(&deps.db, &deps.settings.retention).await?;
         if removed != flow::maintenance::expired::Removed::default() {
-            tracing::info!(?removed, "what was old is removed");
+            tracing::info!(?removed, "old rows are removed");
         }
     }
     Ok(())
@@ -257,7 +255,7 @@ pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
     while tick(&mut rounds, shutdown).await {
         let (features, signals) = flow::maintenance::retention::sweep(&deps.db, &deps.settings).await?;
         if features > 0 {
-            tracing::info!(features, "branches of old attempts are to go");
+            tracing::info!(features, "workers are asked to remove branches of old attempts");
         }
         deps.bus.emit(signals).await;
     }
@@ -267,11 +265,11 @@ pub async fn retention(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Res
 /// Keeps the memory in order: indexes and counts released entries, and weighs them by the ends of attempts.
 pub async fn memory(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let mut rounds = every(MEMORY);
-    let mut looked: Option<Instant> = None;
+    let mut last_full_round: Option<Instant> = None;
     while deps.settings.memory && tick(&mut rounds, shutdown).await {
-        if looked.is_none_or(|at| at.elapsed() >= QUARANTINE) {
+        if last_full_round.is_none_or(|at| at.elapsed() >= QUARANTINE) {
             flow::memory::upkeep::tick(&deps.db).await?;
-            looked = Some(Instant::now());
+            last_full_round = Some(Instant::now());
         } else {
             flow::memory::upkeep::tick_often(&deps.db).await?;
         }

@@ -1,4 +1,4 @@
-//! Sends traces of ended attempts and runs to a collector, where one is configured (DESIGN 8). Nobody waits
+//! Sends traces of ended attempts and runs to a collector, if one is configured (DESIGN 8). Nobody waits
 //! for this. While the collector is away, the next batch is read once, however often it is tried.
 
 use std::collections::HashMap;
@@ -18,9 +18,9 @@ use crate::tracer::{EndedWork, Tracer};
 const LINGER: Duration = Duration::from_secs(1);
 /// Time limit of the collector for one batch.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Its time limit once the coordinator ends.
+/// Time limit of the collector once the coordinator ends.
 const AT_THE_END: Duration = Duration::from_secs(2);
-/// From try to try.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(5);
 /// A batch is dropped after this: the collector may object to its content.
 const MAX_BATCH_AGE: Duration = Duration::from_secs(10 * 60);
@@ -56,19 +56,19 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         }
         let outcome = tokio::select! {
             () = shutdown.cancelled() => break,
-            outcome = tell(deps, tracer, &mut held, WITHIN) => outcome,
+            outcome = deliver(deps, tracer, &mut held, WITHIN) => outcome,
         };
         match outcome {
             Ok(spans) => {
                 if failing.take().is_some() {
                     tracing::info!("the collector takes traces again");
                 }
-                tracing::debug!(spans, "traces told");
+                tracing::debug!(spans, "traces sent");
             }
             Err(error) => {
                 let error = format!("{error:#}");
                 let since = failing.get_or_insert_with(|| {
-                    tracing::warn!(error, "traces can't be told; trying again");
+                    tracing::warn!(error, "traces can't be sent; trying again");
                     Instant::now()
                 });
                 if since.elapsed() > MAX_BATCH_AGE {
@@ -87,20 +87,20 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         if dropped > 0 {
             tracing::warn!(
                 dropped,
-                "too many traces wait to be told; the oldest are given up"
+                "too many traces wait; the oldest are dropped"
             );
         }
     }
-    let last = tell(deps, tracer, &mut held, AT_THE_END);
+    let last = deliver(deps, tracer, &mut held, AT_THE_END);
     if let Ok(Err(error)) = tokio::time::timeout(AT_THE_END, last).await {
-        tracing::debug!(error = format!("{error:#}"), "the last traces are not told");
+        tracing::debug!(error = format!("{error:#}"), "the last traces are not sent");
     }
     Ok(())
 }
 
 /// Sends the held batch, else the oldest ended attempts, which it holds until they are taken. Returns the
 /// number of spans.
-async fn tell(
+async fn deliver(
     deps: &Deps,
     tracer: &Tracer,
     held: &mut Option<Batch>,
@@ -130,12 +130,12 @@ async fn read(deps: &Deps, mut ended: EndedWork) -> anyhow::Result<Batch> {
     drop(conn);
     let mut facts: HashMap<_, _> = facts.into_iter().map(|facts| (facts.dispatch, facts)).collect();
     let mut spans: Vec<Span> = runs.iter().map(trace::of_run).collect();
-    let mut told = 0;
+    let mut done = 0;
     for id in &ended.dispatches {
         if spans.len() >= ENOUGH {
             break;
         }
-        told += 1;
+        done += 1;
         let Some(facts) = facts.remove(id) else {
             continue;
         };
@@ -145,7 +145,7 @@ async fn read(deps: &Deps, mut ended: EndedWork) -> anyhow::Result<Batch> {
         };
         spans.extend(trace::of_dispatch(&facts, &transcript));
     }
-    ended.dispatches.truncate(told);
+    ended.dispatches.truncate(done);
     Ok(Batch { ended, spans })
 }
 

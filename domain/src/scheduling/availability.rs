@@ -12,27 +12,26 @@ use time::OffsetDateTime;
 
 use crate::failure::Pauses;
 
-/// Longest pause that a provider may request: its word may be wrong, and an account over its quota may get a
-/// new one earlier.
+/// Longest pause that a provider may request: the provider may be wrong, and an account over its quota may
+/// get a new one earlier.
 pub const LONGEST_PROVIDER_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Most added jitter of a provider's pause: a tenth of it, up to this.
 pub const MOST_JITTER: Duration = Duration::from_secs(30);
-/// An account that answered so many sessions at once is open.
+/// An account that answered this many sessions at once is open.
 pub const WIDEST: i32 = 16;
 
 /// How long a session that tries an account keeps others waiting without an answer of its model: it may have
 /// died with a live lease, prepare a large repository, or run on a worker that does not report answers.
 pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// The agent of what needs none.
+/// The agent of tasks that need none.
 pub const NO_AGENT: &str = "";
 
 /// An account's failures in a row, and the end of its pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// Failures in a row.
     pub failures: i32,
-    /// No claim uses it before.
+    /// End of the pause: no claim uses the account before.
     pub until: OffsetDateTime,
 }
 
@@ -76,7 +75,7 @@ pub enum BreakerState {
     Paused,
     /// The allowed number of sessions tries it; the others wait for their models' answers.
     HalfOpen,
-    /// So many further sessions may use it.
+    /// This many further sessions may use it.
     Free(usize),
 }
 
@@ -105,9 +104,7 @@ pub fn breaker_state(
 /// A worker that takes work, with its agents.
 #[derive(Debug, Clone, Default)]
 pub struct ActiveWorker {
-    /// Its name.
     pub worker: String,
-    /// The pools that it serves.
     pub pools: Vec<String>,
     /// Its agents, each with its account.
     pub agents: BTreeMap<String, String>,
@@ -124,11 +121,9 @@ pub struct Unavailability {
     pub account: Option<String>,
     /// What failed.
     pub door: Unavailable,
-    /// What it said.
     pub reason: String,
-    /// Failures in a row.
     pub failures: u32,
-    /// When it is tried again.
+    /// Time of the next try.
     pub until: OffsetDateTime,
     /// Whether a session tries it now.
     pub tried: bool,
@@ -136,7 +131,7 @@ pub struct Unavailability {
     pub width: u32,
 }
 
-/// Why nobody can start a task now that needs `agent` in `pool`; `None` when somebody can.
+/// Why nobody can start a task now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
     /// No worker serves the pool.
@@ -147,13 +142,12 @@ pub enum Lack {
     Unavailable {
         worker: String,
         agent: String,
-        /// Why, and until when.
         closed: Unavailability,
     },
 }
 
-/// What a session of this kind lacks when its task asks for this agent; [`DEFAULT_AGENT`] when it asks for
-/// none.
+/// What a session of this kind lacks in `pool` when its task names this agent; [`DEFAULT_AGENT`] when it
+/// names none. `None` when somebody can start it.
 pub fn lack(pool: &str, agent: &str, kind: SessionKind, sites: &[ActiveWorker]) -> Option<Lack> {
     let here: Vec<&ActiveWorker> = sites
         .iter()
@@ -213,7 +207,7 @@ mod tests {
         for n in 1..=11 {
             let next = after(pause, now).unwrap();
             assert_eq!(next.failures, n);
-            assert_eq!(after(Some(next), now), None, "together is once");
+            assert_eq!(after(Some(next), now), None, "sessions that fail together are one failure");
             seconds.push((next.until - now).whole_seconds());
             now = next.until;
             pause = Some(next);
@@ -227,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_waits_as_long_as_its_provider_asks_and_a_little_longer() {
+    fn a_pause_lasts_as_long_as_the_provider_asks_plus_jitter() {
         let pauses = Failure::Quota.policy().account.unwrap();
         let check = |asked: Option<u64>, jitter, expected: u64| {
             let asked = asked.map(Duration::from_secs);
@@ -293,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_lacks() {
+    fn a_task_lacks_a_worker_an_agent_or_an_available_one() {
         let check = |pool: &str, agent: &str, sites: &[ActiveWorker], expected: Option<Lack>| {
             let lack = lack(pool, agent, SessionKind::Verify, sites);
             assert_eq!(lack, expected, "{agent} in {pool}");

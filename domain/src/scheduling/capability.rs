@@ -7,7 +7,7 @@ use ralph_shared::wire::{AgentRule, DEFAULT_AGENT, agents_for};
 
 use crate::scheduling::availability::NO_AGENT;
 
-/// Which accounts a slot may use.
+/// Accounts that a slot may use.
 #[derive(Debug, Clone, Copy)]
 pub enum Accounts<'a> {
     /// All but these.
@@ -29,7 +29,7 @@ impl Accounts<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Agents<'a> {
     pub accounts: &'a BTreeMap<String, String>,
-    /// Their rules for tasks without an agent.
+    /// The worker's rules for tasks without an agent.
     pub rules: &'a [AgentRule],
 }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tries_an_account_offers_nothing_else() {
+    fn a_slot_that_tries_an_account_offers_nothing_else() {
         let accounts = map(&[("default", "x"), ("a", "y"), ("b", "x")]);
         let worker = Agents {
             accounts: &accounts,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_named_an_agent_for_is_offered_as_far_as_its_agent_starts() {
+    fn tasks_without_an_agent_are_offered_if_their_agent_can_start() {
         let rules = [
             rule("judge", &["verify", "review"], &[]),
             rule("strong", &[], &["opus"]),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_leave_out_whose_account_is_closed() {
+    fn offers_omit_agents_whose_account_is_closed() {
         let check = |agents: &[&str], accounts: &[(&str, &str)], closed: &[&str], expected: &[&str]| {
             let (closed, accounts) = (names(closed).into_iter().collect(), map(accounts));
             let worker = Agents {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_offers_what_its_workers_do() {
+    fn the_offer_of_a_pool_combines_those_of_its_workers() {
         let offer = |pools: &[&str], agents: &[&str]| Capability {
             pools: names(pools),
             startable: Vec::new(),

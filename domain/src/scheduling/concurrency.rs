@@ -1,4 +1,4 @@
-//! Concurrency keys: at most so many sessions with a key are live, in the whole installation.
+//! Concurrency keys limit the live sessions with a key, in the whole installation.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,9 @@ pub const MAX_LIMIT: i32 = 10_000;
 )]
 #[serde(deny_unknown_fields)]
 pub struct Concurrency {
-    /// Its name, over the whole installation: letters, digits and `. _ - / :`, 100 at most.
+    /// Name of the key in the whole installation: letters, digits and `. _ - / :`, at most 100.
     pub key: String,
-    /// Sessions that may be live at once. What was said last counts for all who use the key.
+    /// Sessions that may be live at once. The last given limit counts for all tasks with the key.
     #[schemars(range(min = 1, max = 10_000))]
     #[schema(minimum = 1, maximum = 10_000)]
     pub limit: i32,
@@ -42,7 +42,7 @@ impl std::str::FromStr for Concurrency {
 
     /// `KEY=LIMIT`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no key with its limit; write database=2");
+        let wrong = || format!("`{text}` is not a key with a limit; write database=2");
         let (key, limit) = text.split_once('=').ok_or_else(wrong)?;
         let concurrency = Self {
             key: key.to_owned(),

@@ -12,7 +12,7 @@ const BEHIND: f64 = 4.0;
 /// Most features with remembered turns; then all start over.
 const REMEMBERED: usize = 10_000;
 
-/// What a feature may still take.
+/// Share of a feature in the slots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     pub feature: FeatureId,
@@ -28,15 +28,15 @@ pub struct Share {
     pub turn: f64,
 }
 
-/// What a query for tasks leaves for claims that got none.
+/// Why claims got no task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unserved {
-    /// It isn't known what.
+    /// The reason is unknown.
     #[default]
     Unknown,
-    /// Ready tasks without room in their features: each ended session may make room.
+    /// Ready tasks have no room in their features: each ended session may make room.
     NoRoom,
-    /// Nothing that is ready.
+    /// No task is ready.
     Nothing,
 }
 
@@ -47,7 +47,7 @@ pub struct Turns(HashMap<FeatureId, f64>);
 
 impl Turns {
     /// Fills in the turns of shares. A new feature starts with the lowest one.
-    pub fn tell(&self, shares: &mut [Share]) {
+    pub fn fill_in(&self, shares: &mut [Share]) {
         let known = || {
             shares
                 .iter()
@@ -61,7 +61,6 @@ impl Turns {
         }
     }
 
-    /// Remembers the shares' turns.
     pub fn note(&mut self, shares: &[Share]) {
         if self.0.len() > REMEMBERED {
             self.0.clear();
@@ -73,7 +72,7 @@ impl Turns {
 
 /// Gives each slot to the feature with room and the fewest running sessions for its weight. Of several, the
 /// one with the earliest deadline goes first, then the one whose turn it is, then the oldest. Returns the
-/// number of each feature, without those that get none.
+/// number of slots of each feature that gets any.
 pub fn divide(slots: u32, shares: &[Share]) -> Vec<(FeatureId, u32)> {
     // Turns are not negative, so their bits have their order.
     let place = |index: usize, given: u32| {
@@ -163,12 +162,12 @@ mod tests {
 
     /// Sessions one after the other, with fewer slots than the sum of the weights.
     #[test]
-    fn turns_keep_to_the_weights_where_slots_are_few() {
+    fn turns_follow_the_weights_when_slots_are_few() {
         let mut turns = Turns::default();
         let mut got = [0, 0];
         for _ in 0..40 {
             let mut shares = weighted([3, 1], [(0, 99), (0, 99)]);
-            turns.tell(&mut shares);
+            turns.fill_in(&mut shares);
             let (feature, _) = divide(1, &shares)[0];
             let of = usize::from(feature == shares[1].feature);
             got[of] += 1;
@@ -179,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_catches_up_a_little_and_who_is_new_not_at_all() {
+    fn a_feature_lags_at_most_four_turns_behind_the_furthest_one() {
         let mut shares = shares(&[(0, 9), (0, 9), (0, 9)]);
         let mut turns = Turns::default();
         shares[0].turn = 100.0;
         turns.note(&shares[..2]);
-        turns.tell(&mut shares);
+        turns.fill_in(&mut shares);
         assert_eq!(
             shares.iter().map(|s| s.turn).collect::<Vec<_>>(),
             [100.0, 96.0, 96.0]
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_deadline_goes_first_among_the_same_part() {
+    fn an_earlier_deadline_goes_first_among_equal_shares() {
         let mut three = shares(&[(0, 9), (0, 9), (0, 9)]);
         three[1].deadline = Some(OffsetDateTime::UNIX_EPOCH + time::Duration::hours(1));
         three[2].deadline = Some(OffsetDateTime::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Which tasks may start now, in which order, and on which slots.
+//! Decides which tasks may start now, in which order, and on which slots.
 
 pub mod availability;
 pub mod capability;

@@ -1,4 +1,4 @@
-//! What decides when a feature goes before others.
+//! Settings that decide when a feature goes before others.
 
 use time::OffsetDateTime;
 
@@ -9,11 +9,11 @@ use super::concurrency::Concurrency;
 pub struct Precedence {
     /// Weight in the division of slots.
     pub weight: Option<i32>,
-    /// Nothing begins before.
+    /// No task begins before this time.
     pub not_before: Option<Option<OffsetDateTime>>,
-    /// When it should be finished.
+    /// Time by which it should be finished.
     pub deadline: Option<Option<OffsetDateTime>>,
-    /// Whether its run ends then.
+    /// Whether its run ends at the deadline.
     pub stop_at_deadline: Option<bool>,
     /// The key of its tasks without one.
     pub concurrency: Option<Concurrency>,

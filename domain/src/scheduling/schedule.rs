@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 /// A firing later than this was missed.
 const MISSED_AFTER: Duration = Duration::minutes(1);
 
-/// Whether one firing makes up for those that were missed.
+/// Whether one firing makes up for missed ones.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, utoipa::ToSchema,
 )]
@@ -21,9 +21,9 @@ const MISSED_AFTER: Duration = Duration::minutes(1);
     sqlx(type_name = "text", rename_all = "snake_case")
 )]
 pub enum Missed {
-    /// None does.
+    /// Missed firings are dropped.
     Skip,
-    /// One does, as soon as a coordinator is there again.
+    /// One firing makes up for all missed ones, as soon as a coordinator runs again.
     #[default]
     Once,
 }
@@ -37,7 +37,7 @@ pub struct Timetable {
 
 impl Timetable {
     /// # Errors
-    /// In words, when the expression or the zone is none.
+    /// In words, when the expression or the zone is invalid.
     pub fn parse(cron: &str, zone: &str) -> Result<Self, String> {
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)
@@ -46,7 +46,7 @@ impl Timetable {
         let timetable = Self {
             cron: parser.parse(cron).map_err(|error| {
                 format!(
-                    "`{cron}` is no cron expression ({error}); write minute, hour, day, month and weekday, as \"0 3 * * 1-5\""
+                    "`{cron}` is not a cron expression ({error}); write minute, hour, day, month and weekday, as \"0 3 * * 1-5\""
                 )
             })?,
             zone: zone_of(zone)?,
@@ -64,20 +64,12 @@ impl Timetable {
         let next = self.cron.find_next_occurrence(&at, false).ok()?;
         OffsetDateTime::from_unix_timestamp_nanos(next.timestamp().as_nanosecond()).ok()
     }
-
-    /// A time in the names of copies.
-    pub fn stamp(&self, at: OffsetDateTime) -> String {
-        stamp(at, &self.zone)
-    }
 }
 
 /// A time zone of the IANA database.
-///
-/// # Errors
-/// In words, when it is none.
 pub fn zone_of(name: &str) -> Result<TimeZone, String> {
     TimeZone::get(name)
-        .map_err(|_| format!("`{name}` is no time zone; write one such as Europe/Berlin or UTC"))
+        .map_err(|_| format!("`{name}` is not a time zone; write one such as Europe/Berlin or UTC"))
 }
 
 /// `20261201-0800`.
@@ -93,9 +85,8 @@ fn timestamp(at: OffsetDateTime) -> Option<Timestamp> {
 /// The next step of a due schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it fires, now.
     pub fires: bool,
-    /// When it is due next.
+    /// Time of the next firing.
     pub next: Option<OffsetDateTime>,
 }
 
@@ -141,7 +132,7 @@ mod tests {
             "2026-01-01T00:00:00Z",
             &["2028-02-29T12:00:00Z", "2032-02-29T12:00:00Z"],
         );
-        // 2100 is none.
+        // 2100 is no leap year.
         check(
             "0 0 29 2 *",
             "UTC",
@@ -151,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_hour_fires_behind_it() {
+    fn a_firing_in_a_skipped_hour_comes_right_after_it() {
         // From 02:00 to 03:00 on 29 March.
         check(
             "30 2 * * *",
@@ -200,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn an_invalid_expression_or_zone_is_refused() {
         for cron in ["", "* * *", "61 * * * *", "0 0 0 * * *", "0 0 31 2 *", "noon"] {
             assert!(Timetable::parse(cron, "UTC").is_err(), "{cron}");
         }
@@ -208,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_times_are_made_up_for_once_or_not_at_all() {
+    fn missed_firings_are_made_up_for_once_or_never() {
         let daily = Timetable::parse("0 3 * * *", "UTC").unwrap();
         let due = at("2026-05-01T03:00:00Z");
         let check = |now: &str, table: Option<&Timetable>, missed, fires, next: Option<&str>| {

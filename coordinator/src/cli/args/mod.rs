@@ -1,4 +1,4 @@
-//! The commands and what holds for all of them.
+//! The commands and the global options.
 
 use clap::{Parser, Subcommand};
 use ralph_cli::args::globals::Globals;
@@ -27,20 +27,20 @@ Exit codes: 0 done, 1 failed, 2 wrong usage; with --wait also 3 a limit was reac
 6 accepted but it can't be watched, 130 interrupted."
 )]
 pub struct Cli {
-    /// What holds for all commands.
+    /// Global options.
     #[command(flatten)]
     pub globals: Globals,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The command line as it is parsed: a variable that is empty counts as one that isn't set.
+/// The command line as parsed. An empty environment variable counts as unset.
 pub fn command() -> clap::Command {
     without_empty_variables(<Cli as clap::CommandFactory>::command())
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Up(up::UpArgs),
@@ -113,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn both_programs_have_the_same_help_for_the_commands_that_they_share() {
-        // So wide that no line is broken where a name's length says so.
+    fn both_programs_have_the_same_help_for_shared_commands() {
+        // So wide that the length of the program's name never changes a line break.
         let ours: BTreeMap<String, String> = helps(command(), 10_000).into_iter().collect();
         let mut compared = 0;
         for (path, help) in helps(ralph_cli::args::command(), 10_000).into_iter().skip(1) {

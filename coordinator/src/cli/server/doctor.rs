@@ -1,9 +1,10 @@
-//! `doctor`: what is here, and what is missing.
+//! `doctor`: reports what this machine has and what is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use ralph_cli::machine::finding::{Finding, Status};
 use ralph_shared::agents::requires::OLDEST_GIT;
@@ -37,7 +38,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 Exit code: 0 when `up` could start, 1 when something is missing. `ralph-worker doctor` tries the agent.")]
 pub struct DoctorArgs {}
 
-/// Looks, tells, and answers with the exit code.
+/// Runs all checks, prints them, and returns the exit code.
 pub async fn run(globals: &Globals, _args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let places = SearchPaths::from_env();
     let mut findings = vec![
@@ -77,7 +78,7 @@ fn page(findings: &[Finding]) -> String {
     text
 }
 
-/// What features of this folder's repository will do to its checkout, where they are merged at their end.
+/// Warns if the end of a feature moves the branch that is checked out in this folder.
 async fn checkout() -> Option<Finding> {
     let how = Config::find().ok()?.workspace.merge?;
     let flags = RepoFlags::default();
@@ -93,7 +94,7 @@ fn worker_program() -> Finding {
     }
 }
 
-/// The programs of the agents that workers here start, or would. A coordinator needs none.
+/// Programs of the agents that workers on this machine start. A coordinator needs none.
 fn agent_programs(globals: &Globals) -> Vec<Finding> {
     let check = "agent";
     let running = endpoint::published(globals.data.as_deref()).ok().flatten();
@@ -123,12 +124,12 @@ async fn git() -> Finding {
     let Ok(output) = output else {
         return Finding::other("git", Status::Missing, "not found", advice);
     };
-    git_of(String::from_utf8_lossy(&output.stdout).trim())
+    judge_git(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// What `git --version` said.
-fn git_of(said: &str) -> Finding {
-    let version = said.trim_start_matches("git version ").to_owned();
+/// Judges the output of `git --version`.
+fn judge_git(version_line: &str) -> Finding {
+    let version = version_line.trim_start_matches("git version ").to_owned();
     let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if found < OLDEST_GIT {
@@ -147,27 +148,11 @@ async fn postgres(places: &SearchPaths) -> Finding {
     let check = "Postgres";
     let named = match environment::value("DATABASE_URL") {
         Ok(named) => named,
-        Err(error) => return unset(check, &error),
+        Err(error) => return unusable(check, &error),
     };
     if let Some(url) = named {
-        return match tokio::time::timeout(TIME_LIMIT, store::server_version(&url)).await {
-            Ok(Ok(version)) => Finding::ok(check, format!("{version}, named by DATABASE_URL")),
-            Ok(Err(error)) => Finding::other(
-                check,
-                Status::Missing,
-                format!("DATABASE_URL names one that can't be used: {error}"),
-                "correct DATABASE_URL, or unset it to use a private Postgres",
-            ),
-            Err(_) => Finding::other(
-                check,
-                Status::Missing,
-                format!(
-                    "DATABASE_URL names one that does not answer within {} s",
-                    TIME_LIMIT.as_secs()
-                ),
-                "start it, correct DATABASE_URL, or unset it to use a private Postgres",
-            ),
-        };
+        let version = async { store::server_version(&url).await.map_err(anyhow::Error::from) };
+        return named_server(check, "DATABASE_URL", version).await;
     }
     match places.postgres() {
         Ok(servers) => {
@@ -185,41 +170,44 @@ async fn postgres(places: &SearchPaths) -> Finding {
     }
 }
 
+/// Checks a server that a variable names.
+async fn named_server(
+    check: &'static str,
+    variable: &str,
+    version: impl Future<Output = anyhow::Result<String>>,
+) -> Finding {
+    let problem = match tokio::time::timeout(TIME_LIMIT, version).await {
+        Ok(Ok(version)) => return Finding::ok(check, format!("{version}, named by {variable}")),
+        Ok(Err(error)) => format!("can't be used: {error:#}"),
+        Err(_) => format!("does not answer within {} s", TIME_LIMIT.as_secs()),
+    };
+    Finding::other(
+        check,
+        Status::Missing,
+        format!("{variable} names a server that {problem}"),
+        format!("start it, correct {variable}, or unset {variable} to use a private server"),
+    )
+}
+
 async fn nats(places: &SearchPaths) -> Finding {
     let check = "nats-server";
     let named = match environment::value("NATS_URL") {
         Ok(named) => named,
-        Err(error) => return unset(check, &error),
+        Err(error) => return unusable(check, &error),
     };
     if let Some(url) = named {
         let connect = broker::connect(&url, "ralph-doctor");
-        let answered = async {
+        let version = async {
             if let Some(refused) = broker::refusal(&url, "ralph-doctor").await {
                 anyhow::bail!("{refused}");
             }
             let client = connect.await?;
             let jetstream = async_nats::jetstream::new(client.clone());
-            jetstream.query_account().await?;
-            anyhow::Ok(client.server_info().version)
+            let account = jetstream.query_account().await;
+            account.context("JetStream does not answer; switch it on there")?;
+            anyhow::Ok(format!("{} with JetStream", client.server_info().version))
         };
-        return match tokio::time::timeout(TIME_LIMIT, answered).await {
-            Ok(Ok(version)) => Finding::ok(check, format!("{version} with JetStream, named by NATS_URL")),
-            Ok(Err(error)) => Finding::other(
-                check,
-                Status::Missing,
-                format!("NATS_URL names one that can't be used: {error:#}"),
-                "correct NATS_URL or switch JetStream on there, or unset NATS_URL to use a private server",
-            ),
-            Err(_) => Finding::other(
-                check,
-                Status::Missing,
-                format!(
-                    "NATS_URL names one that does not answer within {} s",
-                    TIME_LIMIT.as_secs()
-                ),
-                "start it, correct NATS_URL, or unset it to use a private server",
-            ),
-        };
+        return named_server(check, "NATS_URL", version).await;
     }
     match places.nats() {
         Ok(server) => {
@@ -231,39 +219,32 @@ async fn nats(places: &SearchPaths) -> Finding {
 }
 
 fn config() -> Finding {
-    match Config::locate() {
-        Ok(None) => Finding::ok("configuration", "no .ralph.toml here or above; the defaults hold"),
-        // What can be read may still be refused when a coordinator starts.
-        Ok(Some(path)) => {
-            match Config::read(&path).and_then(|config| settings_of(&config)?.with_environment()) {
-                Ok(_) if ralph_cli::machine::config::is_trusted(&path).unwrap_or(false) => readable(&path),
-                Ok(_) => Finding::other(
-                    "configuration",
-                    Status::Missing,
-                    format!(
-                        "{} is not trusted: nothing that it says is in force, and `up` and `submit` refuse it",
-                        path.display()
-                    ),
-                    format!("read it, then `ralph config trust {}`", path.display()),
-                ),
-                Err(error) => Finding::other(
-                    "configuration",
-                    Status::Missing,
-                    "not readable",
-                    format!("{error:#}"),
-                ),
-            }
-        }
-        Err(error) => Finding::other(
-            "configuration",
+    let check = "configuration";
+    let broken = |found: &str, error: anyhow::Error| {
+        Finding::other(check, Status::Missing, found, format!("{error:#}"))
+    };
+    let path = match Config::locate() {
+        Ok(None) => return Finding::ok(check, "no .ralph.toml here or above; the defaults hold"),
+        Ok(Some(path)) => path,
+        Err(error) => return broken("not usable", error),
+    };
+    // A coordinator may still refuse a readable file when it starts.
+    match Config::read(&path).and_then(|config| settings_of(&config)?.with_environment()) {
+        Ok(_) if ralph_cli::machine::config::is_trusted(&path).unwrap_or(false) => readable(&path),
+        Ok(_) => Finding::other(
+            check,
             Status::Missing,
-            "not usable",
-            format!("{error:#}"),
+            format!(
+                "{} is not trusted: Ralph ignores it, and `up` and `submit` refuse to run",
+                path.display()
+            ),
+            format!("read it, then `ralph config trust {}`", path.display()),
         ),
+        Err(error) => broken("not readable", error),
     }
 }
 
-/// A file that can be used, and what of it nobody reads.
+/// A usable file, with its unknown keys.
 fn readable(path: &Path) -> Finding {
     let check = "configuration";
     let file = path.display();
@@ -272,16 +253,16 @@ fn readable(path: &Path) -> Finding {
         keys => Finding::other(
             check,
             Status::Note,
-            format!("{file} has keys that nobody reads: {}", keys.join(", ")),
-            "correct them, or take them out: what they say is ignored; `ralph config` lists all keys",
+            format!("{file} has unknown keys, which are ignored: {}", keys.join(", ")),
+            "correct or remove them; `ralph config` lists all keys",
         ),
     }
 }
 
-/// The outside model of `[memory.embeddings]`, where there is one.
+/// The model of `[memory.embeddings]`, if one is configured.
 async fn embeddings() -> Option<Finding> {
     let check = "embeddings";
-    // What is wrong with the file is told above.
+    // `config` reports a broken file.
     let config = Config::find().ok()?;
     config.memory.embeddings.as_ref()?;
     let broken = |found: String| {
@@ -289,7 +270,7 @@ async fn embeddings() -> Option<Finding> {
             check,
             Status::Note,
             found,
-            "the memory works without it; correct [memory.embeddings], or take it out",
+            "the memory works without it; correct or remove [memory.embeddings]",
         )
     };
     let embedder = match settings_of(&config) {
@@ -344,8 +325,8 @@ async fn running(globals: &Globals) -> Finding {
     }
 }
 
-/// What a variable can't be used for.
-fn unset(check: &'static str, error: &EnvironmentError) -> Finding {
+/// A variable with an unusable value.
+fn unusable(check: &'static str, error: &EnvironmentError) -> Finding {
     let advice = "correct the variable, or unset it to use a private server";
     Finding::other(check, Status::Missing, error.to_string(), advice)
 }
@@ -355,8 +336,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_git_that_workers_refuse_is_missing_here_too() {
-        for (said, status) in [
+    fn doctor_reports_a_git_that_workers_refuse_as_missing() {
+        for (version_line, status) in [
             ("git version 2.30.2", Status::Missing),
             ("git version 2.37.9", Status::Missing),
             ("git version 2.38.0", Status::Ok),
@@ -364,7 +345,7 @@ mod tests {
             ("git version 3.0", Status::Ok),
             ("something else", Status::Missing),
         ] {
-            assert_eq!(git_of(said).status, status, "{said}");
+            assert_eq!(judge_git(version_line).status, status, "{version_line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `down`: ends an `up` from anywhere.
+//! `down`: stops the `up` of a data folder.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use ralph_cli::args::globals::Globals;
 
 use crate::embedded::datadir::{find_running, holder};
 
-/// How often it is looked whether everything has stopped.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Pause between two checks whether everything has stopped.
+const POLL: Duration = Duration::from_millis(100);
 
 /// Stop the `up` of a data folder, in order
 ///
-/// Sessions that run get the time that `up --drain-timeout` gives them. What was going on goes on with the next `up`.
+/// Running sessions get the time that `up --drain-timeout` allows. The next `up` continues the interrupted
+/// work.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   ralph-coordinator down
@@ -25,10 +26,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 Exit code: 0 when it stopped, or nothing ran.")]
 pub struct DownArgs {}
 
-/// Stops it and waits for its end.
-///
-/// # Errors
-/// When it can't be told.
 pub async fn run(globals: &Globals, _args: DownArgs) -> anyhow::Result<ExitCode> {
     let data = match &globals.data {
         Some(data) => Some(data.clone()),
@@ -40,13 +37,13 @@ pub async fn run(globals: &Globals, _args: DownArgs) -> anyhow::Result<ExitCode>
     };
     if let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM) {
         bail!(
-            "failed to tell process {pid}, which holds {}, to stop: {error}",
+            "failed to stop process {pid}, which holds {}: {error}",
             data.display()
         );
     }
-    eprintln!("stopping what runs in {}", data.display());
+    eprintln!("stopping the `up` of {}", data.display());
     while holder(&data) == Some(pid) {
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(POLL).await;
     }
     eprintln!("stopped");
     Ok(ExitCode::SUCCESS)

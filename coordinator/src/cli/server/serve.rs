@@ -31,7 +31,7 @@ use crate::{api, services, store};
   DATABASE_URL=postgres://… ralph-coordinator migrate
   ralph-coordinator migrate --check")]
 pub struct MigrateArgs {
-    /// Only say what is missing; exit code 1 when something is
+    /// Only report the number of missing migrations; exit code 1 if any are missing
     #[arg(long)]
     pub check: bool,
 }
@@ -47,7 +47,8 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let stop = end_on_signal(shutdown.clone())?;
     let health = Health::default();
     let health_server = serve_health(&args, &health, &shutdown).await?;
-    // One that can't be had later is told of at once. Until it serves, callers are refused rather than kept waiting.
+    // Fail at once if the address is taken. Close the listener again, so that callers are refused until the
+    // coordinator serves.
     drop(listen(args.listen, "--listen").await?);
     let prepared = async {
         let server = wait_for_servers::postgres(&url, &health).await?;
@@ -63,13 +64,13 @@ pub async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (server, shares, db, bus) = tokio::select! {
         prepared = prepared => prepared?,
         () = shutdown.cancelled() => {
-            tracing::info!("stopped while it waited");
+            tracing::info!("stopped while waiting for its servers");
             return Ok(ExitCode::SUCCESS);
         }
     };
     let listener = listen(args.listen, "--listen").await?;
     tracing::info!(address = %listener.local_addr()?, "serving");
-    // Each has connections that the others can't take.
+    // Each pool has its own connections.
     let pool = |connections| match connections {
         0 => db.clone(),
         n => store::connect_with(&server, n),
@@ -102,7 +103,7 @@ fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
     let found = Config::find()?;
     let mut settings = settings_of(&found)?.with_environment()?;
     settings.in_force = ralph_cli::machine::config::of_coordinator("serve")?;
-    // Whoever else reaches the API shall not have workers look into their own machines.
+    // If others can reach the API, workers must not look for repositories on their own machines.
     if found.repositories.local.is_none() {
         settings.repositories.local = args.listen.ip().is_loopback();
     }
@@ -151,7 +152,7 @@ async fn register(db: &PgPool, tokens: [(Option<String>, Role); 2]) -> anyhow::R
 async fn run(deps: &Deps, for_api: &Deps, listener: TcpListener, shutdown: &CancellationToken) {
     let api = api::serve(for_api.clone(), listener, shutdown.clone());
     let loops = services::serve(deps.clone(), shutdown.clone());
-    // It ends with the loops.
+    // The API ends with the loops.
     let loops = async {
         loops.await;
         shutdown.cancel();
@@ -160,9 +161,9 @@ async fn run(deps: &Deps, for_api: &Deps, listener: TcpListener, shutdown: &Canc
 }
 
 async fn close(deps: &Deps, for_api: &Deps) {
-    // A statement that hangs is cut off: the server takes its transaction back.
+    // A statement that hangs is cut off, and the server rolls its transaction back.
     let close = async { tokio::join!(deps.reserved.close(), for_api.db.close(), deps.db.close()) };
-    if tokio::time::timeout(CLOSE, close).await.is_err() {
+    if tokio::time::timeout(CLOSE_WITHIN, close).await.is_err() {
         tracing::warn!("connections to the database did not close in time; cut off");
     }
 }
@@ -186,9 +187,9 @@ async fn schema(db: &PgPool, migrate: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long connections to the database may take to close.
-const CLOSE: Duration = Duration::from_secs(5);
-/// Signals that come within this time are one.
+/// Time limit for closing database connections.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// Signals within this time count as one.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<JoinHandle<()>> {
@@ -201,8 +202,8 @@ fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<JoinHandle<()>> 
         }
         tracing::info!("stopping");
         shutdown.cancel();
-        // Everything is safe to cut (DESIGN 1.6): a second signal doesn't wait for what is under way. A terminal and a supervisor may
-        // both tell of the first one.
+        // Everything may be cut off safely (DESIGN 1.6), so a second signal doesn't wait for work in
+        // progress. A terminal and a supervisor may both send the first signal.
         tokio::time::sleep(ONE_SIGNAL).await;
         let (Ok(mut terminate), Ok(mut interrupt)) =
             (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
@@ -213,12 +214,12 @@ fn end_on_signal(shutdown: CancellationToken) -> anyhow::Result<JoinHandle<()>> 
             _ = terminate.recv() => SignalKind::terminate(),
             _ = interrupt.recv() => SignalKind::interrupt(),
         };
-        tracing::warn!("told to stop again; stopping at once");
+        tracing::warn!("second stop signal; stopping at once");
         std::process::exit(128 + number.as_raw_value());
     }))
 }
 
-/// Migrates, or says what is missing.
+/// Migrates, or reports missing migrations.
 pub async fn migrate(args: MigrateArgs) -> anyhow::Result<ExitCode> {
     let db = store::connect(&database_url()?, 1).await?;
     let pending = store::pending_migrations(&db).await?;
@@ -241,7 +242,7 @@ fn database_url() -> anyhow::Result<String> {
 }
 
 fn read_token(path: &std::path::Path) -> anyhow::Result<String> {
-    let text = file::read_text(path, file::SMALL_BYTES).context("there is no token")?;
+    let text = file::read_text(path, file::SMALL_BYTES).context("failed to read a token")?;
     let token = text.trim();
     if token.len() < 16 {
         bail!(

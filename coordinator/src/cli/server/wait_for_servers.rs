@@ -1,4 +1,5 @@
-//! Waits for the servers that a coordinator needs, and says for which one and why. What waiting doesn't mend ends it.
+//! Waits for the servers that a coordinator needs, and logs which one is missing and why. Fails if waiting
+//! can't help.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +13,16 @@ use crate::store::{ConnectError, Server};
 
 /// Pauses between two tries: the first and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
-/// The same reason is told again after so long.
-const SAY_AGAIN: Duration = Duration::from_secs(30);
+/// A repeated reason is logged again after this time.
+const LOG_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// Tells why it still waits, and makes a pause that grows.
+/// Logs why the coordinator still waits, with growing pauses.
 #[derive(Debug)]
 struct Waiting<'a> {
     what: String,
     health: &'a Health,
     pause: Duration,
-    told: Option<(String, Instant)>,
+    last: Option<(String, Instant)>,
 }
 
 impl<'a> Waiting<'a> {
@@ -31,19 +32,19 @@ impl<'a> Waiting<'a> {
             what,
             health,
             pause: PAUSES.0,
-            told: None,
+            last: None,
         }
     }
 
     async fn because(&mut self, why: String) {
         let known = self
-            .told
+            .last
             .as_ref()
-            .is_some_and(|(told, at)| *told == why && at.elapsed() < SAY_AGAIN);
+            .is_some_and(|(last, at)| *last == why && at.elapsed() < LOG_AGAIN_AFTER);
         if !known {
             tracing::warn!("waiting for {}: {why}", self.what);
             self.health.waits_for(&format!("{}: {why}", self.what));
-            self.told = Some((why, Instant::now()));
+            self.last = Some((why, Instant::now()));
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
@@ -53,7 +54,7 @@ impl<'a> Waiting<'a> {
 /// Waits for Postgres.
 ///
 /// # Errors
-/// When it refuses: the password, say, or the database's name.
+/// When it refuses, for example the password or the database's name.
 pub async fn postgres(url: &str, health: &Health) -> Result<Server, ConnectError> {
     let mut waiting = Waiting::for_("Postgres".to_owned(), health);
     loop {
@@ -65,10 +66,10 @@ pub async fn postgres(url: &str, health: &Health) -> Result<Server, ConnectError
     }
 }
 
-/// Waits for NATS, and makes sure that the streams are there.
+/// Waits for NATS, and creates missing streams.
 ///
 /// # Errors
-/// When it refuses, or keeps no streams.
+/// When NATS refuses the connection, or has no JetStream.
 pub async fn bus(url: &str, subjects: &Subjects, health: &Health) -> anyhow::Result<Bus> {
     let at = broker::addresses(url);
     let mut waiting = Waiting::for_(format!("NATS at {at}"), health);
@@ -87,10 +88,10 @@ pub async fn bus(url: &str, subjects: &Subjects, health: &Health) -> anyhow::Res
     }
 }
 
-/// Whether JetStream may come: a server of several waits for the others first.
+/// Whether JetStream may still come up: one server of a cluster first waits for the others.
 fn is_starting(error: &anyhow::Error) -> bool {
     let text = format!("{error:#}");
     ["temporarily unavailable", "timed out"]
         .iter()
-        .any(|said| text.contains(said))
+        .any(|part| text.contains(part))
 }

@@ -1,4 +1,4 @@
-//! Bounded log files: what a child writes, on disk and as a tail for error messages.
+//! Bounded log files: a child's output, on disk and as a tail for error messages.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A log file is moved to `NAME.1`, replacing an older one, when it has grown to this size.
 const ROTATE_AT_BYTES: u64 = 4 * 1024 * 1024;
-/// What an error message quotes at most.
+/// Most bytes of output that an error message quotes.
 const TAIL_BYTES: usize = 4 * 1024;
 
 /// The last few KB of a child's output.
@@ -24,7 +24,7 @@ impl Tail {
         tail.drain(..excess);
     }
 
-    /// The tail as text, in whole lines where there are several.
+    /// The tail as text, in whole lines if there are several.
     pub(super) fn text(&self) -> String {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.iter().copied().collect();
@@ -36,8 +36,8 @@ impl Tail {
     }
 }
 
-/// Copies `from` into the log until its end. A log that can't be written is not a reason to block the child: what it says
-/// is then only kept in the tail.
+/// Copies `from` into the log until its end. A log that can't be written must not block the child; its output
+/// is then only in the tail.
 pub(super) fn pump(mut from: impl Read, mut log: RotatingFile, tail: Tail) {
     let mut buffer = [0u8; 8 * 1024];
     loop {

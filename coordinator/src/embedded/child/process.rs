@@ -1,4 +1,4 @@
-//! One running child: waiting, signals that can't hit a stranger, an orderly stop.
+//! One running child: waiting, signals that can't hit another process, an orderly stop.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -18,22 +18,19 @@ use super::log::{self, RotatingFile, Tail};
 use super::spawn;
 use super::spec::{ChildSpec, StopStep};
 
-/// How long an exit is held back for the last words in the pipe; only a grandchild that keeps the pipe open uses it up.
+/// How long to wait for the last output after an exit. Only a grandchild that keeps the pipe open uses it up.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// What a child may take that was told to hurry: a worker ends the processes of its agents first.
+/// Time for a child to end after a hurried stop. A worker first ends the processes of its agents.
 const HURRIED: Duration = Duration::from_secs(20);
-/// The status of a child that the system no longer knows: as if killed by signal 9.
+/// Raw status of a child that the system no longer knows, as if signal 9 had killed it.
 const UNKNOWN_RAW: i32 = 9;
 
 /// A program that could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to start {name} ({})", program.display())]
 pub struct SpawnError {
-    /// What was to be started.
     pub name: String,
-    /// The program's path.
     pub program: PathBuf,
-    /// Why not.
     #[source]
     pub source: std::io::Error,
 }
@@ -106,7 +103,7 @@ impl Process {
         self.group.unless_reaped(|pid| signal::kill(pid, signal));
     }
 
-    /// How it ended, if it did.
+    /// The exit status, if it has ended.
     pub fn exited(&self) -> Option<ExitStatus> {
         *self.exit.borrow()
     }
@@ -119,7 +116,7 @@ impl Process {
                 return status;
             }
             if exit.changed().await.is_err() {
-                // The waiting thread always sends before it ends; without it nobody can ever know more.
+                // The waiting thread always sends before it ends. If it is gone, nobody can know the status.
                 return ExitStatus::from_raw(UNKNOWN_RAW);
             }
         }
@@ -130,7 +127,8 @@ impl Process {
         self.stop_until(&CancellationToken::new()).await
     }
 
-    /// The same. Once `hurry` is called the step's signal is sent again, and the child has a little time left.
+    /// Like [`stop`](Self::stop). When `hurry` is cancelled, it sends the step's signal again and leaves the
+    /// child only a little time.
     pub async fn stop_until(&self, hurry: &CancellationToken) -> ExitStatus {
         for step in &self.stop {
             self.signal(step.signal);
@@ -150,13 +148,13 @@ impl Process {
         self.kill().await
     }
 
-    /// SIGKILL of the group, without asking.
+    /// Sends SIGKILL to the group and waits.
     pub async fn kill(&self) -> ExitStatus {
         self.group.kill();
         self.wait().await
     }
 
-    /// The last few KB of what it wrote.
+    /// The last few KB of its output.
     pub fn log_tail(&self) -> String {
         self.tail.text()
     }
@@ -181,7 +179,7 @@ impl Group {
     fn unless_reaped(&self, act: impl FnOnce(Pid) -> nix::Result<()>) {
         let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
         if !*reaped {
-            // The only failure is that nobody is left to receive it.
+            // It fails only if no process is left to receive it.
             let _ = act(self.pid);
         }
     }
@@ -190,7 +188,8 @@ impl Group {
         self.unless_reaped(|pid| signal::killpg(pid, Signal::SIGKILL));
     }
 
-    /// Waits for the end, kills what is left of the group while the dead leader still holds its number, then reaps it.
+    /// Waits for the end, kills the rest of the group while the dead leader still holds its number, then
+    /// reaps it.
     fn reap(&self, mut child: Child) -> ExitStatus {
         spawn::wait_without_reaping(self.pid);
         self.kill();

@@ -28,11 +28,11 @@ struct Request {
 
 static SPAWNER: OnceLock<mpsc::Sender<Request>> = OnceLock::new();
 
-/// Starts a child from the spawning thread; blocks for the few hundred microseconds that fork and exec take.
+/// Starts a child from the spawning thread. Blocks for the few hundred microseconds of fork and exec.
 pub(super) fn spawn(spec: &ChildSpec) -> io::Result<Spawned> {
     let spawner = SPAWNER.get_or_init(|| {
         let (sender, requests) = mpsc::channel::<Request>();
-        // A thread that can't be made drops `requests`, which the send below reports.
+        // If the thread can't be created, `requests` is dropped and the send below fails.
         let _ = thread::Builder::new().name("spawner".into()).spawn(move || {
             for request in requests {
                 let _ = request.reply.send(start(&request.spec));
@@ -86,7 +86,8 @@ fn start(spec: &ChildSpec) -> io::Result<Spawned> {
     Ok((command.spawn()?, output))
 }
 
-/// Asks for the death signal, after std changed the user (which would clear it), and gives up if the parent is already gone.
+/// Asks for the death signal, after std changed the user, which would clear it. Exits if the parent is
+/// already gone.
 #[cfg(target_os = "linux")]
 fn die_with(parent: libc::pid_t, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: plain system calls with integer arguments.
@@ -106,7 +107,7 @@ fn die_with(_parent: libc::pid_t, _signal: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the child has ended and leaves it a zombie, so that its number is not given to another process yet.
+/// Waits until the child has ended but leaves it a zombie, so that its number isn't reused yet.
 pub(super) fn wait_without_reaping(pid: Pid) {
     loop {
         // SAFETY: `siginfo_t` is plain data for which zeros are valid, and the call writes only into it.

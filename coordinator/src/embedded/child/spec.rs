@@ -1,4 +1,4 @@
-//! What is to be run, as a value that can be started any number of times.
+//! Description of a child, which can be started any number of times.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,13 +12,13 @@ use crate::embedded::runas::RunAs;
 /// One step of an orderly stop: this signal to the child, then up to `grace` for it to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StopStep {
-    /// The signal, sent to the child alone (not to its group), since it knows how to end its own children.
+    /// Goes to the child alone, not to its group, since the child can end its own children.
     pub signal: Signal,
     /// How long to wait before the next step; after the last one the group gets SIGKILL.
     pub grace: Duration,
 }
 
-/// A program with everything that it is started with.
+/// A program with its arguments, environment and stop steps.
 #[derive(Clone)]
 pub struct ChildSpec {
     pub(super) name: String,
@@ -64,7 +64,6 @@ impl ChildSpec {
         self
     }
 
-    /// Sets one environment variable.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
@@ -76,8 +75,8 @@ impl ChildSpec {
         self
     }
 
-    /// The working folder. It is entered through a handle, so only the folder itself, not those above it, must be open to
-    /// the user that the child runs as.
+    /// The working folder. The child enters it through a handle, so its user needs access to the folder
+    /// itself but not to the folders above.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
@@ -89,36 +88,34 @@ impl ChildSpec {
         self
     }
 
-    /// The signal that the kernel sends when this process is gone.
+    /// The signal that the kernel sends when this process dies.
     pub fn death_signal(mut self, signal: Signal) -> Self {
         self.death_signal = signal;
         self
     }
 
-    /// Replaces the steps of an orderly stop.
     pub fn stop_steps(mut self, steps: impl IntoIterator<Item = StopStep>) -> Self {
         self.stop = steps.into_iter().collect();
         self
     }
 
-    /// Lets the child end for good: where it ends by itself with this exit status, it isn't started again.
+    /// Exit status after which the child isn't started again.
     pub fn may_finish(mut self, status: i32) -> Self {
         self.finished = Some(status);
         self
     }
 
-    /// What the child is called in messages.
+    /// Name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its output goes.
     pub fn log(&self) -> &Path {
         &self.log
     }
 }
 
-/// Leaves out the values of the environment, which hold passwords.
+/// Omits the values of the environment, which include passwords.
 impl fmt::Debug for ChildSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChildSpec")

@@ -1,11 +1,12 @@
-//! A child that is started again whenever it ends by itself, unless it may finish and did.
+//! A child that is started again whenever it ends by itself, except with the status of
+//! [`ChildSpec::may_finish`].
 //!
 //! ```text
 //! Starting ─► Running ─(ends by itself)─► BackingOff ─► Running …      all ─(stop)─► Stopped
 //!                └─(the exit status that is for good)─► Finished
 //! ```
-//! The supervising task makes every move. It never gives up: the pause is bounded, and what has to be said about a child
-//! that keeps dying is for whoever watches the phases.
+//! The supervising task makes every move. It never gives up, and its pauses are bounded. Whoever watches the
+//! phases reports a child that keeps dying.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -15,17 +16,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::process::{Process, SpawnError};
+use super::process::Process;
 use super::spec::ChildSpec;
 
 /// The pauses between an exit and the next start: doubling from `first` up to `longest`.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
-    /// After the first exit.
     pub first: Duration,
-    /// Never longer than this.
     pub longest: Duration,
-    /// A child that ran this long starts the row again at `first`.
+    /// A child that ran this long resets the pause to `first`.
     pub forgive_after: Duration,
 }
 
@@ -40,35 +39,30 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The pause after `exits` short lives in a row (at least 1).
+    /// The pause after `exits` short runs in a row (at least 1).
     fn pause(&self, exits: u32) -> Duration {
         let factor = 1u32.checked_shl(exits.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.longest)
     }
 }
 
-/// Where a supervised child stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Not started yet.
     Starting,
-    /// It runs.
     Running {
-        /// Its process id.
         pid: u32,
-        /// How often it was started, this time included.
+        /// Number of starts, including this one.
         starts: u32,
     },
     /// It ended by itself, or could not be started, and is started again soon.
     BackingOff {
-        /// Ends without [`Backoff::forgive_after`] of running before them, in a row.
+        /// Exits in a row, each after less than [`Backoff::forgive_after`].
         exits: u32,
-        /// What happened, with the end of its log.
+        /// What happened, with the end of the log.
         problem: String,
     },
     /// It ended by itself for good ([`ChildSpec::may_finish`]).
     Finished,
-    /// It was told to stop and has ended.
     Stopped,
 }
 
@@ -107,7 +101,6 @@ impl Supervised {
         self.phase.clone()
     }
 
-    /// The process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         match *self.phase.borrow() {
             Phase::Running { pid, .. } => Some(pid),
@@ -115,7 +108,7 @@ impl Supervised {
         }
     }
 
-    /// Called while the child is stopped, it lets it have no more than a little time.
+    /// Cancel this during a stop to leave the child only a little time.
     pub fn hurry(&self) -> CancellationToken {
         self.hurry.clone()
     }
@@ -134,7 +127,7 @@ impl Supervised {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(manner);
         }
-        // A panic of the task has killed the child by dropping it.
+        // A panic of the task has already killed the child by dropping it.
         let _ = (&mut self.task).await;
     }
 }
@@ -183,7 +176,7 @@ async fn supervise(
                 }
                 describe_exit(&spec, status, &process)
             }
-            Err(error) => describe_failure(&error),
+            Err(error) => format!("{error}: {}", error.source),
         };
         exits += 1;
         let pause = backoff.pause(exits);
@@ -205,20 +198,16 @@ async fn supervise(
 
 fn describe_exit(spec: &ChildSpec, status: ExitStatus, process: &Process) -> String {
     let tail = process.log_tail();
-    let said = if tail.is_empty() {
+    let output = if tail.is_empty() {
         "it wrote nothing".to_owned()
     } else {
         format!("it wrote last:\n{tail}")
     };
     format!(
-        "{} ended ({status}); {said}\n(log: {})",
+        "{} ended ({status}); {output}\n(log: {})",
         spec.name(),
         spec.log().display()
     )
-}
-
-fn describe_failure(error: &SpawnError) -> String {
-    format!("{error}: {}", error.source)
 }
 
 #[cfg(test)]

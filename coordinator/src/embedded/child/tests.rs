@@ -1,4 +1,4 @@
-//! Children, with real processes.
+//! Tests with real child processes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// Far more than anything here takes; reached only by a failing test.
+/// Only a failing test reaches this limit.
 const BOUND: Duration = Duration::from_secs(30);
 
 fn shell(folder: &Path, script: &str) -> ChildSpec {
@@ -37,7 +37,7 @@ async fn reaches(phases: &mut watch::Receiver<Phase>, wanted: impl FnMut(&Phase)
         .clone()
 }
 
-/// Asks again until it holds; panics after [`BOUND`].
+/// Polls until `holds` is true; panics after [`BOUND`].
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let wait = async {
@@ -50,7 +50,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         .unwrap_or_else(|_| panic!("waited in vain for {what}"));
 }
 
-fn lives(pid: u32) -> bool {
+fn is_alive(pid: u32) -> bool {
     // A zombie has ended.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
@@ -58,7 +58,7 @@ fn lives(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn a_child_that_ends_by_itself_is_started_again_and_says_why() {
+async fn a_child_that_ends_is_restarted_and_its_output_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let supervised = Supervised::start(shell(folder.path(), "echo last words; exit 3"), quick());
     let mut phases = supervised.phases();
@@ -97,7 +97,7 @@ async fn a_child_that_may_finish_is_started_again_only_after_a_failure() {
 }
 
 #[tokio::test]
-async fn a_killed_child_comes_back_with_another_pid_and_a_stopped_one_does_not() {
+async fn a_killed_child_is_restarted_and_a_stopped_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done";
     let supervised = Supervised::start(shell(folder.path(), script), quick());
@@ -124,7 +124,7 @@ async fn a_killed_child_comes_back_with_another_pid_and_a_stopped_one_does_not()
     })
     .await;
     supervised.stop().await;
-    assert!(!lives(second));
+    assert!(!is_alive(second));
     assert!(
         fs::read_to_string(&log).unwrap().ends_with("bye\n"),
         "it was asked before it was killed"
@@ -132,7 +132,7 @@ async fn a_killed_child_comes_back_with_another_pid_and_a_stopped_one_does_not()
 }
 
 #[tokio::test]
-async fn a_program_that_is_missing_is_named() {
+async fn the_error_names_a_missing_program() {
     let folder = tempfile::tempdir().unwrap();
     let spec = ChildSpec::new("agent", "/no/such/program", folder.path().join("log"));
     let error = Process::spawn(&spec).unwrap_err();
@@ -150,7 +150,7 @@ async fn a_program_that_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn stop_goes_on_to_sigkill_and_takes_the_whole_group() {
+async fn stop_ends_with_sigkill_of_the_whole_group() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap '' TERM; sleep 1000 & echo $!; echo ready; while :; do wait; done";
     let spec = shell(folder.path(), script).stop_steps([StopStep {
@@ -160,19 +160,19 @@ async fn stop_goes_on_to_sigkill_and_takes_the_whole_group() {
     let process = Process::spawn(&spec).unwrap();
     until("the script", || process.log_tail().contains("ready")).await;
     let grandchild: u32 = process.log_tail().lines().next().unwrap().parse().unwrap();
-    assert!(lives(grandchild));
+    assert!(is_alive(grandchild));
     let status = process.stop().await;
     assert_eq!(status.signal(), Some(9));
-    until("the grandchild's end", || !lives(grandchild)).await;
+    until("the grandchild's end", || !is_alive(grandchild)).await;
 }
 
 #[tokio::test]
-async fn what_a_child_leaves_behind_ends_with_it() {
+async fn a_grandchild_ends_with_the_child() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::spawn(&shell(folder.path(), "sleep 1000 & echo $!")).unwrap();
     assert!(process.wait().await.success());
     let grandchild: u32 = process.log_tail().trim().parse().unwrap();
-    until("the grandchild's end", || !lives(grandchild)).await;
+    until("the grandchild's end", || !is_alive(grandchild)).await;
 }
 
 #[tokio::test]
@@ -180,13 +180,13 @@ async fn dropping_a_child_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::spawn(&shell(folder.path(), "exec sleep 1000")).unwrap();
     let pid = process.pid();
-    assert!(lives(pid));
+    assert!(is_alive(pid));
     drop(process);
-    until("its end", || !lives(pid)).await;
+    until("its end", || !is_alive(pid)).await;
 }
 
 #[tokio::test]
-async fn environment_and_folder_are_the_specs() {
+async fn a_child_gets_the_environment_and_folder_of_its_spec() {
     let folder = tempfile::tempdir().unwrap();
     let spec = shell(folder.path(), "pwd; env")
         .clear_env()
@@ -194,15 +194,15 @@ async fn environment_and_folder_are_the_specs() {
         .folder(folder.path());
     let process = Process::spawn(&spec).unwrap();
     assert!(process.wait().await.success());
-    let said = process.log_tail();
+    let output = process.log_tail();
     let root = folder.path().canonicalize().unwrap();
-    assert_eq!(said.lines().next().unwrap(), root.to_str().unwrap());
-    assert!(said.contains("ONLY=this") && !said.contains("HOME="), "{said}");
+    assert_eq!(output.lines().next().unwrap(), root.to_str().unwrap());
+    assert!(output.contains("ONLY=this") && !output.contains("HOME="), "{output}");
     assert!(!format!("{spec:?}").contains("this"), "values may be passwords");
 }
 
 #[tokio::test]
-async fn who_is_told_to_hurry_gets_its_signal_again() {
+async fn a_hurried_stop_sends_the_signal_again() {
     let folder = tempfile::tempdir().unwrap();
     let script = "n=0; trap 'n=$((n+1)); echo heard; [ $n = 2 ] && exit 7' TERM; echo ready; while :; do sleep 0.05; done";
     let spec = shell(folder.path(), script).stop_steps([StopStep {

@@ -1,5 +1,5 @@
-//! What reports reveal about the availability of agents (SPEC 7.3). People hear of a pool whose agents do not
-//! start. A failing account holds back every task that needs it.
+//! What reports reveal about the availability of agents (SPEC 7.3). People get a notice of a pool whose
+//! agents do not start. A failing account holds back every task that needs it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) struct AvailabilityChanges {
     /// Tasks whose agent did not start, with the agent and the reason.
     failed_starts: Vec<(TaskId, String, String)>,
     /// Tasks whose agent started, with the agent.
-    past_door: Vec<(Uuid, String)>,
+    started_agents: Vec<(Uuid, String)>,
     /// Accounts with empty turns, each with its task.
     empty: Vec<(String, Uuid)>,
     /// Accounts of these sessions, with their dispatches.
@@ -73,7 +73,7 @@ impl AvailabilityChanges {
             _ if meaning.is_some() => {}
             _ if is_inconclusive(judgement.outcome) => {}
             _ => {
-                self.past_door.push((dispatch.task.0, agent.clone()));
+                self.started_agents.push((dispatch.task.0, agent.clone()));
                 if !account.is_empty() {
                     self.open.push((account.clone(), dispatch.id.0));
                 }
@@ -82,8 +82,8 @@ impl AvailabilityChanges {
     }
 
     pub(super) async fn write(&self, conn: &mut PgConnection) -> sqlx::Result<()> {
-        if !self.past_door.is_empty() {
-            store::availability::passed(conn, &self.past_door, &self.open).await?;
+        if !self.started_agents.is_empty() {
+            store::availability::passed(conn, &self.started_agents, &self.open).await?;
         }
         store::availability::was_empty(conn, &self.empty).await?;
         for (task, agent, reason) in &self.failed_starts {
@@ -92,7 +92,7 @@ impl AvailabilityChanges {
         for failed in self.failed.values() {
             if let Some(pause) = store::availability::failed(conn, failed).await? {
                 tracing::warn!(account = failed.account, door = failed.door.as_str(), failures = pause.failures,
-                    until = %pause.until, "an account fails; what needs it waits");
+                    until = %pause.until, "an account failed; tasks that need it wait");
             }
         }
         Ok(())

@@ -34,9 +34,9 @@ use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::memory::Source;
 use crate::store::task::Task;
 
-/// The reason of a verifier that gave none.
+/// Reason of a refusal without a reason.
 pub(super) const REFUSED: &str = "it was refused without a reason";
-/// Most conflicting paths that are kept.
+/// Most stored conflicting paths.
 const MAX_PATHS: usize = 100;
 
 /// All changes of a batch, before they are written.
@@ -68,7 +68,7 @@ pub(super) struct Batch {
     pub split: Vec<(TaskId, String)>,
     /// Graphs that become tasks of the feature; the task of the session is then done.
     pub grown: Vec<(TaskId, String)>,
-    /// What sessions answered that merge learnings.
+    /// Answers of sessions that merge learnings.
     pub distilled: Vec<distill::MergedLearnings>,
     /// Reviews that land; their requests become tasks.
     pub reviewed: Vec<TaskId>,
@@ -77,7 +77,7 @@ pub(super) struct Batch {
     pub availability: AvailabilityChanges,
     /// Accounts with empty turns.
     pub silences: HashMap<String, Silence>,
-    /// What sessions asked that ended since nobody answered, as far as nobody answered since.
+    /// Questions of sessions that ended because nobody had answered them, and that are still unanswered.
     pub unanswered: HashMap<DispatchId, String>,
     /// Models that agents asked for; `None` where the attempt with that model is over.
     pub next_models: Vec<(TaskId, Option<String>)>,
@@ -86,21 +86,21 @@ pub(super) struct Batch {
     pub failed_runs: BTreeSet<FeatureId>,
     /// Dispatches whose work was pushed after their end: the commit and its ref.
     pub pushed_late: Vec<(DispatchId, String, String)>,
-    /// OrphanRef commits of dispatches that are over, and their refs.
+    /// Orphan commits of dispatches that are over, and their refs.
     pub late_orphans: Vec<(DispatchId, Vec<OrphanRef>)>,
     /// Operations of tasks with the role `git`.
     pub operations: HashMap<TaskId, GitOperation>,
-    /// Those of them that landed.
+    /// Operations that landed.
     pub operated: Vec<TaskId>,
     /// The base that an update merged.
     pub bases: HashMap<TaskId, String>,
     /// The last landing of a feature that a merge delivered.
     pub delivered: HashMap<TaskId, String>,
-    /// Ends of operations that took no turn.
+    /// Ends of operations without a turn.
     pub noted: Vec<operation::OperationEnd>,
-    /// Operations that go on another way.
+    /// Operations that continue in another way.
     pub altered: Vec<(TaskId, GitOperation)>,
-    /// Operations whose push is known to have arrived or not.
+    /// Operations of which we know whether their push arrived.
     pub resolved_pushes: Vec<TaskId>,
     pub turns: BTreeSet<FeatureId>,
     /// Past gate results of tasks that the gate refused.
@@ -154,7 +154,6 @@ impl Batch {
         self.take_current(settings, dispatch, task, one)
     }
 
-    /// Takes the report of a task's current dispatch.
     fn take_current(
         &mut self,
         settings: &Settings,
@@ -219,7 +218,7 @@ impl Batch {
         self.ends
             .push(end(dispatch, DispatchState::Settled, &judgement, report, None, 0));
         self.turns.insert(task.feature);
-        self.tell_wait(&task, facts.away, &judgement);
+        self.record_wait(&task, facts.away, &judgement);
         match judgement.step {
             Step::Landed => {
                 if let IntegrationEnd::Merged { commit, empty } = &integration.end {
@@ -234,7 +233,7 @@ impl Batch {
                 self.tasks.insert(task.id, task);
             }
             Step::Verify if has_turn => self.verify_in_turn(task, &integration.end),
-            // It lost the turn with its lease, and finds the same once it has the turn again.
+            // It lost the turn with its lease. With its next turn, it finds the same result.
             Step::Repeat | Step::Verify => {
                 self.requeued.push(task.id);
                 self.tasks.insert(task.id, task);
@@ -269,10 +268,10 @@ impl Batch {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
             let source = self.source(dispatch);
             self.captured.refusal(&source, ErrorCategory::TestFailure, reason);
-            self.not_done_after_all(dispatch);
+            self.uncount_success(dispatch);
         }
         if judgement.step == Step::Ask {
-            self.protects(task, judgement);
+            self.needs_path_approval(task, judgement);
         } else if judgement.outcome == Outcome::Error {
             self.needs_person_to_land(task, judgement);
         } else {
@@ -295,7 +294,7 @@ impl Batch {
     }
 
     /// An attempt that its agent considered done was refused.
-    pub(super) fn not_done_after_all(&mut self, dispatch: &Dispatch) {
+    pub(super) fn uncount_success(&mut self, dispatch: &Dispatch) {
         self.spent.entry(dispatch.run).or_default().succeeded -= 1;
     }
 

@@ -19,7 +19,6 @@ use crate::store::git::train::{CheckEnd, Ran};
 use crate::store::task::Task;
 
 impl Batch {
-    /// Collects the changes of a check's report.
     pub(super) fn checked(
         &mut self,
         dispatch: &Dispatch,
@@ -44,7 +43,7 @@ impl Batch {
             because,
         }) = self.operations.get(&task.id).cloned()
         else {
-            return self.needs_person(task, "what it is to try is not known any more".to_owned());
+            return self.needs_person(task, "the commit and the gate to check are no longer known".to_owned());
         };
         let reason = failed.as_ref().map(|(command, output)| {
             gate::fails_on_base(&name, &commit, command, output, because.as_deref())
@@ -62,12 +61,12 @@ impl Batch {
         ));
         match reason {
             None => self.land(task),
-            Some(reason) => self.waits_for_person(task, reason),
+            Some(reason) => self.ask_person(task, reason),
         }
     }
 
-    /// Collects the changes of a check of an attempt ahead of its turn. Whatever it says, only the turn lands or
-    /// refuses the attempt.
+    /// Collects the changes of a check of an attempt ahead of its turn. Only the turn lands or refuses the
+    /// attempt, whatever the check's result.
     pub(super) fn checked_ahead(
         &mut self,
         dispatch: &Dispatch,
@@ -102,7 +101,7 @@ impl Batch {
         self.tasks.insert(task.id, task);
     }
 
-    /// Collects what a gate said of a tree.
+    /// Collects the gate's result on a tree.
     pub(super) fn gate_ran(
         &mut self,
         task: &Task,
@@ -163,14 +162,14 @@ impl Batch {
             gate::Failure::Counts(signature) => (judgement, signature),
             gate::Failure::Waits => {
                 let reason =
-                    "the gate failed while it was not known to pass on the base, so it counts for nothing"
+                    "the gate failed while it was not known to pass on the base, so this failure doesn't count"
                         .to_owned();
                 (again(reason), None)
             }
             gate::Failure::Environment(tasks) => {
-                let told = gate::same_way(&tasks, command);
-                let reason = format!("{told}; it is tried on the base again before this counts");
-                self.doubts.push((task.feature, told));
+                let doubt = gate::same_way(&tasks, command);
+                let reason = format!("{doubt}; the gate is tried on the base again before this failure counts");
+                self.doubts.push((task.feature, doubt));
                 (again(reason), None)
             }
         }
@@ -194,9 +193,9 @@ impl Batch {
             }
             store::git::gate::keep(conn, &checked).await?;
         }
-        for (feature, told) in std::mem::take(&mut self.doubts) {
-            tracing::warn!(%feature, told, "the gate is tried on the base again");
-            follow(conn, &mut self.features, feature, GateCause::Doubt(told), signals).await?;
+        for (feature, doubt) in std::mem::take(&mut self.doubts) {
+            tracing::warn!(%feature, doubt, "the gate is tried on the base again");
+            follow(conn, &mut self.features, feature, GateCause::Doubt(doubt), signals).await?;
         }
         Ok(())
     }

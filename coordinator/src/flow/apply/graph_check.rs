@@ -13,7 +13,7 @@ use crate::prompt;
 use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 
-/// The live dispatch that asks.
+/// The live dispatch of the request.
 async fn current(conn: &mut PgConnection, request: &CheckRequest) -> sqlx::Result<Option<Dispatch>> {
     let named = store::dispatch::read(conn, &[request.dispatch.0]).await?.pop();
     Ok(named.filter(|d| d.state == DispatchState::Live && d.incarnation == request.incarnation))

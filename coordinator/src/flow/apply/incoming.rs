@@ -1,4 +1,4 @@
-//! A report on its way into its task, and what can be read of it before its transaction.
+//! A report on its way into its task, and the facts that are read before its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Incoming {
     pub(super) known: Option<DispatchFacts>,
 }
 
-/// What never changes of a dispatch.
+/// Facts of a dispatch that never change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DispatchOrigin {
     pub task: TaskId,
@@ -87,7 +87,6 @@ impl Incoming {
         Self::new(report, String::new())
     }
 
-    /// What the text says.
     pub(super) fn sigils(&self, settings: &Settings, dispatch: &Dispatch) -> Arc<Sigils> {
         match &self.known {
             Some(known) => Arc::clone(&known.sigils),
@@ -108,9 +107,6 @@ fn parse_sigils(settings: &Settings, place: DispatchOrigin, text: &str) -> Sigil
 /// Parses the texts of reports before their transaction, which needs no lock, so that the transaction has
 /// less to do while it holds locks. Reports without known facts stay as they are. So do an unreadable report
 /// and those behind it; the transaction isolates it.
-///
-/// # Errors
-/// When the database fails, or a text can't be read.
 pub async fn prepare(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) -> sqlx::Result<()> {
     guarded(read_texts(db, settings, batch)).await
 }
@@ -133,7 +129,6 @@ async fn read_texts(db: &PgPool, settings: &Settings, batch: &mut [Incoming]) ->
     Ok(())
 }
 
-/// What became of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFate {
     /// It changed its task, now or earlier.

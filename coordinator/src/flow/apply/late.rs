@@ -12,8 +12,8 @@ use crate::domain::states::{Outcome, TaskState};
 use crate::store::dispatch::{Dispatch, DispatchState};
 
 impl Batch {
-    /// Takes a further report of a dispatch that is over. It says at most that its work was pushed since. If
-    /// no attempt started meanwhile, the next one starts from that work.
+    /// Takes a further report of a dispatch that is over. Its only news can be that the work was pushed
+    /// since. If no attempt started meanwhile, the next one starts from that work.
     pub(super) fn pushed_late(&mut self, dispatch: &Dispatch, one: &Incoming) {
         let Finished::Session(session) = &one.report.finished else {
             return;
@@ -39,7 +39,7 @@ impl Batch {
             TaskState::Pending | TaskState::NeedsReview | TaskState::Failed
         );
         let goes_on = waits && task.dispatch == Some(dispatch.id) && dispatch.state == DispatchState::Settled;
-        // As for a report in time.
+        // The same rule as for a report in time.
         let is_idle = dispatch.kind == SessionKind::Review && session.snapshot.files_changed_count == 0;
         if goes_on
             && dispatch.kind.changes_files()
@@ -61,11 +61,11 @@ impl Batch {
         let (failure, reason) = match dispatch.state {
             DispatchState::Superseded => (
                 Failure::Interrupted,
-                "the task was taken from it before its report came",
+                "the task was taken away before the report arrived",
             ),
             _ => (
                 Failure::TakenAway,
-                "its report came after the task had been claimed again",
+                "the report arrived after the task had been claimed again",
             ),
         };
         let judgement = Judgement::failed(failure, Step::Retry, reason);

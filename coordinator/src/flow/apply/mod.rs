@@ -4,9 +4,9 @@
 //! is stored as superseded, and only its usage counts. A batch that fails is retried one report at a time. A
 //! report that fails alone is kept raw and ends its attempt as an error, so that it never stops the others.
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | `incoming` | a report, and what can be read of it before its transaction |
+//! | `incoming` | a report, and the facts that are read before its transaction |
 //! | `settle` | applies a batch in one transaction, and handles its failure |
 //! | `batch` | judges each report and collects its changes |
 //! | `session` | the same for the report of a session |

@@ -56,11 +56,11 @@ impl Batch {
         self.turns.insert(task.feature);
         match judgement.step {
             Step::Land | Step::Repeat => self.turn_kept.push(task.id.0),
-            _ => self.give_turn_up(task),
+            _ => self.give_up_turn(task),
         }
     }
 
-    fn give_turn_up(&mut self, task: &Task) {
+    fn give_up_turn(&mut self, task: &Task) {
         if self.integrations.contains_key(&task.id) {
             let refused = IntegrationState::GateFailed;
             self.closed
@@ -69,7 +69,7 @@ impl Batch {
     }
 
     /// The next step of an attempt that its agent considers done.
-    pub(super) fn go_on(&mut self, task: Task, step: Step) {
+    pub(super) fn continue_attempt(&mut self, task: Task, step: Step) {
         let has_repository = self.features.get(&task.feature).is_some_and(|f| f.has_repository);
         match step {
             Step::Verify => self.verify(task),
@@ -86,7 +86,7 @@ impl Batch {
     }
 
     /// Stores a text of the feature.
-    pub(super) fn wrote(&mut self, task: Task, document: &str) {
+    pub(super) fn store_text(&mut self, task: Task, document: &str) {
         let which = if task.role == SessionKind::Plan {
             Text::Plan
         } else {
@@ -95,16 +95,16 @@ impl Batch {
         self.written
             .push((task.feature, which, Some(document.to_owned())));
         if self.is_approved_by_a_person(&task) {
-            self.waits_for_approval(task);
+            self.ask_for_approval(task);
         } else {
             self.land(task);
         }
     }
 
-    pub(super) fn waits_for_approval(&mut self, task: Task) {
+    pub(super) fn ask_for_approval(&mut self, task: Task) {
         let feature = self.features.get(&task.feature).map_or("", |f| f.name.as_str());
         let reason = steps::waits_for_approval(task.role, feature, task.id);
-        self.waits_for_person(task, reason);
+        self.ask_person(task, reason);
     }
 
     pub(super) fn repeat_verify(&mut self, mut task: Task, dispatch: &Dispatch, judgement: &Judgement) {
@@ -127,7 +127,7 @@ impl Batch {
             }
             NextStep::NeedsReview => {
                 let reason = retry::without_tries(failure, judgement.reason.as_deref());
-                self.give_turn_up(&task);
+                self.give_up_turn(&task);
                 let prefix = if judgement.is_away() {
                     "it could not be verified: "
                 } else {
@@ -168,7 +168,7 @@ impl Batch {
 
     /// Records why an attempt cannot land yet, or that it can; `away` counts earlier tries without access to
     /// the repository.
-    pub(super) fn tell_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
+    pub(super) fn record_wait(&mut self, task: &Task, away: i32, judgement: &Judgement) {
         let waits = judgement.is_away() && judgement.step == Step::Repeat;
         let why = waits.then(|| {
             let why = judgement.reason.as_deref().unwrap_or_default();
@@ -181,7 +181,7 @@ impl Batch {
         }
     }
 
-    /// Sends an attempt to a person that no further try can land.
+    /// Sends an attempt that no further try can land to a person.
     pub(super) fn needs_person_to_land(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let mut reason = bounded(format!(
@@ -189,22 +189,22 @@ impl Batch {
         ));
         if judgement.is_away() {
             reason.push_str(&format!(
-                "\nOnce that is mended, `task approve {}` lands it",
+                "\nOnce that is fixed, `task approve {}` lands it",
                 task.id
             ));
         }
         self.needs_person(task, reason);
     }
 
-    /// Sends an attempt to a person whose approval its paths need.
-    pub(super) fn protects(&mut self, task: Task, judgement: &Judgement) {
+    /// Sends an attempt to a person who must approve its paths.
+    pub(super) fn needs_path_approval(&mut self, task: Task, judgement: &Judgement) {
         let why = judgement.reason.as_deref().unwrap_or_default();
         let reason = format!(
             "its work passed, but {why}\nRead it with `task diff {0}`, land it with `task approve {0}`, or send it back with `task \
              reject {0} --reason TEXT`",
             task.id
         );
-        self.waits_for_person(task, reason);
+        self.ask_person(task, reason);
     }
 
     pub(super) fn land(&mut self, mut task: Task) {
@@ -251,7 +251,7 @@ impl Batch {
             task.start_commit = None;
             task.start_ref = None;
         }
-        // The agent that resolves a conflict goes on with its resolution.
+        // The agent that resolves a conflict continues with its resolution.
         let goes_on =
             task.role == SessionKind::Git && dispatch.kind != SessionKind::Git && task.start_commit.is_some();
         task.next_kind = Some(if goes_on { SessionKind::Work } else { task.role });
@@ -284,7 +284,7 @@ impl Batch {
         // Without a check nothing lands, and only a person can allow it.
         let review = review || task.role == SessionKind::Check;
         if retry::without_attempts(review) == TaskState::NeedsReview {
-            return self.waits_for_person(task, reason);
+            return self.ask_person(task, reason);
         }
         self.move_to(&mut task, TaskState::Failed);
         task.next_kind = Some(task.role);
@@ -293,7 +293,7 @@ impl Batch {
     }
 
     /// Asks a person, whether the run has a review or not.
-    pub(super) fn waits_for_person(&mut self, mut task: Task, reason: String) {
+    pub(super) fn ask_person(&mut self, mut task: Task, reason: String) {
         self.move_to(&mut task, TaskState::NeedsReview);
         task.next_kind = Some(task.role);
         self.explained.push((task.id, Some(bounded(reason))));

@@ -52,7 +52,6 @@ fn runs_merge_command(operation: Option<&GitOperation>) -> bool {
 }
 
 impl Batch {
-    /// Collects the changes of an operation's report.
     pub(super) fn operation(
         &mut self,
         dispatch: &Dispatch,
@@ -74,7 +73,7 @@ impl Batch {
         }
         match judgement.step {
             Step::Landed => {
-                self.landed_by_itself(&task, &integration.end);
+                self.record_turnless_landing(&task, &integration.end);
                 self.land(task);
             }
             Step::Resolve => self.resolve(task, &integration.end, operation),
@@ -126,7 +125,7 @@ impl Batch {
         self.tasks.insert(task.id, task);
     }
 
-    fn landed_by_itself(&mut self, task: &Task, end: &IntegrationEnd) {
+    fn record_turnless_landing(&mut self, task: &Task, end: &IntegrationEnd) {
         let commit = match end {
             IntegrationEnd::Updated { commit, base } => {
                 self.bases.insert(task.id, base.clone());
@@ -183,7 +182,6 @@ impl Batch {
         });
     }
 
-    /// Writes what operations lead to.
     pub(super) async fn write_operations(
         &mut self,
         conn: &mut PgConnection,
@@ -224,12 +222,12 @@ impl Batch {
             Some(GitOperation::Revert { task, commit, redo }) => {
                 if !self.take_back(conn, task, &commit).await? {
                     let why = format!(
-                        "{commit}, which {task} had landed, was taken back before; {task} stays as it is"
+                        "{commit}, the landing of {task}, was reverted before; {task} stays as it is"
                     );
                     return store::task::log(conn, id, BY_REVERT, "revert", Some(&why)).await;
                 }
                 for task in redo {
-                    self.begin_again(conn, task, signals).await?;
+                    self.repeat_task(conn, task, signals).await?;
                 }
             }
             Some(GitOperation::Merge {
@@ -275,14 +273,14 @@ impl Batch {
         task.verification = Verification::None;
         task.trouble = Trouble::default();
         store::task::save(conn, &[&task]).await?;
-        self.waited_for_again(conn, id).await?;
+        self.block_dependents_again(conn, id).await?;
         store::task::log(conn, id, BY_REVERT, "cancel", None).await?;
-        self.take_back_above(conn, task.parent).await?;
+        self.take_back_ancestors(conn, task.parent).await?;
         Ok(true)
     }
 
     /// A parent without a done part is no longer done, and so on upward.
-    async fn take_back_above(
+    async fn take_back_ancestors(
         &mut self,
         conn: &mut PgConnection,
         mut above: Option<TaskId>,
@@ -301,9 +299,9 @@ impl Batch {
             self.move_to(&mut whole, now);
             store::task::save(conn, &[&whole]).await?;
             if !now.satisfies_dependents() {
-                self.waited_for_again(conn, id).await?;
+                self.block_dependents_again(conn, id).await?;
             }
-            let why = "what was done of it was taken back";
+            let why = "its landed parts were reverted";
             let verb = if now == TaskState::Skipped {
                 "skip"
             } else {
@@ -316,17 +314,17 @@ impl Batch {
     }
 
     /// Makes dependents of a task that is no longer done wait again, except those that have started.
-    async fn waited_for_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
+    async fn block_dependents_again(&mut self, conn: &mut PgConnection, id: TaskId) -> sqlx::Result<()> {
         for begun in store::git::operation::let_go(conn, id).await? {
-            let why = format!("what {id} had landed was taken back; it goes on without waiting for it");
+            let why = format!("the landing of {id} was reverted; this task has started and continues without it");
             store::task::log(conn, begun, BY_REVERT, "edit", Some(&why)).await?;
         }
         let dependents = store::task::dependencies::dependents_of(conn, &[id.0]).await?;
         cascade::closed(conn, &mut self.features, dependents).await
     }
 
-    /// Repeats a task whose landing was reverted, unless its parent is over by now.
-    async fn begin_again(
+    /// Repeats a task whose landing was reverted, unless its parent is over.
+    async fn repeat_task(
         &mut self,
         conn: &mut PgConnection,
         id: TaskId,

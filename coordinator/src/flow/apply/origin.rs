@@ -30,9 +30,6 @@ impl From<&Report> for Sender {
 }
 
 /// Whether a dispatch is known and belongs to the sender.
-///
-/// # Errors
-/// When the database fails.
 pub async fn may_report(
     conn: &mut PgConnection,
     sender: &Sender,
@@ -71,7 +68,7 @@ async fn holds(
     if worker != dispatch.worker {
         return Ok(false);
     }
-    // As it nearly always is.
+    // The usual case.
     if incarnation == dispatch.incarnation {
         return Ok(true);
     }

@@ -9,7 +9,7 @@ use crate::domain::outcome::{Judgement, Step};
 use crate::domain::text::leftover_files;
 use crate::store::dispatch::{Dispatch, DispatchState, End};
 
-/// Total usage of a session: the greater of the running figures and the report's.
+/// Total usage of a session: the greater of the running totals and the report's.
 pub(super) fn used(dispatch: &Dispatch, session: &SessionReport) -> Usage {
     dispatch.used.max(bounded(session.usage)).settled()
 }
@@ -31,7 +31,7 @@ fn stored_change(change: Change, step: Step) -> Option<Change> {
 /// continues, so it has none.
 fn signature_of(judgement: &Judgement, report: &Report) -> Option<String> {
     let failure = judgement.failure?;
-    let mut said = judgement.reason.clone().unwrap_or_default();
+    let mut text = judgement.reason.clone().unwrap_or_default();
     let session = match &report.finished {
         Finished::Session(session) => Some(session),
         Finished::Integration(_) => None,
@@ -42,9 +42,9 @@ fn signature_of(judgement: &Judgement, report: &Report) -> Option<String> {
         _ => false,
     };
     if let Some(session) = session.filter(|session| !session.ended.is_in_order()) {
-        said = format!("{said}\n{}", session.stderr_tail);
+        text = format!("{text}\n{}", session.stderr_tail);
     }
-    counts.then(|| signature(failure.as_str(), &said))
+    counts.then(|| signature(failure.as_str(), &text))
 }
 
 /// The end of a dispatch, as its row stores it.

@@ -23,7 +23,7 @@ use crate::store::feature::Text;
 use crate::store::memory::Source;
 use crate::store::task::Task;
 
-/// A report of a session with what its text says.
+/// A session's report with its parsed text.
 pub(super) struct EndedSession<'a> {
     settings: &'a Settings,
     dispatch: &'a Dispatch,
@@ -31,7 +31,7 @@ pub(super) struct EndedSession<'a> {
     session: &'a SessionReport,
     text: &'a str,
     sigils: Arc<Sigils>,
-    /// The specification or the plan that it wrote.
+    /// The specification or the plan that the session wrote.
     document: Option<&'a str>,
 }
 
@@ -124,7 +124,7 @@ impl Batch {
         })
     }
 
-    /// Collects what the session leaves for the memory and for later sessions.
+    /// Collects the session's contributions to the memory and to later sessions.
     fn remember(&mut self, ended: &EndedSession<'_>, judgement: &Judgement) {
         let dispatch = ended.dispatch;
         self.captured
@@ -136,7 +136,7 @@ impl Batch {
         if dispatch.kind == SessionKind::Verify && judgement.outcome == Outcome::Failed {
             let reason = judgement.reason.as_deref().unwrap_or(REFUSED);
             self.captured.refusal(&source, ErrorCategory::Unknown, reason);
-            self.not_done_after_all(dispatch);
+            self.uncount_success(dispatch);
         }
     }
 
@@ -202,7 +202,7 @@ impl Batch {
         Some(before + self.spent.get(&dispatch.run)?.iterations)
     }
 
-    /// Moves the task as its session was judged.
+    /// Moves the task by the judgement of its session.
     fn follow(&mut self, ended: &EndedSession<'_>, mut task: Task, judgement: Judgement) {
         let dispatch = ended.dispatch;
         if judgement.grows && judgement.step == Step::Landed {
@@ -218,8 +218,8 @@ impl Batch {
             return;
         }
         match judgement.step {
-            Step::Verify | Step::Land | Step::Landed => self.go_on(task, judgement.step),
-            Step::Wrote => self.wrote(task, ended.document.unwrap_or_default()),
+            Step::Verify | Step::Land | Step::Landed => self.continue_attempt(task, judgement.step),
+            Step::Wrote => self.store_text(task, ended.document.unwrap_or_default()),
             Step::Split => {
                 let graph = ended.sigils.task_graph.clone().unwrap_or_default();
                 self.split.push((task.id, graph));
@@ -230,7 +230,7 @@ impl Batch {
             }
             Step::Ask if judgement.failure == Some(Failure::Blocked) => {
                 let why = judgement.reason.map(|why| format!(": {why}")).unwrap_or_default();
-                self.needs_person(task, format!("the agent says that it is blocked{why}"));
+                self.needs_person(task, format!("the agent reports that it is blocked{why}"));
             }
             Step::Retry => {
                 if dispatch.kind == SessionKind::Verify {
@@ -261,14 +261,14 @@ impl Batch {
         Ok(())
     }
 
-    /// A session ended since nobody answered it.
+    /// Handles a session that ended because nobody answered its question.
     fn ask(&mut self, ended: &EndedSession<'_>, task: Task, judgement: Judgement) {
         match self.unanswered.remove(&ended.dispatch.id) {
             Some(asked) => {
                 let id = task.id;
-                self.waits_for_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
+                self.ask_person(task, format!("it asks: {asked}\n`task answer {id}` answers it"));
             }
-            // The answer came when the session had been told to end.
+            // The answer arrived after the session had been asked to end.
             None => {
                 let judgement = Judgement {
                     failure: Some(Failure::Interrupted),
@@ -280,7 +280,7 @@ impl Batch {
     }
 }
 
-/// Adds what went wrong beside the session to the reason of its failure.
+/// Adds problems beside the session to the reason of its failure.
 fn add_causes(judgement: &mut Judgement, session: &SessionReport) {
     if let Some(unread) = &session.unread_output
         && !matches!(

@@ -43,7 +43,7 @@ pub async fn apply(
                     }
                     Err(error) if is_away(&error) => return Err(error),
                     Err(error) => {
-                        tracing::error!(%error, dispatch = %one.report.dispatch, "report is stuck; the others go on");
+                        tracing::error!(%error, dispatch = %one.report.dispatch, "report is stuck; the others continue");
                         fates.push(ReportFate::Stuck);
                     }
                 }
@@ -100,11 +100,11 @@ async fn without_memory(
         Err(_) => return Ok(None),
     };
     let dispatch = one.report.dispatch;
-    tracing::error!(%cause, %dispatch, "what a report leaves for the memory could not be kept; the report itself counts");
+    tracing::error!(%cause, %dispatch, "memory entries of a report could not be stored; the report itself counts");
     keep_raw(
         db,
         one,
-        &format!("applied without what it leaves for the memory: {cause}"),
+        &format!("applied without its memory entries: {cause}"),
     )
     .await?;
     Ok(Some(applied))
@@ -116,7 +116,7 @@ async fn keep_raw(db: &PgPool, one: &Incoming, why: &str) -> sqlx::Result<()> {
     store::blob::keep_bad_report(&mut conn, Some(one.report.dispatch), why, &body).await
 }
 
-/// Keeps an unusable report raw, and ends its attempt with an error that says so.
+/// Keeps an unusable report raw, and ends its attempt with an error that quotes the cause.
 async fn set_aside(
     db: &PgPool,
     settings: &Settings,
@@ -139,8 +139,8 @@ async fn set_aside(
     .await
 }
 
-/// Ends the attempt of a dispatch with an unusable report, which would stay leased as long as its worker
-/// lives. Ignores unknown dispatches. Tell others after a [`store::flush`].
+/// Ends the attempt of a dispatch with an unusable report. Otherwise the dispatch would stay leased as long
+/// as its worker lives. Ignores unknown dispatches. Signal others after a [`store::flush`].
 pub async fn end_as_error(
     db: &PgPool,
     settings: &Settings,
@@ -255,7 +255,7 @@ async fn lock_and_read(tx: &mut PgConnection, origins: &[DispatchOrigin]) -> sql
     })
 }
 
-/// Reads what few reports need: past results of the gate, open questions and empty turns.
+/// Reads facts that few reports need: past results of the gate, open questions and empty turns.
 async fn read_history(
     conn: &mut PgConnection,
     batch: &mut Batch,
@@ -301,7 +301,6 @@ fn take(batch: &mut Batch, settings: &Settings, dispatch: &mut Dispatch, one: &I
     fate
 }
 
-/// Sessions that ended since nobody answered them.
 fn unanswered(incoming: &[Incoming]) -> Vec<Uuid> {
     let ended = incoming.iter().filter(|one| {
         matches!(&one.report.finished, Finished::Session(session)

@@ -26,7 +26,6 @@ use crate::store::feature::Text;
 use crate::store::task::Task;
 
 impl Batch {
-    /// Writes all changes.
     pub(super) async fn write(
         mut self,
         conn: &mut PgConnection,
@@ -55,7 +54,7 @@ impl Batch {
             capture::release(conn, &landed, released).await?;
         }
         let any_queued = self.free(conn, &landed, signals).await?;
-        // After the landings, so that tasks which these free are held as well.
+        // After the landings, so that it also holds tasks that these free.
         let failed: Vec<_> = self
             .failed
             .iter()
@@ -71,8 +70,8 @@ impl Batch {
         for feature in &self.failed_runs {
             finish::promise_failure(conn, &mut self.features, *feature, signals).await?;
         }
-        // Only here: cascades and changes of branches above count tasks anew.
-        if !(any_queued && self.goes_on()) {
+        // At the end, because the cascades and branch changes above update the counts.
+        if !(any_queued && self.surely_continues()) {
             finish::check(conn, &mut self.features, signals).await?;
         }
         cascade::save_features(conn, &self.features, signals).await
@@ -89,7 +88,7 @@ impl Batch {
             store::feature::write(conn, *feature, *which, text.as_deref()).await?;
         }
         for id in std::mem::take(&mut self.reviewed) {
-            self.take_up(conn, templates, id).await?;
+            self.create_requested_tasks(conn, templates, id).await?;
         }
         Ok(())
     }
@@ -161,7 +160,7 @@ impl Batch {
         self.put_off_colliding(conn).await
     }
 
-    /// Frees the tasks that waited for what landed. Returns whether that queued any.
+    /// Frees the tasks that waited for these landings. Returns whether that queued any.
     async fn free(
         &mut self,
         conn: &mut PgConnection,
@@ -183,7 +182,7 @@ impl Batch {
 
     /// Whether the only run of this batch surely continues, since the batch queued something. Most reports
     /// free other tasks.
-    fn goes_on(&self) -> bool {
+    fn surely_continues(&self) -> bool {
         let mut features = self.features.values();
         let (Some(feature), None) = (features.next(), features.next()) else {
             return false;
@@ -262,7 +261,7 @@ impl Batch {
                 Ok(()) => {
                     let proposed = Some(graph.to_owned());
                     self.written.push((task.feature, Text::ProposedGraph, proposed));
-                    self.waits_for_approval(task);
+                    self.ask_for_approval(task);
                 }
                 Err(problem) => self.refuse_graph(task, problem),
             }
@@ -270,7 +269,7 @@ impl Batch {
         }
         match agent_graph::grow(conn, &task, graph).await? {
             Ok(children) => {
-                self.joined(&task, &children);
+                self.add_children(&task, &children);
                 // This request replaces the one of an earlier attempt.
                 self.written.push((task.feature, Text::ProposedGraph, None));
                 self.land(task);
@@ -281,7 +280,7 @@ impl Batch {
     }
 
     /// Creates the tasks that a review requested, once its own corrections landed.
-    async fn take_up(
+    async fn create_requested_tasks(
         &mut self,
         conn: &mut PgConnection,
         templates: &Templates,
@@ -297,12 +296,12 @@ impl Batch {
             return Ok(());
         };
         match agent_graph::grow(conn, &task, &graph).await? {
-            Ok(children) => self.joined(&task, &children),
+            Ok(children) => self.add_children(&task, &children),
             Err(problem) => {
                 let changes = own_tasks::changes(templates, &problem, &graph);
                 let asked = agent_graph::of_changes(&capture::bounded(&changes));
                 match agent_graph::grow(conn, &task, &asked).await? {
-                    Ok(children) => self.joined(&task, &children),
+                    Ok(children) => self.add_children(&task, &children),
                     Err(problem) => {
                         tracing::warn!(problem, task = %id, "a review's changes can't become a task");
                     }
@@ -313,7 +312,7 @@ impl Batch {
     }
 
     /// Counts and queues tasks that joined a feature.
-    fn joined(&mut self, task: &Task, children: &[agent_graph::Child]) {
+    fn add_children(&mut self, task: &Task, children: &[agent_graph::Child]) {
         if let Some(feature) = self.features.get_mut(&task.feature) {
             for child in children {
                 feature.counts.add(child.state, 1);

@@ -10,11 +10,11 @@ use ralph_shared::kind::SessionKind;
 /// Joins dispatches to attempts (SPEC 1): the work with its verification and integration. Oldest first.
 pub(in crate::flow) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
     let mut by_number: BTreeMap<i32, Vec<&Earlier>> = BTreeMap::new();
-    // Checks ahead of their turn are no part of an attempt's story: its turn tells the same.
+    // Checks ahead of a turn are omitted: the turn itself gives the same result.
     for one in earlier.iter().filter(|one| one.kind != SessionKind::Check) {
         by_number.entry(one.attempt).or_default().push(one);
     }
-    let mut told: Vec<prompt::Attempt> = Vec::new();
+    let mut joined: Vec<prompt::Attempt> = Vec::new();
     let mut failed: BTreeMap<&str, i32> = BTreeMap::new();
     for dispatches in by_number.values() {
         let Some(mut attempt) = attempt(dispatches) else {
@@ -27,14 +27,14 @@ pub(in crate::flow) fn attempts(earlier: &[&Earlier]) -> Vec<prompt::Attempt> {
         if let Some(signature) = signature {
             attempt.same_as = failed.insert(signature, attempt.number);
         }
-        told.push(attempt);
+        joined.push(attempt);
     }
-    told
+    joined
 }
 
 fn attempt(dispatches: &[&Earlier]) -> Option<prompt::Attempt> {
     let work = dispatches.iter().rev().find(|d| d.kind.begins_attempt())?;
-    // A failed start is nobody's attempt (SPEC 7.3); a person's feedback on it counts all the same.
+    // A failed start is no attempt (SPEC 7.3), unless a person gave feedback on it.
     if work.outcome == Outcome::Unavailable && work.feedback.is_none() {
         return None;
     }

@@ -52,7 +52,7 @@ pub async fn build(
 }
 
 impl DispatchContext<'_> {
-    /// `None` when what it is to land or to do to a branch is gone.
+    /// `None` when the attempt to land or the branch operation is gone.
     async fn work(&self, conn: &mut PgConnection, sent: &mut SentPrompts) -> sqlx::Result<Option<Work>> {
         let kind = self.dispatch.kind;
         if lands(self.task, kind) {
@@ -63,9 +63,9 @@ impl DispatchContext<'_> {
             let operation = self.facts.operations.get(&self.dispatch.task);
             return Ok(operation.map(|operation| Work::Git(self.operation_order(operation))));
         }
-        let (rendered, laid) = self.render();
+        let (rendered, prompt_memory) = self.render();
         let merging = self.facts.merging.get(&self.dispatch.task);
-        sent.note(self.dispatch, &rendered, laid, merging);
+        sent.note(self.dispatch, &rendered, prompt_memory, merging);
         let text = parted(conn, rendered.prompt.whole(), Some(self.dispatch.dispatch)).await?;
         let mut context = BTreeMap::new();
         for (name, text) in prompt::overlong(&self.task_context(), &self.settings.budgets) {
@@ -79,21 +79,19 @@ impl DispatchContext<'_> {
 
     fn render(&self) -> (prompt::Rendered, Option<PromptMemory>) {
         let Self { facts, task, run, .. } = *self;
-        let Self {
-            settings, dispatch, ..
-        } = *self;
+        let (settings, dispatch) = (self.settings, self.dispatch);
         let mut context = self.task_context();
         if !dispatch.kind.changes_files() {
             context.conflict = None;
         }
         if !settings.memory && dispatch.kind != SessionKind::Verify {
-            context.feedback = facts.said.get(&task.task).cloned();
+            context.feedback = facts.feedback.get(&task.task).cloned();
         }
-        let (laid, judged) = if dispatch.kind == SessionKind::Verify {
+        let (prompt_memory, judged) = if dispatch.kind == SessionKind::Verify {
             let judged = prompt::Judged {
                 attempt: dispatch.attempt,
                 change: facts.changes.get(&task.task).cloned(),
-                feedback: facts.said.get(&task.task).cloned(),
+                feedback: facts.feedback.get(&task.task).cloned(),
                 doubt: facts.doubts.get(&task.task).cloned(),
                 verdicts: facts.verdicts.get(&task.task).cloned().unwrap_or_default(),
             };
@@ -103,7 +101,7 @@ impl DispatchContext<'_> {
         } else {
             (Some(facts.memory.of(task, run, dispatch)), None)
         };
-        let memory = laid.as_ref().map(|laid| &laid.memory).filter(|_| settings.memory);
+        let memory = prompt_memory.as_ref().map(|prompt_memory| &prompt_memory.memory).filter(|_| settings.memory);
         let rendered = prompt::render(
             &settings.templates,
             &settings.budgets,
@@ -112,7 +110,7 @@ impl DispatchContext<'_> {
             memory,
             judged.as_ref(),
         );
-        (rendered, laid)
+        (rendered, prompt_memory)
     }
 
     fn task_context(&self) -> prompt::TaskContext {
@@ -157,18 +155,18 @@ impl DispatchContext<'_> {
         }
     }
 
-    /// Those that are told, and the number of the others.
+    /// The prerequisites for the prompt, and the number of the others.
     fn prerequisites(&self) -> (Vec<prompt::Prerequisite>, usize) {
-        let told = self
+        let shown = self
             .facts
             .prerequisites
             .iter()
             .filter(|blocker| blocker.of == self.task.task);
-        let in_all = told
+        let in_all = shown
             .clone()
             .next()
             .map_or(0, |blocker| usize::try_from(blocker.in_all).unwrap_or(0));
-        let told: Vec<_> = told
+        let shown: Vec<_> = shown
             .map(|blocker| prompt::Prerequisite {
                 id: blocker.id.to_string(),
                 title: blocker.title.clone(),
@@ -176,8 +174,8 @@ impl DispatchContext<'_> {
                 summary: blocker.summary.clone(),
             })
             .collect();
-        let more = in_all.saturating_sub(told.len());
-        (told, more)
+        let more = in_all.saturating_sub(shown.len());
+        (shown, more)
     }
 
     /// The tasks beside a task: those that wait for it, then those under way, then those that come next.
@@ -235,8 +233,8 @@ pub(in crate::flow) async fn render_one(
     let Some(context) = facts.of(settings, opened) else {
         return Ok(None);
     };
-    let (rendered, laid) = context.render();
-    let uses = laid.map(|laid| laid.uses(&rendered)).unwrap_or_default();
+    let (rendered, prompt_memory) = context.render();
+    let uses = prompt_memory.map(|prompt_memory| prompt_memory.uses(&rendered)).unwrap_or_default();
     Ok(Some((rendered, uses)))
 }
 

@@ -1,4 +1,4 @@
-//! What the assignments of a batch of dispatches need to know, read in a few queries for all of them.
+//! Facts for the assignments of a batch of dispatches, read in a few queries for all of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,17 +27,16 @@ const NEIGHBOURS: i64 = 6;
 /// Most landed tasks that a merge's message names.
 const LANDED_TITLES: i64 = 200;
 
-/// All facts of a batch.
 pub(super) struct Facts {
     pub tasks: HashMap<TaskId, TaskFacts>,
     pub runs: HashMap<Uuid, Run>,
     pub prerequisites: Vec<Prerequisite>,
     /// The last conflicts of tasks whose work starts with one in its tree.
     pub conflicts: HashMap<TaskId, ConflictFacts>,
-    /// What is to be verified.
+    /// Changes to verify.
     pub changes: HashMap<TaskId, Change>,
-    /// What people said of it.
-    pub said: HashMap<TaskId, String>,
+    /// People's feedback, by task.
+    pub feedback: HashMap<TaskId, String>,
     /// Suspicions about attempts to verify.
     pub doubts: HashMap<TaskId, String>,
     pub memory: Remembered,
@@ -46,7 +45,7 @@ pub(super) struct Facts {
     /// Survey orders for sessions that start from the head of their feature's branch, by feature.
     pub repo_scans: HashMap<Uuid, RepoScanOrder>,
     pub integrations: HashMap<TaskId, Integration>,
-    /// What is known of trees that may land, by the task that lands.
+    /// Facts about trees that may land, by the landing task.
     pub known: HashMap<TaskId, CarFacts>,
     pub operations: HashMap<TaskId, GitOperation>,
     /// Features whose gate is known to fail on their base.
@@ -60,7 +59,7 @@ pub(super) struct Facts {
     pub verdicts: HashMap<TaskId, Vec<prompt::Verdict>>,
 }
 
-/// An opened dispatch with what is known of it.
+/// An opened dispatch with its facts.
 #[derive(Clone, Copy)]
 pub(super) struct DispatchContext<'a> {
     pub facts: &'a Facts,
@@ -92,7 +91,7 @@ impl Facts {
         opened: &[Opened],
     ) -> sqlx::Result<Self> {
         // Only dispatches with an agent need prompt facts.
-        let told = tasks_of(opened, SessionKind::has_agent);
+        let with_agent = tasks_of(opened, SessionKind::has_agent);
         let verifying = tasks_of(opened, |kind| kind == SessionKind::Verify);
         let working = tasks_of(opened, |kind| kind == SessionKind::Work);
         let integrating = tasks_of(opened, |kind| {
@@ -101,8 +100,8 @@ impl Facts {
         let run_ids: Vec<Uuid> = opened.iter().map(|d| d.run.0).collect();
         let mut tasks = store::dispatch::context::tasks(conn, &tasks_of(opened, |_| true)).await?;
         let runs = store::run::read(conn, &run_ids).await?;
-        let prerequisites = store::dispatch::context::prerequisites(conn, &told).await?;
-        let conflicts = conflicts(conn, &tasks, &told).await?;
+        let prerequisites = store::dispatch::context::prerequisites(conn, &with_agent).await?;
+        let conflicts = conflicts(conn, &tasks, &with_agent).await?;
         let memory = if settings.memory {
             Remembered::read(conn, settings, opened, &tasks, &prerequisites).await?
         } else {
@@ -116,7 +115,7 @@ impl Facts {
             prerequisites,
             conflicts,
             changes: store::dispatch::context::changes(conn, &verifying).await?,
-            said: said(conn, settings, &told, &verifying).await?,
+            feedback: feedback(conn, settings, &with_agent, &verifying).await?,
             doubts: store::dispatch::doubts(conn, &verifying)
                 .await?
                 .into_iter()
@@ -127,7 +126,7 @@ impl Facts {
             known: known(conn, &with_runs, &integrations, &operations).await?,
             gate_fails: gate_fails(conn, opened, &with_runs).await?,
             dir_changed: dir_changed(conn, &tasks, &verifying).await?,
-            landed: landed(conn, &tasks, &told, &operations).await?,
+            landed: landed(conn, &tasks, &with_agent, &operations).await?,
             neighbours: neighbours(conn, &tasks, &working).await?,
             verdicts: verdicts(conn, &verifying).await?,
             integrations: integrations.into_iter().map(|i| (i.task, i)).collect(),
@@ -159,11 +158,11 @@ fn with_runs<'a>(
 async fn conflicts(
     conn: &mut PgConnection,
     tasks: &[TaskFacts],
-    told: &[Uuid],
+    with_agent: &[Uuid],
 ) -> sqlx::Result<HashMap<TaskId, ConflictFacts>> {
     let conflicted = tasks
         .iter()
-        .filter(|task| task.conflicted && task.start_commit.is_some() && told.contains(&task.task.0));
+        .filter(|task| task.conflicted && task.start_commit.is_some() && with_agent.contains(&task.task.0));
     let conflicted: Vec<Uuid> = conflicted.map(|task| task.task.0).collect();
     if conflicted.is_empty() {
         return Ok(HashMap::new());
@@ -177,7 +176,7 @@ async fn conflicts(
     Ok(conflicts.into_iter().map(|c| (c.task, c)).collect())
 }
 
-/// A split task with a conflict in its tree left the conflict to its parts.
+/// A split task with a conflict in its tree passes the conflict on to its parts.
 async fn inherit_conflicts(
     conn: &mut PgConnection,
     tasks: &mut [TaskFacts],
@@ -197,22 +196,22 @@ async fn inherit_conflicts(
     Ok(())
 }
 
-/// What people said of tasks to verify, and without a memory of all.
-async fn said(
+/// People's feedback on tasks to verify. Without a memory, on all tasks.
+async fn feedback(
     conn: &mut PgConnection,
     settings: &Settings,
-    told: &[Uuid],
+    with_agent: &[Uuid],
     verifying: &[Uuid],
 ) -> sqlx::Result<HashMap<TaskId, String>> {
     let of_verified = store::dispatch::feedback_of(conn, verifying).await?;
-    let mut said: HashMap<TaskId, String> = of_verified.into_iter().collect();
+    let mut feedback: HashMap<TaskId, String> = of_verified.into_iter().collect();
     if !settings.memory {
-        // What people say is no memory.
-        for (task, words) in store::dispatch::last_feedback(conn, told).await? {
-            said.entry(task).or_insert(words);
+        // Feedback is not memory.
+        for (task, words) in store::dispatch::last_feedback(conn, with_agent).await? {
+            feedback.entry(task).or_insert(words);
         }
     }
-    Ok(said)
+    Ok(feedback)
 }
 
 fn operating(tasks: &[TaskFacts]) -> Vec<Uuid> {
@@ -222,7 +221,7 @@ fn operating(tasks: &[TaskFacts]) -> Vec<Uuid> {
     operating.map(|task| task.task.0).collect()
 }
 
-/// What is known of the trees of cars, and of those that an operation may push.
+/// Facts about the trees of cars, and about trees that an operation may push.
 async fn known(
     conn: &mut PgConnection,
     with_runs: &[(&TaskFacts, &Run)],
@@ -282,12 +281,12 @@ async fn dir_changed(
 async fn landed(
     conn: &mut PgConnection,
     tasks: &[TaskFacts],
-    told: &[Uuid],
+    with_agent: &[Uuid],
     operations: &HashMap<TaskId, GitOperation>,
 ) -> sqlx::Result<HashMap<FeatureId, Vec<String>>> {
     let mut landed = HashMap::new();
     for task in tasks {
-        let is_review = task.role == SessionKind::Review && told.contains(&task.task.0);
+        let is_review = task.role == SessionKind::Review && with_agent.contains(&task.task.0);
         if is_review || matches!(operations.get(&task.task), Some(GitOperation::Merge { .. })) {
             let titles = store::git::operation::landed_titles(conn, task.feature, LANDED_TITLES).await?;
             landed.insert(task.feature, titles);

@@ -18,9 +18,7 @@ use crate::store::git::integration::{Integration, RefNames};
 impl DispatchContext<'_> {
     pub(super) fn session_order(&self, prompt: Text) -> SessionOrder {
         let Self { facts, task, run, .. } = *self;
-        let Self {
-            settings, dispatch, ..
-        } = *self;
+        let (settings, dispatch) = (self.settings, self.dispatch);
         let positive = |n: i64| u64::try_from(n).unwrap_or(0);
         SessionOrder {
             prompt,
@@ -131,7 +129,7 @@ impl DispatchContext<'_> {
                 _ => run.settings.gate.clone(),
             },
             steps: match operation {
-                // The run may have another gate by now.
+                // The run's gate may have changed.
                 GitOperation::Check { gate, .. } if *gate != run.settings.gate => Vec::new(),
                 _ => run.settings.gate_steps.clone(),
             },
@@ -144,9 +142,7 @@ impl DispatchContext<'_> {
 
     pub(super) fn assignment(&self, work: Work) -> Assignment {
         let Self { task, .. } = *self;
-        let Self {
-            settings, dispatch, ..
-        } = *self;
+        let (settings, dispatch) = (self.settings, self.dispatch);
         Assignment {
             v: WRITES,
             dispatch: dispatch.dispatch,
@@ -165,9 +161,7 @@ impl DispatchContext<'_> {
 
     fn workspace(&self, work: &Work) -> WorkspaceOrder {
         let Self { facts, task, run, .. } = *self;
-        let Self {
-            settings, dispatch, ..
-        } = *self;
+        let (settings, dispatch) = (self.settings, self.dispatch);
         let (Some(address), Some(base), Some(branch)) = (&task.repo_address, &task.base_commit, &task.branch)
         else {
             return match &task.dir {

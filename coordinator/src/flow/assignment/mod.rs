@@ -1,4 +1,4 @@
-//! What a worker receives for a dispatch: its instructions and the prompt with the memory of that moment.
+//! The assignment of a dispatch: instructions for the worker, and the prompt with the memory of that moment.
 
 pub(crate) mod attempts;
 pub mod context;

@@ -14,7 +14,6 @@ use crate::store::memory::exposures::Use;
 /// A prompt that was not sent.
 #[derive(Debug)]
 pub struct Preview {
-    /// The number of that attempt.
     pub attempt: i32,
     /// The prompt, with the account of its sections.
     pub rendered: Rendered,
@@ -40,7 +39,7 @@ pub async fn preview(db: &PgPool, settings: &Settings, task: TaskId) -> sqlx::Re
         prompts: None,
         share: Default::default(),
     };
-    // Nobody is measured here.
+    // A preview is not part of the measurement.
     let settings = Settings {
         hold_out: 0.0,
         ..settings.clone()

@@ -30,12 +30,12 @@ impl SentPrompts {
         &mut self,
         dispatch: &Opened,
         rendered: &prompt::Rendered,
-        laid: Option<PromptMemory>,
+        prompt_memory: Option<PromptMemory>,
         merging: Option<&distill::Order>,
     ) {
-        if let Some(laid) = laid {
-            self.uses.extend(laid.uses(rendered));
-            self.trials.extend(laid.trial());
+        if let Some(prompt_memory) = prompt_memory {
+            self.uses.extend(prompt_memory.uses(rendered));
+            self.trials.extend(prompt_memory.trial());
         }
         let merged = merging.map(|order| order.uses(dispatch.dispatch));
         self.uses.extend(merged.into_iter().flatten());
@@ -53,7 +53,7 @@ impl SentPrompts {
         }
     }
 
-    /// The hash of a frame, which is kept once for all prompts.
+    /// The hash of a frame, which is stored once for all prompts.
     fn frame(&mut self, frame: &str) -> String {
         if let Some((hash, _)) = self.frames.iter().find(|(_, kept)| *kept == frame) {
             return hash.clone();
@@ -63,7 +63,6 @@ impl SentPrompts {
         hash
     }
 
-    /// Merges two records.
     pub(in crate::flow) fn merge(&mut self, other: Self) {
         for (row, prompts) in other.prompts {
             self.prompts.entry(row).or_default().extend(prompts);
@@ -73,14 +72,14 @@ impl SentPrompts {
         self.trials.extend(other.trials);
     }
 
-    /// Stores them. A crash that loses the newest ones costs an explanation, not work.
+    /// Stores the prompts. A crash that loses the newest ones costs an explanation, not work.
     pub async fn keep(self, db: &PgPool) -> sqlx::Result<()> {
         if self.prompts.is_empty() {
             return Ok(());
         }
         let mut tx = store::begin_unflushed(db).await?;
         if self.shown().next().is_some() {
-            // A purge comes before this, and its entries are missing here, or after, and finds these rows.
+            // A purge either comes first, and its entries are missing here, or later, and finds these rows.
             store::memory::exposures::hold_back_purges(&mut tx).await?;
         }
         self.within(&mut tx).await?;
@@ -88,7 +87,7 @@ impl SentPrompts {
         tx.commit().await
     }
 
-    /// The same within the caller's transaction, which holds purges back.
+    /// Stores the prompts within the caller's transaction, which holds purges back.
     pub(in crate::flow) async fn within(mut self, tx: &mut PgConnection) -> sqlx::Result<()> {
         self.leave_out_purged(tx).await?;
         let frames: Vec<_> = self.frames.into_iter().collect();

@@ -24,10 +24,9 @@ use crate::store::worker::Claimer;
 /// How long a worker waits after a transient failure of its claim. Milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// What a batch of claims gets.
 #[derive(Debug)]
 pub(in crate::flow) struct ClaimedBatch {
-    /// The answers, where nothing was opened.
+    /// Answers by index. They are complete for claims that opened nothing.
     pub answers: Vec<ClaimAnswer>,
     /// New dispatches, and live ones of repeated claims, with the index of their claim.
     pub opened: Vec<(usize, Opened)>,
@@ -62,14 +61,14 @@ pub(in crate::flow) async fn take(
         claims,
         known: &known,
     };
-    let (free, repeated) = free(asking, &waiting, &mut answers);
+    let (free, repeated) = sort_claims(asking, &waiting, &mut answers);
     let mut opened = Vec::new();
     let free = serve_repeated(tx, claims, free, &mut answers, &mut opened).await?;
     let ClaimMatches {
-        matched: dealt,
+        matched,
         unmet,
     } = match_claims(tx, settings, asking, free, &accounts, levels).await?;
-    opened.extend(open(tx, settings, claims, &dealt).await?);
+    opened.extend(open(tx, settings, claims, &matched).await?);
     for (index, first) in repeated {
         answers[index] = answers[first].clone();
         let same = opened.iter().find(|(of, _)| *of == first);
@@ -83,8 +82,8 @@ pub(in crate::flow) async fn take(
     })
 }
 
-/// The claims that may get a task, and repeated ones with their first. Says why others get nothing now.
-fn free(
+/// The claims that may get a task, and repeated claims with the index of their first one. Answers the others.
+fn sort_claims(
     asking: OpenClaims<'_>,
     waiting: &HashSet<&String>,
     answers: &mut [ClaimAnswer],
@@ -102,11 +101,11 @@ fn free(
         match asking.known.get(claim.worker.as_str()) {
             Some(worker) if worker.incarnation != claim.incarnation => answers[index] = ClaimAnswer::SayHello,
             None => answers[index] = ClaimAnswer::SayHello,
-            Some(worker) if worker.draining => answers[index] = not_now("the worker is to drain"),
+            Some(worker) if worker.draining => answers[index] = not_now("the worker drains"),
             Some(worker) => {
                 if worker.accounts.values().any(|account| waiting.contains(account)) {
                     // A ticket may be for a task that it cannot start now, so it polls.
-                    answers[index] = not_now("an account that its agents use waits");
+                    answers[index] = not_now("an account of its agents is paused");
                 }
                 free.push(index);
             }
@@ -169,16 +168,16 @@ pub(in crate::flow) fn reopened(row: &Dispatch) -> Opened {
     }
 }
 
-fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[MatchedTask]) -> Vec<NewDispatch> {
+fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], matched: &[MatchedTask]) -> Vec<NewDispatch> {
     let mut prompts: HashMap<FeatureId, Uuid> = HashMap::new();
-    let new = dealt.iter().map(|dealt| {
+    let new = matched.iter().map(|matched| {
         let MatchedTask {
             index,
             task: taken,
             run,
             chosen,
             ..
-        } = dealt;
+        } = matched;
         let claim = &claims[*index];
         let has_agent = taken.kind.has_agent();
         NewDispatch {
@@ -194,8 +193,8 @@ fn new_dispatches(settings: &Settings, claims: &[ClaimRequest], dealt: &[Matched
             model_reason: chosen.model.as_ref().map(|m| m.reason.clone()),
             prompts: has_agent.then(|| *prompts.entry(taken.feature).or_insert_with(Uuid::now_v7)),
             agent: chosen.agent.clone(),
-            account: dealt.account.clone(),
-            share: dealt.share,
+            account: matched.account.clone(),
+            share: matched.share,
             key: taken.key.clone(),
             place: settings.attempts,
         }
@@ -208,15 +207,15 @@ async fn open(
     conn: &mut PgConnection,
     settings: &Settings,
     claims: &[ClaimRequest],
-    dealt: &[MatchedTask],
+    matched: &[MatchedTask],
 ) -> sqlx::Result<Vec<(usize, Opened)>> {
-    let new = new_dispatches(settings, claims, dealt);
+    let new = new_dispatches(settings, claims, matched);
     let attempts = store::dispatch::open(conn, &new, settings.lease_ms()).await?;
     let mut opened = Vec::with_capacity(new.len());
     let mut turns = (Vec::new(), Vec::new());
     let mut checks = (Vec::new(), Vec::new());
-    for (dealt, new) in dealt.iter().zip(&new) {
-        // Its task may be gone.
+    for (matched, new) in matched.iter().zip(&new) {
+        // The task may be gone.
         let Some(&attempt) = attempts.get(&new.id) else {
             continue;
         };
@@ -235,12 +234,12 @@ async fn open(
             kind: new.kind,
             attempt,
             run: new.run,
-            model: dealt.chosen.model.clone(),
+            model: matched.chosen.model.clone(),
             agent: new.agent.clone(),
             prompts: new.prompts,
             share: new.share,
         };
-        opened.push((dealt.index, one));
+        opened.push((matched.index, one));
     }
     if !turns.0.is_empty() {
         store::git::integration::give_turn(conn, &turns.0, &turns.1).await?;

@@ -27,38 +27,34 @@ use crate::store::dispatch::context::ModelFacts;
 use crate::store::queue::ready::Dequeued;
 use crate::store::worker::Claimer;
 
-/// Queries per claim, each behind the tasks that earlier ones could not start. A later claim sees the rest.
+/// Most queries per claim. Each one starts behind the tasks that earlier ones could not start; a later claim
+/// sees the rest.
 const MAX_QUERIES: usize = 32;
 
-/// A task that was matched with a claim.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct MatchedTask {
-    /// Which of the claims.
+    /// Index of the claim.
     pub index: usize,
-    /// The task.
     pub task: Dequeued,
     pub run: RunId,
-    /// What its session gets.
     pub chosen: Chosen,
-    /// The account that its agent uses.
+    /// Account of its agent.
     pub account: Option<String>,
-    /// Its share of the run's cost and tokens.
+    /// Share of the run's cost and tokens.
     pub share: Share,
 }
 
-/// What a session gets.
+/// Model and agent of a session.
 #[derive(Debug, Clone, Default)]
 pub(in crate::flow) struct Chosen {
-    /// The model, and why.
+    /// The model, with the reason.
     pub model: Option<strategy::Choice>,
     /// The worker's agent; `None` for the default one, and without an agent.
     pub agent: Option<String>,
 }
 
-/// The result of matching claims with tasks.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct ClaimMatches {
-    /// Tasks.
     pub matched: Vec<MatchedTask>,
     /// Why each unsatisfied claim got nothing; missing means unknown.
     pub unmet: HashMap<usize, Unserved>,
@@ -67,7 +63,7 @@ pub(in crate::flow) struct ClaimMatches {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flow) struct OpenClaims<'a> {
     pub claims: &'a [ClaimRequest],
-    /// Their workers, by name.
+    /// The workers of the claims, by name.
     pub known: &'a HashMap<String, Claimer>,
 }
 
@@ -124,13 +120,13 @@ pub(in crate::flow) async fn match_claims(
             indices.truncate(room);
             let before = matching.matches.matched.len();
             matching.give(conn, &offer, indices).await?;
-            let served = &matching.matches.matched[before..];
-            let served: Vec<usize> = served.iter().map(|one| one.index).collect();
-            if let Some(first) = served.first().filter(|_| account.width == 1) {
+            let given = &matching.matches.matched[before..];
+            let given: Vec<usize> = given.iter().map(|one| one.index).collect();
+            if let Some(first) = given.first().filter(|_| account.width == 1) {
                 store::availability::try_with(conn, &account.account, asking.claims[*first].claim).await?;
             }
-            free.retain(|one| !served.contains(one));
-            room -= served.len();
+            free.retain(|one| !given.contains(one));
+            room -= given.len();
             if room == 0 {
                 break;
             }
@@ -148,7 +144,7 @@ pub(in crate::flow) async fn match_claims(
     Ok(matching.matches)
 }
 
-/// Claims, and the tasks matched with them so far.
+/// Claims with the tasks that they got so far.
 struct Matching<'a> {
     settings: &'a Settings,
     asking: OpenClaims<'a>,
@@ -156,7 +152,6 @@ struct Matching<'a> {
     matches: ClaimMatches,
 }
 
-/// What is known of taken tasks.
 struct TakenFacts {
     budgets: HashMap<RunId, Budget>,
     models: HashMap<TaskId, ModelFacts>,
@@ -173,7 +168,7 @@ impl Matching<'_> {
         offer: &Capability,
         indices: Vec<usize>,
     ) -> sqlx::Result<()> {
-        let mut left = Unserved::Unknown;
+        let mut unserved = Unserved::Unknown;
         let mut unfit: Vec<Dequeued> = Vec::new();
         let mut indices = VecDeque::from(indices);
         for _ in 0..MAX_QUERIES {
@@ -183,7 +178,7 @@ impl Matching<'_> {
             let before: Vec<Dequeued> = self.matches.matched.iter().map(|one| one.task.clone()).collect();
             let turns = &self.settings.turns;
             let took = selection::take(conn, offer, indices.len(), &before, turns, &self.levels).await?;
-            left = took.left;
+            unserved = took.unserved;
             if took.tasks.is_empty() {
                 break;
             }
@@ -207,16 +202,16 @@ impl Matching<'_> {
             }
         }
         if !unfit.is_empty() {
-            left = Unserved::Unknown;
-            // Behind the last query, so that none takes them twice; others may take them at once.
+            unserved = Unserved::Unknown;
+            // After the last query, so that none takes them twice. Others may take them at once.
             store::queue::ready::put_back(conn, &unfit).await?;
         }
-        let unmet = indices.into_iter().map(|index| (index, left));
+        let unmet = indices.into_iter().map(|index| (index, unserved));
         self.matches.unmet.extend(unmet);
         Ok(())
     }
 
-    /// Reads what is known of taken tasks; of their budgets, the matched ones have their shares already.
+    /// Reads facts about taken tasks. Subtracts the shares of matched tasks from their budgets.
     async fn read(
         &mut self,
         conn: &mut PgConnection,
@@ -303,11 +298,12 @@ impl Matching<'_> {
     }
 }
 
-/// How many more sessions may start with the keys of the taken tasks, without those matched already.
+/// Number of further sessions that may start with the keys of the taken tasks, without the tasks matched
+/// already.
 async fn rooms(
     conn: &mut PgConnection,
     taken: &[(Dequeued, RunId)],
-    matched: &[MatchedTask],
+    given: &[MatchedTask],
 ) -> sqlx::Result<HashMap<String, i64>> {
     let keys: BTreeSet<String> = taken.iter().filter_map(|(one, _)| one.key.clone()).collect();
     if keys.is_empty() {
@@ -315,7 +311,7 @@ async fn rooms(
     }
     let mut rooms =
         store::queue::concurrency_keys::rooms(conn, &keys.into_iter().collect::<Vec<_>>()).await?;
-    for key in matched.iter().filter_map(|one| one.task.key.as_ref()) {
+    for key in given.iter().filter_map(|one| one.task.key.as_ref()) {
         if let Some(room) = rooms.get_mut(key) {
             *room -= 1;
         }
@@ -336,7 +332,7 @@ fn share(
         return Some(Share::default());
     };
     let own = facts.map(|facts| facts.used_before).unwrap_or_default();
-    // Twice the usual: a session that reports its usual usage at once must not end again and again for that.
+    // Twice the usual. Otherwise a session that reports its usual usage at once would end again and again.
     let twice = |usual: Option<i64>| usual.map(|usual| usual.saturating_mul(2));
     let usual = Usual {
         microusd: twice(own.microusd.or(budget.usual.microusd)),
@@ -419,7 +415,7 @@ fn choose_model(
         )
         .then_some(kind),
         first_of_given_plan: facts.plan_given && facts.iterations == 0,
-        // Of other sessions nothing is known.
+        // Outcomes are known for work sessions only.
         outcomes: (kind == SessionKind::Work).then_some((learned, rows)),
     };
     strategy::choose(strategy, &settings.tiers, &facts)

@@ -27,7 +27,7 @@ use crate::flow::claim::dispatches::{ClaimedBatch, take};
 use crate::flow::claim::opened::Opened;
 use crate::store;
 
-/// Answers to a batch of claims, in the claims' order, and what has to be kept of them.
+/// Answers to a batch of claims, in the claims' order, with data to store and to send after them.
 #[derive(Debug)]
 pub struct Answered {
     pub answers: Vec<ClaimAnswer>,
@@ -39,10 +39,7 @@ pub struct Answered {
     pub signals: Signals,
 }
 
-/// Serves a batch of claims and stores the prompts.
-///
-/// # Errors
-/// When the database fails. Then nothing was opened, or the repeated claim finds its dispatch.
+/// Serves a batch of claims and stores the prompts. Errors are those of [`serve`].
 pub async fn claim(
     db: &PgPool,
     settings: &Settings,
@@ -102,8 +99,8 @@ pub async fn serve<T: Send>(
     })
 }
 
-/// Builds assignments one by one. A dispatch whose assignment cannot be built ends as an error and is left
-/// out.
+/// Builds assignments one by one. A dispatch whose assignment cannot be built ends as an error and is
+/// omitted.
 async fn build_each(
     db: &PgPool,
     settings: &Settings,
@@ -125,7 +122,7 @@ async fn build_each(
                 match apply::end_as_error(db, settings, one.dispatch, message).await {
                     Ok(more) => signals.merge(more),
                     Err(error) if is_away(&error) => return Err(error),
-                    // Nobody renews its lease.
+                    // Nobody renews its lease, so it lapses.
                     Err(error) => {
                         tracing::error!(%error, dispatch = %one.dispatch, "its attempt can't be ended")
                     }
@@ -136,7 +133,7 @@ async fn build_each(
     Ok((assignments, sent))
 }
 
-/// Each once.
+/// Each dispatch once.
 fn distinct(opened: &[(usize, Opened)]) -> Vec<Opened> {
     let mut seen = HashSet::new();
     let opened = opened.iter().map(|(_, opened)| opened);

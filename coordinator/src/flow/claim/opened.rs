@@ -7,21 +7,18 @@ use uuid::Uuid;
 
 use crate::domain::routing::strategy;
 
-/// A dispatch that a claim opened, or had opened when it was asked before.
+/// A dispatch that a claim opened, now or when it arrived before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
     pub dispatch: DispatchId,
     pub task: TaskId,
     pub kind: SessionKind,
-    /// Number of the attempt.
     pub attempt: i32,
     pub run: RunId,
-    /// The model and the reason for it.
     pub model: Option<strategy::Choice>,
     /// Its agent among the worker's; `None` for the default one.
     pub agent: Option<String>,
-    /// The row that keeps its prompt.
+    /// Row of its prompt.
     pub prompts: Option<Uuid>,
-    /// What it may use of its run's cost and tokens.
     pub share: Share,
 }

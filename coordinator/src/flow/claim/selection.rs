@@ -21,22 +21,21 @@ use crate::store;
 use crate::store::queue::features::Claimable;
 use crate::store::queue::ready::{Dequeued, ReadyFilter};
 
-/// What a look took.
+/// Result of [`take`].
 #[derive(Debug)]
 pub(in crate::flow) struct Took {
     pub tasks: Vec<(Dequeued, RunId)>,
     /// The rest of their runs' limits.
     pub budgets: HashMap<RunId, Budget>,
-    /// Why some slots got none.
-    pub left: Unserved,
+    /// Why some slots got no task.
+    pub unserved: Unserved,
 }
 
 /// The rest of a run's limits for new sessions.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flow) struct Budget {
-    /// Its limits of cost and tokens.
+    /// Limits of cost and tokens.
     pub purse: Purse,
-    /// What its sessions use.
     pub usual: Usual,
     /// Number of further sessions that may run at once.
     pub sessions: i64,
@@ -68,7 +67,7 @@ pub(in crate::flow) async fn take(
         .map(|feature| (feature.feature, feature))
         .collect();
     count(&mut features, before);
-    keep_within(&mut features);
+    omit_unstartable(&mut features);
     let mut left = u32::try_from(slots).unwrap_or(u32::MAX);
     let shares = divide(left, &shares_of(&features, |feature| feature.follow_ups));
     let budgets = features.values().map(|f| (f.run, Budget::from(f))).collect();
@@ -83,7 +82,7 @@ pub(in crate::flow) async fn take(
     }
     let mut shares: Vec<Share> = features.values().map(share).collect();
     let turns = || turns.lock().unwrap_or_else(PoisonError::into_inner);
-    turns().tell(&mut shares);
+    turns().fill_in(&mut shares);
     let mut exhausted = HashSet::new();
     loop {
         let given = divide(left, &shares);
@@ -103,7 +102,7 @@ pub(in crate::flow) async fn take(
     }
     // A task that waits for a concurrency key may start when a session ends, like one that waits for room.
     let is_over = |feature: &Claimable| exhausted.contains(&feature.feature) && !feature.keyed;
-    let left = match features.values().all(is_over) {
+    let unserved = match features.values().all(is_over) {
         true => Unserved::Nothing,
         false => Unserved::NoRoom,
     };
@@ -111,12 +110,12 @@ pub(in crate::flow) async fn take(
     Ok(Took {
         tasks: taken.into_iter().filter_map(with_run).collect(),
         budgets,
-        left,
+        unserved,
     })
 }
 
 /// Omits features in which nothing may start now, however much room there is.
-pub(in crate::flow) fn keep_within(features: &mut BTreeMap<FeatureId, Claimable>) {
+pub(in crate::flow) fn omit_unstartable(features: &mut BTreeMap<FeatureId, Claimable>) {
     // Above a limit a run ends as soon as no dispatch is live. A new session would be ended at once, again
     // and again.
     for feature in features.values_mut().filter(|feature| feature.over_limit) {
@@ -257,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_feature_at_a_time_has_a_folder() {
+    fn only_one_feature_at_a_time_uses_a_folder() {
         let feature =
             |n: u128, dir: Option<&str>, dir_taken: bool, running: i32, follow_ups: i32| Claimable {
                 feature: FeatureId(Uuid::from_u128(n)),

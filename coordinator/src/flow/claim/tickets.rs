@@ -1,5 +1,5 @@
 //! Tickets for ready tasks. The step that makes a task ready publishes one at once. One issuer tops them up
-//! every second to min(ready, room, window), so that a lost ticket is replaced and no slot asks in vain for a
+//! every second to min(ready, room, window). So lost tickets are replaced, and no slot asks in vain for a
 //! feature without room.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ pub async fn top_up(
 /// slots poll.
 async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Vec<Capability>> {
     let closed = store::availability::not_open(conn).await?;
-    // The first slot that asks may try one whose pause ended.
+    // The first slot that asks may try an account whose pause ended.
     let waits = closed
         .into_iter()
         .filter(|account| !matches!(account.state, BreakerState::Free(_)));
@@ -92,7 +92,7 @@ async fn offers(conn: &mut PgConnection, settings: &Settings) -> sqlx::Result<Ve
 async fn startable(conn: &mut PgConnection, offer: &Capability) -> sqlx::Result<i64> {
     let features = store::queue::features::claimable(conn, offer).await?;
     let mut features: BTreeMap<_, _> = features.into_iter().map(|f| (f.feature, f)).collect();
-    selection::keep_within(&mut features);
+    selection::omit_unstartable(&mut features);
     let window = u32::try_from(TICKET_WINDOW).unwrap_or(u32::MAX);
     let most: Vec<_> = features
         .values()

@@ -23,8 +23,8 @@ use crate::store;
 use crate::store::feature::{Locked, Text};
 use crate::store::task::Task;
 
-/// Queues the last pushed attempt of a task that needs a person for its feature's turn. A run that ended for
-/// it continues; otherwise a feature without a run lands it with its next run.
+/// Queues the last pushed attempt of a task that needs a person for its feature's turn. A run that ended to
+/// wait for this continues; otherwise a feature without a run lands the attempt with its next run.
 pub async fn approve(
     db: &PgPool,
     id: TaskId,
@@ -49,7 +49,7 @@ pub async fn approve(
     }
     let Some(pushed) = store::dispatch::last_pushed(&mut tx, id).await? else {
         let why =
-            format!("no attempt of {id} left anything that could land; `task done {id}` goes on without it");
+            format!("no attempt of {id} pushed work that could land; `task done {id}` continues without it");
         return Ok((CommandOutcome::Refused(why), signals));
     };
     let from = task.state;
@@ -81,13 +81,13 @@ pub async fn approve(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Why a task can't be approved, whatever it left.
+/// Why a task can't be approved, whatever its result.
 fn refusal(task: &Task, feature: Option<&Locked>) -> Option<String> {
     let id = task.id;
     if task.state != TaskState::NeedsReview {
         let state = task.state.as_str();
         return Some(format!(
-            "only what needs a person can be approved, and {id} is {state}"
+            "only a task that needs a person can be approved, and {id} is {state}"
         ));
     }
     if let Some(held) = feature.filter(|held| held.state == FeatureState::Cancelled) {
@@ -98,11 +98,11 @@ fn refusal(task: &Task, feature: Option<&Locked>) -> Option<String> {
     }
     match task.role {
         SessionKind::Check => Some(format!(
-            "{id} runs the gate on the base commit: `task retry {id}` tries it again, `task skip {id}` lets work land all the same"
+            "{id} runs the gate on the base commit: `task retry {id}` tries it again, `task skip {id}` lets work land anyway"
         )),
         SessionKind::Git => Some(format!(
-            "{id} changes branches, which is no work to approve: `task retry {id}` does it again from how things are now, \
-             `task cancel {id}` leaves them"
+            "{id} changes branches, so it has no work to approve: `task retry {id}` repeats it from the present state, \
+             `task cancel {id}` leaves the branches as they are"
         )),
         _ => None,
     }
@@ -126,7 +126,7 @@ async fn step(
     };
     let Some(text) = text else {
         let why = format!(
-            "no session of {id} left a {result} that could be approved; `task retry {id}` tries again"
+            "no session of {id} wrote a {result} to approve; `task retry {id}` tries again"
         );
         return Ok((CommandOutcome::Refused(why), signals));
     };

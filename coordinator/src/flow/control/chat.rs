@@ -1,5 +1,5 @@
-//! Messages of a person to a task's sessions: the running one, and later ones. What is said to a running session is kept as feedback
-//! too, so that the next one knows it, whatever becomes of this one.
+//! Messages of a person to a task's running and later sessions. A message to a running session is also stored
+//! as feedback, so that the next session knows it, whatever becomes of this one.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::sigil::SigilName;
@@ -72,7 +72,7 @@ pub async fn feedback(
     };
     if task.state.is_resolved() {
         return Ok(CommandOutcome::Refused(format!(
-            "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` does it again",
+            "{id} is {}, so no session will read it; `task retry {id} --reason TEXT` or `task revert {id} --redo` repeats it",
             task.state.as_str()
         )));
     }
@@ -82,7 +82,7 @@ pub async fn feedback(
     }
     if !store::dispatch::note_feedback(&mut tx, id, words).await? {
         return Ok(CommandOutcome::Refused(format!(
-            "no session of {id} has begun yet; `task edit {id}` changes what the first one is told"
+            "no session of {id} has begun yet; `task edit {id}` changes the task for the first one"
         )));
     }
     store::task::log(&mut tx, id, by.actor, "feedback", Some(words)).await?;
@@ -91,7 +91,7 @@ pub async fn feedback(
     Ok(CommandOutcome::Done(1))
 }
 
-/// Says something to the task's running session, which gets it as its next turn.
+/// Sends a message to the task's running session, which gets it as its next turn.
 pub async fn say(
     db: &PgPool,
     id: TaskId,
@@ -114,10 +114,10 @@ pub async fn say(
     }
     let live: Vec<Uuid> = task.dispatch.iter().map(|dispatch| dispatch.0).collect();
     let live = store::dispatch::read(&mut tx, &live).await?.pop();
-    // Who judges work hears no person.
+    // Sessions that judge work get no messages from people.
     let hears = |one: &Dispatch| SigilName::Question.is_allowed_for(one.kind);
     let Some(session) = live.filter(|one| one.state == DispatchState::Live && hears(one)) else {
-        let why = format!("no session of {id} runs; `task feedback {id} --reason TEXT` tells the next one");
+        let why = format!("no session of {id} runs; `task feedback {id} --reason TEXT` leaves a message for the next one");
         return Ok((CommandOutcome::Refused(why), signals));
     };
     store::question::say(&mut tx, session.id, None, by.actor, words).await?;
@@ -129,8 +129,8 @@ pub async fn say(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// Answers a question of the task's sessions: the named one, else the first that waits. A session that waits for it goes on; one that
-/// ended since nobody answered is followed by an attempt that begins with the answer.
+/// Answers a question of the task's sessions: the named one, else the first open one. A session that waits
+/// for the answer continues. If it ended because nobody answered, a new attempt begins with the answer.
 pub async fn answer(
     db: &PgPool,
     id: TaskId,
@@ -160,7 +160,7 @@ async fn answer_in(
 ) -> sqlx::Result<(CommandOutcome, Signals)> {
     let mut signals = Signals::default();
     let refused = |why| Ok((CommandOutcome::Refused(why), Signals::default()));
-    // A report that ends its session waits for this, and finds the answer.
+    // A report that ends this session waits for this lock, and then finds the answer.
     let Some((_, task)) = cascade::lock_task(tx, id).await? else {
         return Ok((CommandOutcome::NotFound, signals));
     };
@@ -180,8 +180,8 @@ async fn answer_in(
         Err(why) => return refused(why),
     };
     store::question::answer(tx, asked.id, text, by.actor).await?;
-    let told = format!("{} answers \"{}\": {text}", by.actor, asked.question.asked);
-    store::dispatch::note_feedback(tx, id, &told).await?;
+    let note = format!("{} answers \"{}\": {text}", by.actor, asked.question.asked);
+    store::dispatch::note_feedback(tx, id, &note).await?;
     store::task::log(tx, id, by.actor, "answer", Some(text)).await?;
     signals.features.insert(task.feature);
     if let Some(worker) = &asked.live_on {

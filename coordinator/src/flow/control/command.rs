@@ -8,25 +8,24 @@ use crate::domain::states::TaskState;
 use crate::store;
 use crate::store::task::Task;
 
-/// What came of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// It took effect on so many tasks or sessions.
+    /// It took effect on this many tasks or sessions.
     Done(usize),
-    /// Nothing of that id.
+    /// Nothing has that id.
     NotFound,
     /// The present state does not allow it.
     Refused(String),
 }
 
-/// Who gives a command.
+/// Origin of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct By<'a> {
-    /// Their name in logs.
+    /// Name in logs.
     pub actor: &'a str,
     /// The request of the command, which takes effect once.
     pub request: Option<Uuid>,
-    /// Whether a run that ended for this decision continues.
+    /// Whether a run that ended to wait for this decision continues.
     pub resumes: bool,
 }
 
@@ -62,18 +61,16 @@ impl By<'_> {
     }
 }
 
-/// A person's command on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskCommand {
-    /// Goes on without it: dependents run.
+    /// Continues without it: dependents run.
     Skip,
     /// Takes it out: dependents don't run.
     Cancel,
-    /// Fails it for good.
     Fail,
-    /// Says that it is done.
+    /// Marks it as done.
     Done,
-    /// Retries it after failure, cancel, skip or review.
+    /// Retries it after a failure, cancel, skip or review.
     Retry,
     /// Sends a task that waits for a person back, with a reason.
     Reject,
@@ -94,7 +91,7 @@ impl TaskCommand {
         }
     }
 
-    /// Its effect on a task, in a sentence.
+    /// Verb for messages.
     fn words(self) -> &'static str {
         match self {
             Self::Done => "call done",
@@ -102,7 +99,7 @@ impl TaskCommand {
         }
     }
 
-    /// Whether the task is worked on again.
+    /// Whether somebody works on the task again.
     pub(in crate::flow::control) fn tries_again(self) -> bool {
         matches!(self, Self::Retry | Self::Reject)
     }
@@ -124,30 +121,31 @@ impl TaskCommand {
         }
     }
 
-    /// The state that it leads to, or why it is refused. Commands for parts were referred to them before.
+    /// The state that it leads to, or the reason for a refusal. Commands for parts were referred to them
+    /// before.
     pub(in crate::flow::control) fn target(self, task: &Task) -> Result<TaskState, String> {
         let refuse = || Err(self.refusal(task));
         match (self, task.state) {
             // A parent's retry concerns the failures below it, whatever its own state, unless it is over.
             (Self::Retry, state) if task.children > 0 && !state.is_resolved() => Ok(state),
             (Self::Retry, state) if task.children > 0 => Err(format!(
-                "{} is {} with all of its parts; submit the work anew",
+                "{} is {}, like all of its parts; submit the work again",
                 task.id,
                 state.as_str()
             )),
             (Self::Reject, state) if state != TaskState::NeedsReview => Err(format!(
-                "only what waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops what \
-                 runs, `task revert {0}` takes back what landed, `task retry {0} --reason TEXT` tries again what is over",
+                "only a task that waits for a person can be rejected, and {0} is {1}; `task interrupt {0} --feedback TEXT` stops a \
+                 running session, `task revert {0}` takes a landing back, `task retry {0} --reason TEXT` retries a task that is over",
                 task.id,
                 state.as_str()
             )),
             (Self::Reject | Self::Done, _) if task.role == SessionKind::Check => Err(format!(
-                "{0} runs the gate on the base commit: `task retry {0}` tries it again, `task skip {0}` lets work land all the same",
+                "{0} runs the gate on the base commit: `task retry {0}` tries it again, `task skip {0}` lets work land anyway",
                 task.id
             )),
             (Self::Reject, _) if task.role == SessionKind::Git => Err(format!(
-                "{0} changes branches without an agent that could be told why: `task retry {0}` does it again, `task cancel {0}` \
-                 leaves them",
+                "{0} changes branches without an agent that could read the reason: `task retry {0}` repeats it, `task cancel {0}` \
+                 drops it",
                 task.id
             )),
             (_, TaskState::Done) => refuse(),
@@ -158,16 +156,16 @@ impl TaskCommand {
             | (Self::Release, TaskState::InProgress) => Ok(task.waiting()),
             (Self::Retry | Self::Reject | Self::Release, _) => refuse(),
             (Self::Done, _) if task.role == SessionKind::Build => Err(format!(
-                "the tasks of this feature come from this step: `task approve {0}` takes the graph that waits, `task skip \
-                 {0}` goes on without",
+                "the tasks of this feature come from this step: `task approve {0}` accepts the waiting graph, `task skip {0}` \
+                 continues without one",
                 task.id
             )),
             (Self::Done, _) if task.role == SessionKind::Git => Err(format!(
-                "{0} changes branches, and nobody else can say that it did: `task retry {0}` does it again, `task skip {0}` \
-                 goes on without",
+                "{0} changes branches, so nobody can mark it as done: `task retry {0}` repeats it, `task skip {0}` continues \
+                 without it",
                 task.id
             )),
-            // Its dependents and its parent continued already; only a retry undoes that.
+            // Its dependents and its parent have already continued; only a retry undoes that.
             (_, TaskState::Skipped)
             | (Self::Cancel | Self::Fail, TaskState::Cancelled)
             | (Self::Fail, TaskState::Failed) => refuse(),
@@ -186,7 +184,7 @@ impl TaskCommand {
             | (Self::Cancel, TaskState::Cancelled)
             | (Self::Fail, TaskState::Failed) => format!("{id} is {state} already"),
             (Self::Retry, TaskState::Done) => {
-                format!("{id} is done; where it landed, `task revert {id} --redo` does it again")
+                format!("{id} is done; if it landed, `task revert {id} --redo` repeats it")
             }
             _ => format!("can't {} a task that is {state}", self.words()),
         }

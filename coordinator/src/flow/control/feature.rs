@@ -20,21 +20,20 @@ use crate::store;
 pub enum FeatureCommand {
     /// Starts a run with these settings.
     Run(Box<RunSettings>),
-    /// The same, of one task of it and its parts alone.
+    /// Starts a run of one task and its parts alone.
     RunTask(Box<RunSettings>, TaskId),
-    /// The same for a feature whose tasks sessions must write.
+    /// Starts a run of a feature whose tasks its sessions write.
     Build(Box<RunSettings>),
-    /// The same for a feature whose tasks are over: it is reviewed.
+    /// Starts a run that reviews a feature whose tasks are over.
     Review(Box<RunSettings>),
-    /// Lets sessions end, and starts no new ones.
+    /// Lets running sessions end, and starts no new ones.
     Pause,
-    /// Goes on after a pause.
+    /// Continues after a pause.
     Resume,
-    /// Ends it; sessions end in order and push.
+    /// Ends the feature; sessions end in order and push.
     Cancel,
 }
 
-/// Does `command` to a feature.
 pub async fn feature(
     db: &PgPool,
     id: FeatureId,
@@ -43,7 +42,7 @@ pub async fn feature(
     feature_by(db, id, command, "".into()).await
 }
 
-/// The same for a request, which takes effect once: a run that it starts gets the request's id.
+/// Like [`feature`], for a request that takes effect once. A run that it starts gets the request's id.
 pub async fn feature_by(
     db: &PgPool,
     id: FeatureId,
@@ -61,8 +60,8 @@ pub async fn feature_by(
     let Some(held) = features.get(&id) else {
         return Ok((CommandOutcome::NotFound, None, signals));
     };
-    let (name, stood) = (held.name.clone(), held.state);
-    let refused = |verb: FeatureVerb| Err(suggestion::of_feature(verb, stood, &name));
+    let (name, state_before) = (held.name.clone(), held.state);
+    let refused = |verb: FeatureVerb| Err(suggestion::of_feature(verb, state_before, &name));
     let done = match command {
         FeatureCommand::Run(settings) => match submit::start(&mut tx, id, new, settings, &mut signals).await?
         {
@@ -80,15 +79,15 @@ pub async fn feature_by(
         FeatureCommand::Review(settings) => submit::review_now(&mut tx, id, new, settings, &mut signals)
             .await?
             .map(Some),
-        FeatureCommand::Pause if stood == FeatureState::Running => {
+        FeatureCommand::Pause if state_before == FeatureState::Running => {
             pause(&mut tx, &mut features, id, &mut signals).await?;
             Ok(None)
         }
-        FeatureCommand::Resume if stood == FeatureState::Paused => {
+        FeatureCommand::Resume if state_before == FeatureState::Paused => {
             resume(&mut tx, &mut features, id, &mut signals).await?;
             Ok(None)
         }
-        FeatureCommand::Cancel if !matches!(stood, FeatureState::Done | FeatureState::Cancelled) => {
+        FeatureCommand::Cancel if !matches!(state_before, FeatureState::Done | FeatureState::Cancelled) => {
             cancel(&mut tx, &mut features, id, &mut signals).await?;
             Ok(None)
         }

@@ -1,9 +1,9 @@
 //! Commands of people on features and tasks while they run (SPEC 2.4, 3.6, 7.4; DESIGN 2).
 //!
-//! done, fail, cancel, skip and release move the fence: the session ends, and its report changes nothing any
-//! more. interrupt does not: the session ends in order, and its report counts.
+//! done, fail, cancel, skip and release move the fence: the session ends, and its report no longer changes
+//! anything. interrupt does not: the session ends in order, and its report counts.
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
 //! | `command` | legal commands on a task, and their target states |
 //! | `task` | executes a command |

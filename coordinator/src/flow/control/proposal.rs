@@ -41,7 +41,7 @@ pub(in crate::flow::control) async fn settle(
                 Ok(children) => children,
                 Err(problem) => {
                     return Ok(Err(format!(
-                        "what {id} asks for can't become tasks; `task skip {id}` goes on without: {problem}"
+                        "the changes that {id} requests can't become tasks; `task skip {id}` continues without them: {problem}"
                     )));
                 }
             };
@@ -53,7 +53,7 @@ pub(in crate::flow::control) async fn settle(
             signals.got_work(store::queue::ready::enqueue(conn, &ready, &delays).await?);
         }
         _ => {
-            let why = format!("what it asked for is dropped:\n{graph}");
+            let why = format!("its request is dropped:\n{graph}");
             store::task::log(conn, id, actor, "edit", Some(&why)).await?;
         }
     }

@@ -55,7 +55,7 @@ pub(in crate::flow::control) async fn try_again(
         if let Some(why) = why
             && !store::dispatch::note_feedback(conn, task.id, why).await?
         {
-            // Without an earlier attempt to carry the words, they join the description for the first session.
+            // Without an earlier attempt, the reason joins the description for the first session.
             store::edit::add_to_description(conn, task.id, why).await?;
         }
     }

@@ -12,7 +12,7 @@ use crate::flow::{Signals, cascade, finish, integrate, submit};
 use crate::store;
 use crate::store::task::Task;
 
-/// Starts it. The inner error says why it can't.
+/// Starts the run. The inner error says why it can't start.
 pub(in crate::flow) async fn start(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -46,7 +46,7 @@ pub(in crate::flow) async fn start(
     Ok(Ok(run))
 }
 
-/// Why nobody would work on the task in a run of its own.
+/// Why a run of this task alone would not work on it.
 async fn refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
     let (id, state) = (task.id, task.state.as_str());
     Ok(match task.state {
@@ -61,18 +61,18 @@ async fn refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<St
                 .map(|blocker| format!("{} `{}` ({})", blocker.id, blocker.key, blocker.state.as_str()))
                 .collect();
             Some(format!(
-                "{id} waits for {}; run what it waits for first, `task skip` goes on without one",
+                "{id} waits for {}; run those first, or continue without one by `task skip`",
                 named.join(", ")
             ))
         }
         TaskState::Failed | TaskState::NeedsReview => Some(format!(
-            "{id} is {state}; `task retry {id} --no-run` lets it be tried again, then run it"
+            "{id} is {state}; reopen it with `task retry {id} --no-run`, then run it"
         )),
         TaskState::Done => Some(format!(
-            "{id} is done; where it landed, `task revert {id} --redo` does it again"
+            "{id} is done; if it landed, `task revert {id} --redo` repeats it"
         )),
         TaskState::Cancelled | TaskState::Skipped => Some(format!(
-            "{id} is {state}; `task retry {id} --no-run` lets it be done after all, then run it"
+            "{id} is {state}; reopen it with `task retry {id} --no-run`, then run it"
         )),
     })
 }

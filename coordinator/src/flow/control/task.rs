@@ -49,7 +49,7 @@ pub async fn task(
     Ok(outcome)
 }
 
-/// The same within the transaction of the caller, who commits it when the command took effect.
+/// Executes a command within the transaction of the caller, who commits it when the command took effect.
 pub(in crate::flow) async fn task_in(
     tx: &mut PgConnection,
     id: TaskId,
@@ -74,7 +74,7 @@ pub(in crate::flow) async fn task_in(
     Ok((outcome, execution.signals))
 }
 
-/// A command with the features that it has locked, and what others are told of it.
+/// A command in execution, with the features that it has locked and signals for others.
 struct Execution<'a> {
     command: TaskCommand,
     actor: &'a str,
@@ -122,7 +122,8 @@ impl Execution<'_> {
         Ok(done)
     }
 
-    /// Why something beside the task's own state forbids it. Withdraws what waits to land.
+    /// Why something other than the task's own state forbids the command. Withdraws an attempt that waits to
+    /// land.
     async fn refusal(&mut self, tx: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
         let again = self.command.tries_again();
         if again && let Some(held) = self.features.get_mut(&task.feature) {
@@ -131,7 +132,7 @@ impl Execution<'_> {
                     let why = format!("the feature `{}` is cancelled; submit a new one", held.name);
                     return Ok(Some(why));
                 }
-                // There is something to run again.
+                // The feature has work again.
                 FeatureState::Done => held.state = FeatureState::Ready,
                 _ => {}
             }
@@ -142,7 +143,7 @@ impl Execution<'_> {
             && state.is_resolved()
         {
             return Ok(Some(format!(
-                "its parent {parent} is {} already; submit the work anew",
+                "its parent {parent} is {} already; submit the work again",
                 state.as_str()
             )));
         }
@@ -151,14 +152,13 @@ impl Execution<'_> {
             return Ok(Some(why));
         }
         if task.role == SessionKind::Git
-            && let Some(why) = pushes(tx, task, self.command, feature).await?
+            && let Some(why) = push_refusal(tx, task, self.command, feature).await?
         {
             return Ok(Some(why));
         }
-        if again { is_void(tx, task).await } else { Ok(None) }
+        if again { void_revert_refusal(tx, task).await } else { Ok(None) }
     }
 
-    /// Tries again what failed below a parent.
     async fn retry_below(
         &mut self,
         tx: &mut PgConnection,
@@ -167,7 +167,7 @@ impl Execution<'_> {
         let leaves = retry::failed_below(tx, task).await?;
         if leaves.is_empty() {
             return Ok(Err(format!(
-                "nothing below {} failed or waits for a person, so there is nothing to try again",
+                "nothing below {} failed or waits for a person, so there is nothing to retry",
                 task.id
             )));
         }
@@ -217,7 +217,7 @@ impl Execution<'_> {
     }
 }
 
-/// Takes the task's attempt out of its turn, or says why its push has to be waited for.
+/// Takes the task's attempt out of its turn, or says why its push must end first.
 async fn withdraw_integration(
     conn: &mut PgConnection,
     id: TaskId,
@@ -228,7 +228,7 @@ async fn withdraw_integration(
         return Ok(None);
     };
     let state = feature.map_or(FeatureState::Cancelled, |held| held.state);
-    // For a cancelled feature nobody finds out any more whether the push arrived.
+    // For a cancelled feature, nobody finds out whether the push arrived.
     let is_abandoned = state == FeatureState::Cancelled && open.dispatch.is_none();
     if open.state == IntegrationState::Decided && !is_abandoned {
         let finds_out = feature.and_then(|held| suggestion::finds_out(state, &held.name));
@@ -245,7 +245,7 @@ async fn withdraw_integration(
 }
 
 /// Why a revert is void: its commit is no longer the landing of its task.
-async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+async fn void_revert_refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
     if task.role != SessionKind::Git {
         return Ok(None);
     }
@@ -258,8 +258,8 @@ async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<St
     let stands = store::git::operation::is_landing(conn, of, &commit).await?;
     Ok((!stands).then(|| {
         format!(
-            "what {of} had landed as {commit} was taken back before; `task revert {of}` takes back what it landed since, `task cancel \
-             {}` ends this one",
+            "{commit}, the landing of {of}, was taken back before; `task revert {of}` takes its present landing back, `task cancel \
+             {}` ends this task",
             task.id
         )
     }))
@@ -267,7 +267,7 @@ async fn is_void(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<St
 
 /// Why a branch operation cannot be taken from the worker that may push, or that must find out whether its
 /// push arrived.
-async fn pushes(
+async fn push_refusal(
     conn: &mut PgConnection,
     task: &Task,
     command: TaskCommand,
@@ -283,12 +283,12 @@ async fn pushes(
         Pushes::Known => None,
         _ if command.tries_again() => None,
         Pushes::UnderWay => Some(
-            "its change is decided and being pushed, and a worker has yet to say what came of it; try again in a moment"
+            "its change is decided and being pushed, and a worker has yet to report the result; try again in a moment"
                 .to_owned(),
         ),
         Pushes::InDoubt if !goes_on => None,
         Pushes::InDoubt => match feature {
-            // For a cancelled feature nobody finds out any more whether the push arrived.
+            // For a cancelled feature, nobody finds out whether the push arrived.
             None => None,
             Some(feature) if feature.state == FeatureState::Cancelled => None,
             Some(feature) => Some(match suggestion::finds_out(feature.state, &feature.name) {
@@ -296,7 +296,7 @@ async fn pushes(
                     format!("its push was allowed, and nobody knows whether it arrived; {finds_out}")
                 }
                 None => {
-                    "its push was allowed, and whether it arrived is not known yet; its next try finds out, try again then"
+                    "its push was allowed, and whether it arrived is not known yet; its next try finds out, so try again after that"
                         .to_owned()
                 }
             }),
@@ -313,7 +313,7 @@ pub(in crate::flow) async fn fence_off(
     fence_off_because(conn, task, "a person took the task from it", signals).await
 }
 
-/// The same, for this reason.
+/// Like [`fence_off`], for this reason.
 pub(in crate::flow) async fn fence_off_because(
     conn: &mut PgConnection,
     task: &mut Task,

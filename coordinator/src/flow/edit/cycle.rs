@@ -14,8 +14,8 @@ const MOST_STEPS: usize = 200;
 /// Most tasks of a cycle in the text.
 const MOST_NAMED: usize = 12;
 
-/// Describes how the end of one of `blockers` comes to wait for one of `targets`; the caller knows that it
-/// does.
+/// Describes how the end of one of `blockers` waits, through others, for one of `targets`. The caller knows
+/// that it does.
 pub async fn describe(
     conn: &mut PgConnection,
     task: TaskId,
@@ -27,7 +27,7 @@ pub async fn describe(
         .map(|&task| Moment { task, is_end: true })
         .collect();
     let mut path = vec![task.0];
-    path.extend(way(conn, begin, targets).await?);
+    path.extend(shortest_path(conn, begin, targets).await?);
     path.push(task.0);
     // For people, the end and the start of a task in a row are one task.
     path.dedup();
@@ -47,7 +47,7 @@ pub async fn describe(
 }
 
 /// The tasks on the shortest path from `begin` to a target, both included.
-async fn way(
+async fn shortest_path(
     conn: &mut PgConnection,
     begin: Vec<Moment>,
     targets: &BTreeSet<Moment>,
@@ -75,6 +75,6 @@ async fn way(
         }
         frontier = next;
     }
-    // Too long to be told whole.
+    // Too long to show whole.
     Ok(targets.iter().map(|moment| moment.task).take(1).collect())
 }

@@ -13,12 +13,12 @@ use crate::store;
 use crate::store::task::Task;
 use crate::store::task::waits::Moment;
 
-/// What is done to an edge.
+/// Change of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The task waits for the blocker.
     Add,
-    /// It doesn't any more.
+    /// The task no longer waits for the blocker.
     Remove,
 }
 

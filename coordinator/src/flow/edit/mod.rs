@@ -1,4 +1,4 @@
-//! Changes by people: of a task that does not run, and of features; deletes features.
+//! Changes by people to waiting tasks and to features; deletion of features.
 
 pub mod cycle;
 pub mod dependencies;
@@ -22,7 +22,7 @@ use crate::store::edit::{FeatureEdit, TaskEdit};
 use crate::store::feature::{Locked, Text};
 
 /// Changes a task. A running or done task is refused, since its session read the old text. Of a split task,
-/// only the words change, for later sessions. `before` is the description that the change started from; when
+/// only its texts change, for later sessions. `before` is the description that the change started from; when
 /// it has changed since, nothing is stored.
 pub async fn task(
     db: &PgPool,
@@ -43,13 +43,13 @@ pub async fn task(
             Some(control::refer(&mut tx, id, "edit", |_| true).await?)
         }
         TaskState::InProgress if task.next_kind == Some(SessionKind::Integrate) => Some(format!(
-            "{id} waits to land as it is; `task release {id}` takes it back to be worked on again, then edit it"
+            "{id} waits to land; `task release {id}` takes it back for more work, then edit it"
         )),
         TaskState::InProgress => Some(format!(
-            "{id} is worked on; `task interrupt {id}` first, or submit another task"
+            "a session works on {id}; `task interrupt {id}` first, or submit another task"
         )),
         TaskState::Done => Some(format!(
-            "{id} is over, and no session will read it; where it landed, `task revert {id} --redo` does it again, else submit \
+            "{id} is over, and no session will read the change; if it landed, `task revert {id} --redo` repeats it, else submit \
              another task"
         )),
         _ => None,
@@ -57,12 +57,11 @@ pub async fn task(
     if let Some(why) = refused {
         return Ok((CommandOutcome::Refused(why), signals));
     }
-    let stands = store::edit::values(&mut tx, id).await?.unwrap_or_default();
+    let stored = store::edit::values(&mut tx, id).await?.unwrap_or_default();
     if let Some(before) = before
-        && stands.description.as_deref() != Some(before)
+        && stored.description.as_deref() != Some(before)
     {
-        let why = "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that";
-        return Ok((CommandOutcome::Refused(why.to_owned()), signals));
+        return Ok((CommandOutcome::Refused(changed_meanwhile("description")), signals));
     }
     store::edit::task(&mut tx, id, edit).await?;
     // The queue holds the old pool, agent and priority, and a hold may be for other paths.
@@ -74,10 +73,14 @@ pub async fn task(
         store::queue::ready::withdraw(&mut tx, &[id.0]).await?;
         signals.got_work(store::queue::ready::enqueue(&mut tx, &[id.0], &[delay_ms]).await?);
     }
-    store::task::log(&mut tx, id, actor, "edit", Some(&words(&stands, edit))).await?;
+    store::task::log(&mut tx, id, actor, "edit", Some(&words(&stored, edit))).await?;
     tx.commit().await?;
     signals.features.insert(feature);
     Ok((CommandOutcome::Done(1), signals))
+}
+
+fn changed_meanwhile(text: &str) -> String {
+    format!("the {text} was changed by somebody else meanwhile, so nothing was stored: read it again, and change that")
 }
 
 /// Computes a run's new settings from its present ones, or returns why that is impossible.
@@ -105,10 +108,7 @@ pub async fn feature(
     if let Some(text) = &edit.description {
         let texts = store::feature::texts(&mut tx, id).await?.unwrap_or_default();
         if before.is_some_and(|before| before != texts.description) {
-            return refused(
-                "the description was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
-                    .to_owned(),
-            );
+            return refused(changed_meanwhile("description"));
         }
         store::edit::describe(&mut tx, id, text).await?;
     }
@@ -146,13 +146,13 @@ pub async fn feature(
 fn refusal(held: &Locked, edit: &FeatureEdit) -> Option<String> {
     if held.state == FeatureState::Cancelled {
         return Some(format!(
-            "`{}` is cancelled: no session will begin that a change could concern; submit another feature",
+            "`{}` is cancelled, so no session would see the change; submit another feature",
             held.name
         ));
     }
     (held.has_dir && edit.max_parallel.is_some_and(|most| most > 1)).then(|| {
         format!(
-            "`{}` works in a folder itself, where one session works at a time; `max_parallel` stays 1",
+            "`{}` works directly in a folder, which allows one session at a time; `max_parallel` stays 1",
             held.name
         )
     })
@@ -181,7 +181,7 @@ async fn change_run(
             && settings.limits() != run.settings.limits()
         {
             return Ok(Err(format!(
-                "with that limit nothing of `{}` could begin ({reached}); give more, or 0 for none",
+                "with that limit no session of `{}` could begin ({reached}); give more, or 0 for no limit",
                 held.name
             )));
         }
@@ -196,8 +196,8 @@ async fn change_run(
     let draft = submit::first_run(conn, held.id).await?;
     let (Some(draft), Some(defaults), None) = (draft, defaults, last) else {
         return Ok(Err(format!(
-            "`{0}` doesn't run, so there are no limits and choices to change; `feature run {0}` takes them, and has those of the last \
-             run where it is told nothing",
+            "`{0}` doesn't run, so it has no limits and choices to change; give them to `feature run {0}`, which takes those of the \
+             last run by default",
             held.name
         )));
     };
@@ -248,10 +248,7 @@ pub async fn graph(
         ));
     };
     if before.is_some_and(|before| before != stored) {
-        return refused(
-            "the task graph was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
-                .to_owned(),
-        );
+        return refused(changed_meanwhile("task graph"));
     }
     if let Err(problem) = agent_graph::check(text, gave) {
         return refused(problem);
@@ -290,9 +287,7 @@ pub async fn text(
     if let Some(before) = before
         && before != stored.as_deref().unwrap_or_default()
     {
-        return refused(format!(
-            "the {result} was changed by somebody else meanwhile; nothing was stored: read it again, and change that"
-        ));
+        return refused(changed_meanwhile(result));
     }
     let task = store::feature::step(&mut tx, id, step).await?;
     let state = match task {
@@ -309,7 +304,7 @@ pub async fn text(
         features: BTreeSet::from([id]),
         ..Signals::default()
     };
-    let mut ends = needless(&mut tx, id, step).await?;
+    let mut ends = needless_step(&mut tx, id, step).await?;
     ends.extend(task.map(|task| (task, state, TaskCommand::Done)));
     let why = format!("a person wrote the {result}");
     for (task, state, command) in ends {
@@ -329,8 +324,8 @@ pub async fn text(
     Ok((CommandOutcome::Done(1), signals))
 }
 
-/// The step that only fed this one, its state, and its end.
-async fn needless(
+/// The step that only fed this one, with its state and the command that ends it.
+async fn needless_step(
     conn: &mut PgConnection,
     id: FeatureId,
     step: SessionKind,
@@ -396,7 +391,7 @@ pub async fn delete_feature(db: &PgPool, id: FeatureId) -> sqlx::Result<CommandO
             FeatureState::Running | FeatureState::Paused => {
                 format!("`feature cancel {}` first", feature.name)
             }
-            _ => "they are told to end: try again in a moment (`worker list` says where they are)".to_owned(),
+            _ => "they are about to end: try again in a moment (`worker list` shows where they are)".to_owned(),
         };
         let why = format!(
             "can't delete the feature `{}` while it is {} with {live} {sessions}; {next}",

@@ -22,7 +22,7 @@ pub async fn task(db: &PgPool, id: TaskId, actor: &str) -> sqlx::Result<(Command
     let refusal = match task.state {
         _ if task.children > 0 => Some("that has subtasks; delete those first".to_owned()),
         _ if task.role != SessionKind::Work => Some(format!(
-            "that is a step of its feature; `task skip {id}` goes on without"
+            "that is a step of its feature; `task skip {id}` continues without it"
         )),
         TaskState::InProgress => Some(format!(
             "that is in progress; `task release {id}` takes it from its worker"

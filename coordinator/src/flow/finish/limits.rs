@@ -1,5 +1,5 @@
 //! Checks limits beside a run's once a second: marks those under which nothing may start, ends sessions in
-//! order under those that are used up, and tells people as a limit is used up.
+//! order under those that are used up, and notifies people as a limit is used up.
 
 use ralph_shared::ids::TaskId;
 use ralph_shared::wire::{Control, EndReason};
@@ -11,7 +11,7 @@ use crate::flow::{Settings, Signals, cascade, finish, workers::rescue};
 use crate::store;
 use crate::store::budget::Tasks;
 
-/// Looks once.
+/// Checks once.
 pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -39,9 +39,9 @@ pub async fn tick(db: &PgPool, settings: &Settings) -> sqlx::Result<Signals> {
         levels.set.insert(key.clone(), limit);
         levels.used.insert(key, used);
     }
-    for told in levels.notices() {
-        if store::budget::tell(&mut tx, &told).await? {
-            tracing::info!(%told, "a part of a limit is used");
+    for notification in levels.notices() {
+        if store::budget::tell(&mut tx, &notification).await? {
+            tracing::info!(%notification, "a part of a limit is used");
         }
     }
     tx.commit().await?;
@@ -72,7 +72,7 @@ async fn give_up(db: &PgPool, id: TaskId, reason: &str, signals: &mut Signals) -
     store::queue::ready::withdraw(&mut tx, &[id.0]).await?;
     rescue::give_up(&mut features, &mut task, reviewed);
     store::task::save(&mut tx, &[&task]).await?;
-    let reason = format!("{reason}; then `task retry {id}` goes on");
+    let reason = format!("{reason}; then `task retry {id}` continues");
     store::task::explain(&mut tx, id, Some(&reason)).await?;
     if reviewed {
         store::notice::person_needed(&mut tx, id, &reason).await?;

@@ -128,7 +128,6 @@ async fn decide(
     Ok(())
 }
 
-/// Whether every task is resolved.
 fn is_over(feature: &Locked) -> bool {
     let count = |state| feature.counts.of(state);
     feature.counts.open() + count(TaskState::Failed) + count(TaskState::NeedsReview) == 0
@@ -161,10 +160,10 @@ async fn complete(
             tracing::info!(feature = name, "every task is resolved: the feature is reviewed");
             return submit::review(conn, feature, newest, signals).await;
         }
-        // Nor is it merged before.
+        // The review comes before the merge.
         Some(_) => {
             let why = format!(
-                "{reason}, but the run may not go on to the review that is due; `feature review {name}` begins it"
+                "{reason}, but the run may not continue with the due review; `feature review {name}` begins it"
             );
             (RunOutcome::Complete, why)
         }
@@ -176,14 +175,14 @@ async fn complete(
             Some(due) => {
                 let how = due.how;
                 let why = format!(
-                    "{reason}, but the run may not go on to the merge; `feature merge {name} --how {how}` does it"
+                    "{reason}, but the run may not continue with the merge; `feature merge {name} --how {how}` does it"
                 );
                 (RunOutcome::Complete, why)
             }
             None if submit::has_work(conn, feature.id).await? => (RunOutcome::Complete, reason.to_owned()),
             None => (
                 RunOutcome::NoPlan,
-                "its steps are over, and no tasks came of them".to_owned(),
+                "its steps are over and made no tasks".to_owned(),
             ),
         },
     };
@@ -241,7 +240,7 @@ pub(super) async fn end_sessions(
     Ok(ending.len())
 }
 
-/// A person ends the run (SPEC 3.5). Sessions end in order and push, and another run may continue.
+/// A person ends the run (SPEC 3.5). Sessions end in order and push, and another run may continue the work.
 pub async fn stop(
     db: &PgPool,
     id: FeatureId,
@@ -287,8 +286,8 @@ pub async fn promise_failure(
     end(conn, held, RunOutcome::Failure, end::GIVEN_UP, signals).await
 }
 
-/// Checks every running feature: for limits that time alone reaches, and for ends that a lost signal hid. A
-/// feature that fails does not keep others from it. Returns the number of checked features.
+/// Checks every running feature: for limits that time alone reaches, and for ends whose signal was lost. A
+/// failing feature does not block the others. Returns the number of checked features.
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut conn = db.acquire().await?;
@@ -297,25 +296,25 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
         .extend(store::feature::priority::tell_late(&mut conn).await?);
     let running = store::feature::running(&mut conn).await?;
     drop(conn);
-    let mut looked_at = 0;
+    let mut features_checked = 0;
     for id in running {
         match guarded(check_feature(db, id)).await {
             Ok(more) => {
-                looked_at += 1;
+                features_checked += 1;
                 signals.merge(more);
             }
             // Earlier findings are still announced.
-            Err(error) if is_away(&error) && looked_at > 0 => {
-                tracing::warn!(%error, "the other features are looked at later");
+            Err(error) if is_away(&error) && features_checked > 0 => {
+                tracing::warn!(%error, "the other features are checked later");
                 break;
             }
             Err(error) if is_away(&error) => return Err(error),
             Err(error) => {
-                tracing::error!(%error, feature = %id, "a feature can't be looked at; the others go on");
+                tracing::error!(%error, feature = %id, "a feature can't be checked; the others continue");
             }
         }
     }
-    Ok((looked_at, signals))
+    Ok((features_checked, signals))
 }
 
 async fn check_feature(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
@@ -323,7 +322,7 @@ async fn check_feature(db: &PgPool, id: Uuid) -> sqlx::Result<Signals> {
     let mut tx = db.begin().await?;
     let mut features = cascade::lock_features(&mut tx, &BTreeSet::from([FeatureId(id)])).await?;
     let before: Vec<_> = features.values().map(|f| (f.state, f.counts)).collect();
-    // The poll finds tasks that may start or land by now without a signal.
+    // The poll finds tasks that may start or land without a signal.
     path_holds::release(&mut tx, &features, &mut signals).await?;
     crate::flow::integrate::base_gate::reuse_pass(&mut tx, &mut features, FeatureId(id), &mut signals)
         .await?;

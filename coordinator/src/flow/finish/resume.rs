@@ -17,8 +17,8 @@ use crate::flow::{
 };
 use crate::store;
 
-/// Continues a feature's last run after a person's decision on a task, if it ended for that. `wants_work` is
-/// a task that the person wants worked on, or landed.
+/// Continues a feature's last run after a person's decision on a task, if it ended to wait for that.
+/// `wants_work` means that the person wants the task worked on, or landed.
 pub async fn after_decision(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -49,12 +49,12 @@ pub async fn after_decision(
         .first()
         .is_some_and(|view| view.needs_run);
     match needs_run {
-        true => go_on(conn, &mut features, run, signals).await,
+        true => continue_run(conn, &mut features, run, signals).await,
         false => Ok(()),
     }
 }
 
-/// The same after its limit was raised; reads the stored limit.
+/// Continues a feature's last run after its limit was raised. Reads the stored limit.
 pub async fn after_raise(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -70,7 +70,7 @@ pub async fn after_raise(
     if run.outcome != Some(RunOutcome::LimitReached) || limit::reached(&run).is_some() || is_held {
         return Ok(());
     }
-    go_on(conn, &mut features, run, signals).await
+    continue_run(conn, &mut features, run, signals).await
 }
 
 /// The last run of a feature without a present run and without a schedule, if it ended.
@@ -92,7 +92,7 @@ async fn ended(
     Ok(last.filter(|run| run.ended_at.is_some()))
 }
 
-async fn go_on(
+async fn continue_run(
     conn: &mut PgConnection,
     features: &mut Features,
     run: Run,
@@ -102,7 +102,7 @@ async fn go_on(
     store::run::reopen(conn, run.id).await?;
     if let Some(held) = features.get_mut(&feature) {
         held.begin(run.id);
-        tracing::info!(feature = held.name, run = %run.id, "a run goes on that had ended");
+        tracing::info!(feature = held.name, run = %run.id, "an ended run continues");
         base_gate::ensure(conn, held, &run.settings, base_gate::GateCause::Again, signals).await?;
     }
     cascade::save_features(conn, features, signals).await?;

@@ -15,9 +15,10 @@ use uuid::Uuid;
 use crate::domain::failure::retry::Trouble;
 use crate::domain::gate::{self, Facts, PendingCheck, Plan};
 use crate::domain::run::RunSettings;
+use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::states::TaskState;
 use crate::flow::cascade::{self, Features};
-use crate::flow::{Signals, control};
+use crate::flow::{Signals, control, submit};
 use crate::store;
 use crate::store::feature::Locked;
 use crate::store::git::gate::{Base, OpenCheck};
@@ -36,7 +37,7 @@ pub(in crate::flow) enum GateCause {
     Changed,
     /// A person wants to retry a failed check.
     Again,
-    /// Its failures on attempts look like the environment's fault.
+    /// The gate's failures on attempts look like the environment's fault.
     Doubt(String),
 }
 
@@ -78,12 +79,12 @@ pub(in crate::flow) async fn ensure(
         again: why == GateCause::Again,
     };
     match (gate::plan(&facts), task) {
-        // A person may have retried it alone.
+        // A person may have retried the task alone.
         (Plan::Leave, Some(_)) => store::git::gate::hold_back(conn, held.id).await?,
         (Plan::Leave | Plan::Again | Plan::Pass | Plan::Skip, None) => {}
         (Plan::Make, task) => {
             if let Some(task) = task {
-                let why = "the gate or the base is another one by now";
+                let why = "the gate or the base has changed";
                 resolve(conn, held, task, TaskState::Cancelled, why, signals).await?;
             }
             make(conn, held, &base, settings, why, signals).await?;
@@ -108,7 +109,7 @@ fn is_same(open: &OpenCheck, base: &Base, settings: &RunSettings) -> bool {
     }
 }
 
-/// The same for a running feature, with its run's gate.
+/// Like [`ensure`], for a running feature with its run's gate.
 pub(in crate::flow) async fn follow(
     conn: &mut PgConnection,
     features: &mut Features,
@@ -183,9 +184,12 @@ async fn make(
         .iter()
         .map(|command| format!("`{command}`"))
         .collect();
+    let defaults = TaskDefaults {
+        pool: base.pool.clone(),
+        verify: false,
+        ..TaskDefaults::default()
+    };
     let task = NewTask {
-        id: TaskId::new(),
-        parent: None,
         key: format!("check-{}", base.checks + 1),
         title: "Try the gate on the base".to_owned(),
         description: format!(
@@ -198,24 +202,12 @@ async fn make(
         } else {
             LAST
         },
-        pool: base.pool.clone(),
-        agent: None,
-        model: None,
-        max_retries: crate::domain::run::defaults::TaskDefaults::default().max_retries,
-        verify: false,
-        paths: Vec::new(),
-        concurrency: None,
-        not_before: None,
-        open_blockers: 0,
-        children: 0,
-        start_commit: None,
-        start_ref: None,
-        role: SessionKind::Check,
         operation: Some(GitOperation::Check {
             commit: base.commit.clone(),
             gate: settings.gate.clone(),
             because,
         }),
+        ..submit::blank(SessionKind::Check, &defaults)
     };
     let id = task.id;
     store::task::insert(conn, held.id, &[task], &[]).await?;

@@ -18,8 +18,8 @@ use crate::domain::states::FeatureState;
 use crate::faults;
 use crate::store;
 
-/// Queues the next integration of each feature without a turn holder, before it a waiting task that conflicted
-/// twice in a row, and behind it checks of the gate for those that wait.
+/// Queues the next integration of each feature without a turn holder. Before it comes a waiting task that
+/// conflicted twice in a row, and behind it come checks of waiting attempts.
 pub async fn promote(
     conn: &mut PgConnection,
     features: &BTreeSet<FeatureId>,
@@ -45,7 +45,6 @@ pub async fn promote(
     train::queue(conn, checks, signals).await
 }
 
-/// Queues the integrations of these tasks.
 async fn give_turns(conn: &mut PgConnection, next: &[Uuid], signals: &mut Signals) -> sqlx::Result<()> {
     let open = store::git::integration::open_of_tasks(conn, next).await?;
     let pause = |task: &Uuid| {
@@ -89,7 +88,7 @@ pub async fn decide(db: &PgPool, request: &DecideRequest) -> sqlx::Result<Decide
     }
     let tasks = store::task::lock(&mut tx, &[dispatch.task.0]).await?;
     if tasks.first().and_then(|task| task.dispatch) != Some(request.dispatch) {
-        return refused("the task has another dispatch by now");
+        return refused("the task has another dispatch");
     }
     if is_operation {
         // It takes no turn: its push names the old head of the branch, and it finds its own earlier pushes.

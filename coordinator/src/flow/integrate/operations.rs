@@ -9,30 +9,30 @@ use ralph_shared::wire::{GitOperation, MergeHow};
 use sqlx::{PgConnection, PgPool};
 
 use crate::domain::ids::further;
+use crate::domain::run::defaults::TaskDefaults;
 use crate::domain::scheduling::concurrency::Concurrency;
 use crate::domain::states::{FeatureState, TaskState};
-use crate::flow::Signals;
 use crate::flow::cascade::{self, Features};
+use crate::flow::{Signals, submit};
 use crate::prompt::{Templates, own_tasks};
 use crate::store;
 use crate::store::feature::Locked;
 use crate::store::git::operation::{Branches, Landing, Progress};
 use crate::store::task::{NewTask, Task};
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operated {
-    /// These tasks do it, one after the other.
+    /// These tasks do it, one after another.
     Accepted(Vec<TaskId>),
-    /// Nothing of that id.
+    /// Nothing has that id.
     NotFound,
-    /// It is impossible at present, and why.
+    /// It is impossible at present, with the reason.
     Refused(String),
     /// Tasks of the feature are not done, and nobody confirmed that.
     Unfinished(String),
 }
 
-/// How to revert a landed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RevertRequest {
     /// Repeats the task afterwards instead of cancelling it.
@@ -45,12 +45,6 @@ pub struct RevertRequest {
 struct LockedFeature {
     features: Features,
     branches: Branches,
-}
-
-impl LockedFeature {
-    fn feature(&mut self, id: FeatureId) -> Option<&mut Locked> {
-        self.features.get_mut(&id)
-    }
 }
 
 /// Locks a feature whose branches may change.
@@ -70,7 +64,7 @@ async fn hold(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Resul
     Ok(Ok(LockedFeature { features, branches }))
 }
 
-/// The same, unless one of its tasks already does this operation.
+/// Like [`hold`], but refuses if a task already does this operation.
 async fn hold_for(
     conn: &mut PgConnection,
     feature: FeatureId,
@@ -88,16 +82,16 @@ async fn hold_for(
 }
 
 /// Why a feature cannot be merged now: its merge task would wait for a later run that nobody starts for it.
-fn not_now(held: &Locked, progress: Progress) -> Option<String> {
+fn merge_refusal(held: &Locked, progress: Progress) -> Option<String> {
     let name = &held.name;
     match held.state {
         FeatureState::Paused => Some(format!(
-            "the feature `{name}` is paused; go on with `feature resume {name}`, then ask again"
+            "the feature `{name}` is paused; continue it with `feature resume {name}`, then try again"
         )),
         FeatureState::Running => None,
         _ if progress.open > 0 => Some(format!(
-            "no run of `{name}` is under way, and one would go on with its {} open task(s) as well: start it with `feature run {name}` \
-             and ask again, or skip or cancel those tasks first",
+            "`{name}` has no run, and a run would also work on its {} open task(s): start one with `feature run {name}` and try \
+             again, or skip or cancel those tasks first",
             progress.open
         )),
         _ => None,
@@ -105,7 +99,7 @@ fn not_now(held: &Locked, progress: Progress) -> Option<String> {
 }
 
 fn does_that_already(task: TaskId) -> String {
-    format!("{task} does that already; `task show {task}` says how far it is")
+    format!("{task} does that already; `task show {task}` shows its progress")
 }
 
 /// The tasks that an earlier try of this request created, if any; `first` is the id of its first task.
@@ -143,7 +137,6 @@ pub async fn update(
     add(tx, feature, &mut held, id, vec![task], actor).await
 }
 
-/// How a feature is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeRequest<'a> {
     pub how: MergeHow,
@@ -181,7 +174,7 @@ pub async fn merge(
         return Ok((Operated::Refused(why), Signals::default()));
     };
     let progress = store::git::operation::progress(&mut tx, feature).await?;
-    if let Some(why) = held.feature(feature).and_then(|locked| not_now(locked, progress)) {
+    if let Some(why) = held.features.get(&feature).and_then(|locked| merge_refusal(locked, progress)) {
         return Ok((Operated::Refused(why), Signals::default()));
     }
     let Progress { open, stuck, total } = progress;
@@ -222,15 +215,15 @@ pub async fn revert(
     };
     let Some(landing) = store::git::operation::landing(&mut tx, id).await? else {
         return refused(format!(
-            "{id} is {} and has not landed: there is nothing to take back",
+            "{id} is {} and has not landed: there is nothing to revert",
             reverted.state.as_str()
         ));
     };
     if reverted.role == SessionKind::Git {
-        return refused(format!("{id} is no task's work; revert the tasks themselves"));
+        return refused(format!("{id} only changed branches; revert the tasks themselves"));
     }
     if request.redo
-        && let Some(why) = never_again(&mut tx, &reverted).await?
+        && let Some(why) = repeat_refusal(&mut tx, &reverted).await?
     {
         return refused(why);
     }
@@ -239,7 +232,7 @@ pub async fn revert(
         return refused(does_that_already(task));
     }
     let mut landings = store::git::operation::landed_after(&mut tx, id).await?;
-    if let Some(why) = built_upon(id, &landings, &open, request.dependents) {
+    if let Some(why) = dependents_refusal(id, &landings, &open, request.dependents) {
         return refused(why);
     }
     landings.push(landing);
@@ -251,15 +244,15 @@ pub async fn revert(
     add(tx, feature, &mut held, first, tasks, actor).await
 }
 
-/// Why a reverted task can't be done again.
-async fn never_again(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
+/// Why a reverted task can't be repeated.
+async fn repeat_refusal(conn: &mut PgConnection, task: &Task) -> sqlx::Result<Option<String>> {
     let Some(parent) = task.parent else {
         return Ok(None);
     };
     let state = store::task::state_of(conn, parent).await?;
     Ok(state.filter(|state| state.is_resolved()).map(|state| {
         format!(
-            "its parent {parent} is {} already, so {} can't be done again; take it back without --redo",
+            "its parent {parent} is {} already, so {} can't be repeated; revert it without --redo",
             state.as_str(),
             task.id
         )
@@ -272,8 +265,8 @@ fn reverts(open: &[(TaskId, GitOperation)], wanted: TaskId) -> Option<TaskId> {
     open.iter().find(|(_, open)| one(open)).map(|(task, _)| *task)
 }
 
-/// Why a task can't be reverted with what landed on it.
-fn built_upon(
+/// Why a task can't be reverted with the landings that depend on it.
+fn dependents_refusal(
     id: TaskId,
     landings: &[Landing],
     open: &[(TaskId, GitOperation)],
@@ -282,18 +275,18 @@ fn built_upon(
     if !landings.is_empty() && !with_dependents {
         let names = landings.iter().map(|one| format!("{} {}", one.task, one.title));
         return Some(format!(
-            "what waited for {id} has landed on it: {}; --with-dependents takes that back as well",
+            "tasks that waited for {id} have landed: {}; --with-dependents reverts them as well",
             names.collect::<Vec<_>>().join(", ")
         ));
     }
     let mut already = landings.iter().map(|one| (one.task, reverts(open, one.task)));
     let (one, task) = already.find_map(|(one, task)| Some((one, task?)))?;
     Some(format!(
-        "{task} takes {one} back already, which is one of what waited for {id}; wait for it, or `task cancel {task}` first"
+        "{task} already reverts {one}, which waited for {id}; wait for that, or `task cancel {task}` first"
     ))
 }
 
-/// The tasks that revert these landings, the last of which was asked for.
+/// Tasks that revert these landings, of which the last one was requested.
 fn reverting(templates: &Templates, branches: &Branches, landings: &[Landing], redo: bool) -> Vec<NewTask> {
     let reverts = (1..).zip(landings).map(|(n, one)| {
         // Tasks are repeated only when everything is reverted.
@@ -311,7 +304,6 @@ fn reverting(templates: &Templates, branches: &Branches, landings: &[Landing], r
     reverts.collect()
 }
 
-/// The merge that a finished feature waits for.
 pub(in crate::flow) struct DueMerge {
     pub how: MergeHow,
     branches: Branches,
@@ -379,8 +371,8 @@ fn merging(branches: &Branches, branch: String, how: MergeHow, head: String, at_
     }
 }
 
-/// What the merges into one branch of a repository have in common: one is done after the other, so that the gate of
-/// each runs on what those before it made of the branch. No key of people's has a space.
+/// Key that all merges into one branch of a repository share, so that they run one after another and each
+/// gate sees the merges before it. No key of people's has a space.
 fn turn(branches: &Branches, branch: &str) -> Concurrency {
     Concurrency {
         key: format!("merge into {branch} of {}", branches.repo_id),
@@ -396,28 +388,16 @@ fn task(
     description: String,
     operation: GitOperation,
 ) -> NewTask {
-    let defaults = crate::domain::run::defaults::TaskDefaults::default();
+    let defaults = TaskDefaults {
+        pool: branches.pool.clone(),
+        ..TaskDefaults::default()
+    };
     NewTask {
-        id: TaskId::new(),
-        parent: None,
         key: format!("{key}-{}", branches.operations + n),
         title,
         description,
-        priority: 0,
-        pool: branches.pool.clone(),
-        agent: None,
-        model: None,
-        max_retries: defaults.max_retries,
-        verify: defaults.verify,
-        paths: Vec::new(),
-        concurrency: None,
-        not_before: None,
-        open_blockers: 0,
-        children: 0,
-        start_commit: None,
-        start_ref: None,
-        role: SessionKind::Git,
         operation: Some(operation),
+        ..submit::blank(SessionKind::Git, &defaults)
     }
 }
 
@@ -440,7 +420,7 @@ async fn add(
         task.open_blockers = 1;
     }
     store::task::insert(&mut tx, feature, &tasks, &edges).await?;
-    let Some(locked) = held.feature(feature) else {
+    let Some(locked) = held.features.get_mut(&feature) else {
         return Ok((Operated::NotFound, signals));
     };
     for task in &tasks {

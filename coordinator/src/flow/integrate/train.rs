@@ -9,10 +9,10 @@ use crate::flow::{Signals, control};
 use crate::store;
 use crate::store::git::train::{AWAITED, SPECULATION};
 
-/// Why a check is ended.
-const CHANGED: &str = "what is to land before it is something else by now";
+/// Reason for the end of a check.
+const CHANGED: &str = "the attempts that land before it have changed";
 
-/// Takes back what is for nothing, before the next turns are given. Returns the checks to queue after them.
+/// Withdraws needless checks before the next turns are given. Returns the checks to queue after them.
 pub(super) async fn prepare(
     conn: &mut PgConnection,
     features: &[Uuid],
@@ -61,7 +61,6 @@ async fn follow(
     Ok(checks.map(|(car, ahead)| (car, ahead, priority)).collect())
 }
 
-/// Queues checks.
 pub(super) async fn queue(
     conn: &mut PgConnection,
     checks: Vec<(Uuid, Vec<Uuid>, i32)>,

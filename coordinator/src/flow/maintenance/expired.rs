@@ -14,7 +14,6 @@ const ROUNDS: usize = 100;
 /// Retention of the log of changes. Days: a year, and some time to look.
 const CHANGES_DAYS: f64 = 400.0;
 
-/// How much was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
     pub transcripts: u64,
@@ -26,7 +25,7 @@ pub struct Removed {
 /// Deletes old rows; does nothing while another coordinator does so.
 ///
 /// # Errors
-/// When the database fails; what was removed before stays so.
+/// When the database fails. Earlier rows stay removed.
 pub async fn tick(db: &PgPool, kept: &RetentionDays) -> sqlx::Result<Removed> {
     remove(db, Kind::Changes, Some(CHANGES_DAYS)).await?;
     Ok(Removed {

@@ -14,22 +14,22 @@ use crate::store;
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let drifted = store::figures::drifted(&mut *db.acquire().await?).await?;
-    let mut mended = 0;
+    let mut repaired = 0;
     for feature in drifted {
         match guarded(recount(db, feature)).await {
-            Ok((is_mended, more)) => {
-                mended += usize::from(is_mended);
+            Ok((is_repaired, more)) => {
+                repaired += usize::from(is_repaired);
                 signals.merge(more);
             }
             // Earlier repairs are still announced.
-            Err(error) if is_away(&error) && mended > 0 => break,
+            Err(error) if is_away(&error) && repaired > 0 => break,
             Err(error) if is_away(&error) => return Err(error),
             Err(error) => {
-                tracing::error!(%error, %feature, "the counters of a feature can't be put right; the others go on");
+                tracing::error!(%error, %feature, "the counters of a feature can't be repaired; the others continue");
             }
         }
     }
-    Ok((mended, signals))
+    Ok((repaired, signals))
 }
 
 async fn recount(db: &PgPool, feature: FeatureId) -> sqlx::Result<(bool, Signals)> {
@@ -44,7 +44,7 @@ async fn recount(db: &PgPool, feature: FeatureId) -> sqlx::Result<(bool, Signals
     if held.counts == counted {
         return Ok((false, signals));
     }
-    tracing::error!(%feature, name = held.name, said = ?held.counts, ?counted, "the counters of a feature were wrong; please report this");
+    tracing::error!(%feature, name = held.name, stored = ?held.counts, ?counted, "the counters of a feature were wrong; please report this");
     held.counts = counted;
     finish::check(&mut tx, &mut features, &mut signals).await?;
     cascade::save_features(&mut tx, &features, &mut signals).await?;

@@ -22,21 +22,18 @@ const FEATURES: i64 = 200;
 /// Longest stored reason why refs could not be removed. Bytes.
 const ERROR_BYTES: usize = 4 * 1024;
 
-/// The outcome of a request to prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PruneRequestOutcome {
-    /// The refs to remove, or with `dry_run` those that would be.
+    /// The refs to remove. With `dry_run`, nothing removes them.
     Planned(Plan),
-    /// No such feature.
     NotFound,
-    /// It can't be done, and why.
+    /// It is impossible, with the reason.
     Refused(String),
 }
 
-/// Refs of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Full names of refs to remove, as far as their push is known.
+    /// Full names of refs to remove, if known to be pushed.
     pub going: Vec<String>,
     pub staying: Vec<(String, RetentionReason)>,
     /// Number of further refs whose attempts ended too recently.
@@ -58,7 +55,7 @@ pub async fn request_prune(
 ) -> sqlx::Result<(PruneRequestOutcome, Signals)> {
     let mut signals = Signals::default();
     let Some(age) = older_than.or(settings.keep_attempts) else {
-        let why = "attempts are kept for ever here (`[workspace] keep_attempts_days = 0`); say how old they must be: \
+        let why = "attempts are kept for ever here (`[workspace] keep_attempts_days = 0`); give a minimum age: \
                    `--older-than 30d`";
         return Ok((PruneRequestOutcome::Refused(why.to_owned()), signals));
     };

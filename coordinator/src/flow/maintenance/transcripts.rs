@@ -1,5 +1,6 @@
-//! Reads a session's transcript. It is in the stream until a while after the session, then in Postgres. A
-//! reader takes both and merges them by entry number, so the move causes neither a gap nor a repetition.
+//! Reads a session's transcript. It stays in the stream for a while after the session, then moves to
+//! Postgres. A reader takes both and merges them by entry number, so the move causes neither a gap nor a
+//! repetition.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -20,9 +21,6 @@ const MAX_STORED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The whole known transcript, in order. Of the entries in the stream, at most `half_bytes` of the beginning
 /// and of the end.
-///
-/// # Errors
-/// When JetStream or the database is away.
 pub async fn entries(
     bus: &Bus,
     db: &PgPool,
@@ -56,7 +54,7 @@ pub async fn stored_entries(
     };
     Ok(at_length(|| {
         let mut lines = Vec::new();
-        // A truncated body is shown as far as it goes.
+        // A truncated body is read up to its end.
         let _ = GzDecoder::new(body.as_slice())
             .take(MAX_STORED_BYTES)
             .read_to_end(&mut lines);

@@ -30,7 +30,6 @@ const MAX_LEARNINGS: usize = 100;
 /// Longest free text of one sigil. Characters.
 pub const MAX_TEXT_CHARS: usize = 20_000;
 
-/// What a batch leaves.
 #[derive(Debug, Default)]
 pub struct Captured {
     failures: Vec<(Source, FailureReport)>,
@@ -51,17 +50,17 @@ impl Captured {
         }
     }
 
-    /// Takes the learnings of a work session's text, with the files that it changed.
-    /// Of its entries at most `kept` stay, knowledge before learnings: an agent in a loop writes more. What says the same as an
-    /// entry before it doesn't count.
+    /// Takes the learnings of a work session's text, with the files that it changed. Keeps at most `kept`
+    /// entries, knowledge before learnings, since an agent in a loop writes more. Ignores repetitions of an
+    /// earlier entry.
     pub fn learn(&mut self, source: &Source, sigils: &Sigils, files_changed: &[String], kept: usize) {
         self.kept_of_task = i64::try_from(kept * RETAINED_ATTEMPTS).unwrap_or(i64::MAX);
         let knowledge = knowledge(source, sigils, files_changed, kept);
-        let mut said: Vec<Statement> = knowledge.iter().map(|one| Statement::of(&one.body)).collect();
+        let mut statements: Vec<Statement> = knowledge.iter().map(|one| Statement::of(&one.body)).collect();
         let is_new = |learning: &&Learning| {
             let new = Statement::of(&learning.body);
-            let is_copy = said.iter().any(|old| old.compare(&new) == Likeness::Same);
-            said.push(new);
+            let is_copy = statements.iter().any(|old| old.compare(&new) == Likeness::Same);
+            statements.push(new);
             !is_copy
         };
         let room = kept.saturating_sub(knowledge.len());
@@ -128,7 +127,7 @@ impl Captured {
                     attempted: &report.attempted,
                     changed_files: &report.snapshot.files_changed,
                 });
-                // The system's own words about the end are better than nothing.
+                // The reason of the session's end is better than nothing.
                 let why_failed = match reason {
                     Some(reason) if extracted.error == NOTHING_CAPTURED => bounded(reason),
                     _ => extracted.error,
@@ -166,10 +165,10 @@ impl Captured {
         ));
     }
 
-    /// Takes the reason of an attempt whose graph was refused: its agent's own report, if any.
+    /// Takes the reason of an attempt whose graph was refused: its agent's own report, else the problem.
     pub fn refused_graph(&mut self, source: &Source, sigils: &Sigils, problem: &str) {
-        let told = |(of, _): &(Source, FailureReport)| of.dispatch == source.dispatch;
-        if self.failures.iter().any(told) {
+        let has_report = |(of, _): &(Source, FailureReport)| of.dispatch == source.dispatch;
+        if self.failures.iter().any(has_report) {
             return;
         }
         match own_report(sigils) {
@@ -183,7 +182,8 @@ impl Captured {
         }
     }
 
-    /// Entries that repeat what was revoked while their sessions worked, which were shown it. Nobody revokes meanwhile.
+    /// Entries that repeat text which was revoked while their sessions worked, and which the sessions were
+    /// shown. Holds the lock, so that nobody revokes meanwhile.
     async fn doubted(&self, conn: &mut PgConnection) -> sqlx::Result<Vec<(Uuid, Uuid)>> {
         let written = || self.knowledge.iter().chain(&self.learnings);
         let repos: BTreeSet<&str> = written().map(|one| one.source.repo_id.as_str()).collect();
@@ -237,7 +237,7 @@ impl Captured {
         for one in &self.knowledge {
             room.insert(one.source.task, self.kept_of_task);
         }
-        // Learnings that are released at once take the room of what waits.
+        // Learnings that are released at once take the room of waiting entries.
         for one in &self.learnings {
             *room.entry(one.source.task).or_insert(self.kept_of_task) -= i64::from(is_released(&one));
         }
@@ -264,24 +264,24 @@ fn knowledge(source: &Source, sigils: &Sigils, files_changed: &[String], kept: u
     // on release.
     let mut by_title: HashMap<String, usize> = HashMap::new();
     let mut knowledge: Vec<Learned> = Vec::new();
-    for told in &sigils.knowledge {
+    for entry in &sigils.knowledge {
         let at = *by_title
-            .entry(told.title.to_lowercase())
+            .entry(entry.title.to_lowercase())
             .or_insert(knowledge.len());
         let before = knowledge.get(at).map(|before| before.tags.as_slice());
-        let tags = merged_tags(before.into_iter(), &told.tags);
+        let tags = merged_tags(before.into_iter(), &entry.tags);
         let learned = Learned {
             id: Uuid::now_v7(),
             source: source.clone(),
-            head: told.title.clone(),
+            head: entry.title.clone(),
             paths: paths(&tags, files_changed),
             tags,
-            body: bounded(&told.body),
+            body: bounded(&entry.body),
         };
         if let Some(before) = knowledge.get_mut(at) {
             *before = learned;
         } else if knowledge.iter().any(|old| has_same_body(old, &learned)) {
-            by_title.remove(&told.title.to_lowercase());
+            by_title.remove(&entry.title.to_lowercase());
         } else if at < kept {
             knowledge.push(learned);
         }
@@ -293,7 +293,6 @@ fn has_same_body(old: &Learned, new: &Learned) -> bool {
     Statement::of(&old.body).compare(&Statement::of(&new.body)) == Likeness::Same
 }
 
-/// The agent's own report of its failure.
 fn own_report(sigils: &Sigils) -> Option<FailureReport> {
     let own = sigils.failure_report.as_ref()?;
     Some(FailureReport {
@@ -307,7 +306,7 @@ fn own_report(sigils: &Sigils) -> Option<FailureReport> {
     })
 }
 
-/// An entry that others may find from now on, for the index, with its files.
+/// An entry for the index that others may find, with its files.
 #[derive(Debug)]
 pub struct Findable {
     paths: Vec<String>,
@@ -331,7 +330,7 @@ pub async fn release(conn: &mut PgConnection, tasks: &[Uuid], findable: Vec<Find
     } else {
         Vec::new()
     };
-    let_in(conn, released, findable).await
+    admit_locked(conn, released, findable).await
 }
 
 /// Admits released entries: knowledge replaces older versions, and all are indexed.
@@ -341,12 +340,12 @@ pub(in crate::flow) async fn admit(conn: &mut PgConnection, released: Vec<Releas
     }
     let repos: BTreeSet<&str> = released.iter().map(|one| one.repo_id.as_str()).collect();
     store::memory::library::lock(conn, &repos.into_iter().collect::<Vec<_>>()).await?;
-    let_in(conn, released, Vec::new()).await
+    admit_locked(conn, released, Vec::new()).await
 }
 
-/// The same with the memories locked, so that of two tasks that learned the same at once, the second one
-/// finds the first. Indexes entries that are already `findable` as well.
-async fn let_in(
+/// Like [`admit`], with the memories locked, so that of two tasks that learned the same at once, the second
+/// one finds the first. Also indexes entries that are already `findable`.
+async fn admit_locked(
     conn: &mut PgConnection,
     mut released: Vec<Released>,
     mut findable: Vec<Findable>,
@@ -450,7 +449,7 @@ impl Findable {
     }
 }
 
-/// By which an entry is found.
+/// The words by which an entry is found.
 fn words(repo_id: &str, kind: Kind, title: &str, body: &str, paths: &[String], tags: &[String]) -> Analysed {
     let (title, body) = if title.is_empty() {
         head(body)
@@ -507,7 +506,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_tags_that_name_files_and_what_was_changed() {
+    fn paths_are_the_file_tags_and_the_changed_files() {
         let strings = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         assert_eq!(
             paths(

@@ -56,9 +56,9 @@ type Recollected = Option<(Uuid, f64)>;
 #[derive(Debug)]
 struct Journaled {
     entry: JournalEntry,
-    /// As this run's.
+    /// Rendered as an entry of this run.
     here: OnceLock<Arc<prompt::SharedEntry>>,
-    /// As an earlier run's.
+    /// Rendered as an entry of an earlier run.
     earlier: OnceLock<Arc<prompt::SharedEntry>>,
 }
 
@@ -142,7 +142,7 @@ impl ShownEntry<'_> {
         }
     }
 
-    /// What near-duplicates share.
+    /// The text by which near-duplicates are found.
     fn text(&self) -> String {
         match self {
             Self::Own(own) if own.is_knowledge => format!("{} {}", own.head, own.body),
@@ -203,11 +203,11 @@ async fn journal(
     Ok(journal)
 }
 
-/// Recalled entries that a prompt doesn't show, and why.
+/// Recalled entries that a prompt omits, and why.
 fn left_out(recalled: &Recalled, alone: bool) -> impl Iterator<Item = (EntryKind, Uuid, f64, &'static str)> {
     let is_hidden = alone || recalled.is_off;
     let why = match recalled.is_off {
-        true => "this memory is switched off, since it was found to hurt",
+        true => "this memory is switched off, because it made results worse",
         false => "held out to measure what memory is worth",
     };
     recalled.by_kind.iter().flat_map(move |(kind, picked)| {
@@ -394,7 +394,7 @@ impl Remembered {
             .collect()
     }
 
-    /// Errors of the task itself and of its siblings stand under Previous Attempts: each once.
+    /// Omits errors of the task itself and of its siblings, which the previous attempts show.
     fn session(&self, task: &TaskFacts, earlier: &[&Earlier], alone: bool) -> prompt::SessionMemory {
         let parent = task.parent.as_ref().map(|parent| parent.id.0);
         let is_own = |note: &Note| note.task == Some(task.task.0);
@@ -453,7 +453,6 @@ impl Remembered {
     }
 }
 
-/// What blocked the last attempt.
 fn blocked(earlier: &[&Earlier]) -> Option<String> {
     earlier
         .iter()
@@ -478,7 +477,7 @@ fn unresolved(note: &Note, is_shown: bool) -> prompt::UnresolvedError {
     }
 }
 
-/// The agent's words on a failure, once its task is done; before that, only the changed files.
+/// The agent's report of a failure, once its task is done; before that, only the changed files.
 fn failure(note: &Note) -> prompt::SiblingFailure {
     if !note.verified {
         let files = note.files_changed.join(", ");

@@ -1,5 +1,5 @@
-//! Follows what entries say through what others wrote: copies of one entry become its witnesses, and copies of a revoked one go back
-//! to quarantine (SPEC 6.7, 6.8).
+//! Follows the statements of entries through other texts: copies of one entry become its witnesses, and
+//! copies of a revoked entry return to quarantine (SPEC 6.7, 6.8).
 
 use std::collections::HashSet;
 
@@ -10,18 +10,17 @@ use crate::domain::recall::{Arrival, Kind, Replaced, Statement, replaced};
 use crate::store;
 use crate::store::memory::copies::Text;
 
-/// How far a revocation reached.
+/// Reach of a revocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Entries that repeat what was revoked, by attempts that may have read it. They are in quarantine.
+    /// Entries that repeat revoked text, by attempts that may have read it. They are in quarantine.
     pub doubted: Vec<Uuid>,
-    /// Further entries of attempts that were shown it: a person should look at them.
+    /// Further entries of attempts that were shown it, for a person to check.
     pub to_check: Vec<Uuid>,
-    /// Attempts whose journals quote it, and are shown to nobody any more.
+    /// Attempts whose journals quote it. Nobody sees these journals any more.
     pub journals: Vec<Uuid>,
 }
 
-/// What is compared with what was revoked.
 struct Revoked(Vec<(Uuid, Statement)>);
 
 impl Revoked {
@@ -34,25 +33,25 @@ impl Revoked {
         )
     }
 
-    /// What a text repeats.
+    /// The revoked entry that a text repeats.
     fn repeated_by(&self, text: &str) -> Option<Uuid> {
-        let said = Statement::of(text);
+        let statement = Statement::of(text);
         let mut revoked = self.0.iter();
-        revoked.find(|(_, one)| one.echoes(&said)).map(|(id, _)| *id)
+        revoked.find(|(_, one)| one.echoes(&statement)).map(|(id, _)| *id)
     }
 
-    /// What a longer text quotes.
+    /// The revoked entry that a longer text quotes.
     fn quoted_by(&self, text: &str) -> Option<Uuid> {
-        let said = Statement::of(text);
+        let statement = Statement::of(text);
         let mut revoked = self.0.iter();
         revoked
-            .find(|(_, one)| one.is_contained_in(&said) || one.echoes(&said))
+            .find(|(_, one)| one.is_contained_in(&statement) || one.echoes(&statement))
             .map(|(id, _)| *id)
     }
 }
 
-/// Follows revoked entries and dispatches to what attempts wrote that may have read them, and from copies to their copies. The
-/// caller holds the memory, and hid the entries; the words of the dispatches are there still.
+/// Finds texts by attempts that may have read revoked entries or dispatches, and follows copies to their
+/// copies. The caller holds the memory and has hidden the entries; the texts of the dispatches still exist.
 pub(in crate::flow) async fn reach(
     conn: &mut PgConnection,
     entries: &[Uuid],
@@ -100,7 +99,7 @@ pub(in crate::flow) async fn reach(
     Ok(reach)
 }
 
-/// Of entries that these dispatches are about to leave, those that repeat what was revoked while they worked.
+/// The entries about to be written that repeat text which was revoked while their dispatches worked.
 pub(in crate::flow) async fn late_copies(
     conn: &mut PgConnection,
     written: &[(Uuid, Uuid, String)],
@@ -115,30 +114,31 @@ pub(in crate::flow) async fn late_copies(
     }
     let copies = written.iter().filter_map(|(id, dispatch, text)| {
         let mut shown = revoked.iter().filter(|(reader, _)| reader == dispatch);
-        let said = Statement::of(text);
-        let of = shown.find(|(_, one)| Statement::of(&one.text).echoes(&said))?;
+        let statement = Statement::of(text);
+        let of = shown.find(|(_, one)| Statement::of(&one.text).echoes(&statement))?;
         Some((*id, of.1.id))
     });
     Ok(copies.collect())
 }
 
-/// Which of these entries of agents, in the order of their arrival, say what others say, and which older ones they contradict. The
-/// caller holds the memories.
+/// Finds entries of agents that repeat others, and older entries that they contradict. `arrivals` are in the
+/// order of their arrival. The caller holds the memories.
 pub(in crate::flow) async fn replaced_by(
     conn: &mut PgConnection,
     kind: Kind,
     arrivals: &[Arrival],
 ) -> sqlx::Result<Vec<Replaced>> {
     let older = store::memory::copies::alike(conn, kind, arrivals).await?;
-    let said = |text: Text| (text.id, Statement::of(&text.text));
+    let statement = |text: Text| (text.id, Statement::of(&text.text));
     let older = older
         .into_iter()
-        .map(|(id, texts)| (id, texts.into_iter().map(said).collect()))
+        .map(|(id, texts)| (id, texts.into_iter().map(statement).collect()))
         .collect();
     Ok(replaced(arrivals, &older))
 }
 
-/// Links entries to those that stand for them, and takes them out of the index. The caller holds the memories.
+/// Links entries to the ones that represent them, and takes them out of the index. The caller holds the
+/// memories.
 pub(in crate::flow) async fn replace(
     conn: &mut PgConnection,
     kind: Kind,

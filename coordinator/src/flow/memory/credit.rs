@@ -1,5 +1,5 @@
-//! Credit where it is due: agents say by id what helped or misled them, and the end of their attempt moves the weights of these
-//! entries alone (SPEC 6.7).
+//! Credits memory entries: agents name the entries that helped or misled them, and the end of their attempt
+//! changes the weights of these entries alone (SPEC 6.7).
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::store;
 /// Attempts that one round settles.
 const ATTEMPTS: i64 = 500;
 
-/// Takes an agent's word on entries that its session was shown: their short ids, as the prompt has them. What misled counts as
-/// such, whatever else was said of it. Ids of other entries, and words that come after the attempt was settled, change nothing.
-/// Returns the number of entries that were marked.
+/// Marks entries that an agent named by the short ids in its prompt. An entry that misled counts as such,
+/// even if it also helped. Ignores ids of entries that the session was not shown, and marks after the attempt
+/// was settled. Returns the number of marked entries.
 pub async fn mark(conn: &mut PgConnection, dispatch: DispatchId, used: &UsedEntries) -> sqlx::Result<u64> {
     let digits = |ids: &[String]| -> Vec<String> {
         let digits = ids.iter().filter_map(|id| Some(id.split_once('-')?.1.to_owned()));
@@ -31,7 +31,8 @@ pub async fn mark(conn: &mut PgConnection, dispatch: DispatchId, used: &UsedEntr
     Ok(marked)
 }
 
-/// Settles attempts that ended, and moves the weights of the entries that they used. Returns the number of settled ones.
+/// Settles ended attempts, and changes the weights of the entries that they used. Returns the number of
+/// settled attempts.
 pub async fn weigh(db: &PgPool) -> sqlx::Result<usize> {
     let mut tx = db.begin().await?;
     let (attempts, used) = store::memory::exposures::settle(&mut tx, ATTEMPTS).await?;
@@ -39,7 +40,7 @@ pub async fn weigh(db: &PgPool) -> sqlx::Result<usize> {
         let repos: BTreeSet<&str> = used.iter().map(|one| one.repo_id.as_str()).collect();
         let repos: Vec<String> = repos.into_iter().map(str::to_owned).collect();
         let history = store::memory::exposures::history(&mut tx, &repos).await?;
-        // One entry may stand in several of these attempts: each moves it.
+        // Several of these attempts may have used one entry: each changes its weight.
         for one in &used {
             let of_repo: Vec<(Circumstances, Ended)> = history
                 .iter()

@@ -117,7 +117,7 @@ async fn start(conn: &mut PgConnection, group: &Tagged, usd: f64, signals: &mut 
         tag = group.tag,
         entries = noted.entries.len(),
         feature = new.name,
-        "learnings are to be merged"
+        "a session merges learnings"
     );
     store::memory::distill::insert(conn, &noted).await
 }
@@ -142,10 +142,10 @@ async fn submit(
     Ok(held.current_run)
 }
 
-/// What a session is to merge.
+/// Learnings for a session to merge.
 #[derive(Debug)]
 pub(in crate::flow) struct Order {
-    /// The form that its prompt shows.
+    /// The learnings as its prompt shows them.
     pub merging: prompt::Merging,
     /// The entries in its prompt, in order.
     entries: Vec<Uuid>,
@@ -165,7 +165,7 @@ impl Order {
     }
 }
 
-/// What opened sessions are to merge.
+/// Learnings that opened sessions merge.
 pub(in crate::flow) async fn merging(
     conn: &mut PgConnection,
     opened: &[Opened],
@@ -190,13 +190,13 @@ fn live(order: store::memory::distill::Ordered) -> Order {
     let live = order.entries.into_iter().filter(|entry| entry.live);
     let (entries, learnings) = live
         .map(|entry| {
-            let told = prompt::Mergeable {
+            let mergeable = prompt::Mergeable {
                 id: memory_id(EntryKind::Learning, entry.id),
                 category: entry.category,
                 tags: entry.tags,
                 text: format!("{}\n{}", entry.title, entry.body).trim().to_owned(),
             };
-            (entry.id, told)
+            (entry.id, mergeable)
         })
         .unzip();
     Order {
@@ -208,7 +208,7 @@ fn live(order: store::memory::distill::Ordered) -> Order {
     }
 }
 
-/// What a session answered.
+/// Answer of a merging session.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct MergedLearnings {
     pub task: TaskId,
@@ -232,7 +232,7 @@ pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &MergedLearni
     };
     let all = i64::try_from(entries.len()).ok();
     if entries.iter().any(|entry| !entry.live) || store::memory::distill::given(conn, task).await? != all {
-        tracing::info!(task = %answer.task, "what was to be merged changed meanwhile: the answer counts for nothing");
+        tracing::info!(task = %answer.task, "an entry to merge changed meanwhile, so the answer is ignored");
         return store::memory::distill::close(conn, task, 0, 0).await;
     }
     let sources: Vec<Uuid> = entries.iter().map(|entry| entry.id).collect();
@@ -240,9 +240,9 @@ pub(in crate::flow) async fn take(conn: &mut PgConnection, answer: &MergedLearni
         .iter()
         .map(|id| (memory_id(EntryKind::Learning, *id), *id))
         .collect();
-    let said: Vec<Vec<String>> = answer.learnings.iter().map(|one| one.merges.clone()).collect();
+    let claimed: Vec<Vec<String>> = answer.learnings.iter().map(|one| one.merges.clone()).collect();
     let (mut made, mut merged) = (0, 0);
-    for (learning, old) in answer.learnings.iter().zip(mergers(&given, &said)) {
+    for (learning, old) in answer.learnings.iter().zip(mergers(&given, &claimed)) {
         if old.is_empty() {
             continue;
         }

@@ -15,12 +15,11 @@ const LEASE_MS: i64 = 150_000;
 /// ended; the second pass finds entries of slower ones.
 const SETTLED_SECONDS: f64 = 10.0;
 
-/// What a step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Embedded {
     /// Entries that have a vector now.
     pub made: usize,
-    /// Entries that the model doesn't take.
+    /// Entries that the model refuses.
     pub refused: usize,
 }
 
@@ -29,7 +28,7 @@ pub async fn tick(db: &PgPool, embedder: &Embedder) -> sqlx::Result<Embedded> {
     step(db, embedder, SETTLED_SECONDS).await
 }
 
-/// The same for all entries in the index now; returns the sum.
+/// Computes all missing vectors of entries that are in the index now. Returns the sum.
 pub async fn settle(db: &PgPool, embedder: &Embedder) -> sqlx::Result<Embedded> {
     let mut all = Embedded::default();
     loop {

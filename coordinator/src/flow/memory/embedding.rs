@@ -17,10 +17,8 @@ use crate::store;
 /// Time limit of the model for a person's search.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A model and its time limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Meaning<'a> {
-    /// The model.
     embedder: Option<&'a Embedder>,
     /// How long the caller can wait.
     within: Duration,
@@ -39,7 +37,6 @@ pub(in crate::flow) struct Calibration {
 }
 
 impl<'a> Meaning<'a> {
-    /// No model.
     pub const NONE: Self = Self {
         embedder: None,
         within: Duration::ZERO,

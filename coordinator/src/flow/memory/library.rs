@@ -25,16 +25,16 @@ const CHUNK: usize = 500;
 /// Category of imported learnings without one.
 const NO_CATEGORY: &str = "other";
 
-/// Imports entries into a repository's memory and returns the number of new ones. Entries with the same words
-/// as an existing one are not new, nor are those older than a person's entry on the same, nor learnings that
-/// were exported from this memory. Then counts the memory's words and finds its floor.
+/// Imports entries into a repository's memory and returns the number of new ones. An entry is not new if it
+/// has the words of an existing one, if it is older than a person's entry on the same, or if it is a learning
+/// that was exported from this memory. Then counts the memory's words and finds its floor.
 pub async fn import(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let new = import_part(db, repo_id, lines).await?;
     store::retry_serialization(|| settle(db)).await?;
     Ok(new)
 }
 
-/// The same without the count, which the last part, or upkeep, makes.
+/// Imports a part without the count, which the last part, or upkeep, makes.
 pub async fn import_part(db: &PgPool, repo_id: &str, lines: &[ImportLine]) -> sqlx::Result<usize> {
     let names: Vec<String> = lines.iter().map(|line| line.id.clone()).collect();
     let own = store::memory::import::learnings_named(&mut *db.acquire().await?, repo_id, &names).await?;
@@ -93,7 +93,7 @@ async fn add_together(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> 
     let mut tx = db.begin().await?;
     let repos: BTreeSet<&str> = given.iter().map(|one| one.repo_id.as_str()).collect();
     store::memory::library::lock(&mut tx, &repos.into_iter().collect::<Vec<_>>()).await?;
-    let new = news(&mut tx, given).await?;
+    let new = only_new(&mut tx, given).await?;
     let stored = store::memory::library::insert_given(&mut tx, &new).await?;
     index(&mut tx, &stored).await?;
     tx.commit().await?;
@@ -102,7 +102,7 @@ async fn add_together(db: &PgPool, given: &[GivenEntry]) -> sqlx::Result<usize> 
 
 /// Omits imported knowledge that a live entry already states, or that is older than a person's entry on the
 /// same.
-async fn news(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<GivenEntry>> {
+async fn only_new(conn: &mut PgConnection, given: &[GivenEntry]) -> sqlx::Result<Vec<GivenEntry>> {
     let is_imported = |one: &&GivenEntry| one.origin == Origin::Import && one.kind == Kind::Knowledge;
     let imported: Vec<&GivenEntry> = given.iter().filter(is_imported).collect();
     let mut known: BTreeSet<Uuid> = BTreeSet::new();
@@ -163,18 +163,14 @@ pub async fn search(
     select_entries(&mut conn, meaning, &questions, &fresh, |_| limit).await
 }
 
-/// What came of changing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
-    /// It says so now.
     Changed,
-    /// There is none.
     Gone,
     /// Another entry has replaced it, so nobody would see the change.
     ReplacedBy(Uuid),
 }
 
-/// Changes what an entry says.
 pub async fn edit(db: &PgPool, id: Uuid, edit: &EditMemory) -> sqlx::Result<Edited> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, &[id], &[]).await?;
@@ -202,7 +198,6 @@ pub async fn edit(db: &PgPool, id: Uuid, edit: &EditMemory) -> sqlx::Result<Edit
     Ok(if found { Edited::Changed } else { Edited::Gone })
 }
 
-/// Hides entries.
 pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     let mut tx = db.begin().await?;
     let repos = store::memory::retract::repositories(&mut tx, ids, &[]).await?;
@@ -212,7 +207,6 @@ pub async fn prune(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<()> {
     tx.commit().await
 }
 
-/// What came of bringing entries back.
 #[derive(Debug, Clone)]
 pub enum Restored {
     /// Number of hidden entries that are live again.
@@ -254,7 +248,7 @@ async fn repeated(
     let ids: Vec<Uuid> = back.iter().map(|entry| entry.id).collect();
     let mut similar = store::memory::library::similar_knowledge(conn, &ids).await?;
     let mut stay = Vec::new();
-    // In quarantine it replaces nothing yet.
+    // An entry in quarantine replaces nothing yet.
     for entry in back.into_iter().filter(|entry| entry.is_released) {
         let others = similar.remove(&entry.id).unwrap_or_default();
         let by = others.into_iter().find(|other| {
@@ -285,8 +279,8 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     let ids = ids.as_slice();
     store::memory::index::remove(&mut tx, ids).await?;
     let restored = store::memory::retract::restore_replaced(&mut tx, ids).await?;
-    // A claim that shows one of them stores its prompt before this, where it is found, or afterwards notices
-    // the purge and stores none.
+    // A claim that shows one of them stores its prompt before this, so that the purge finds it, or later
+    // notices the purge and stores none.
     store::memory::exposures::hold_back_prompts(&mut tx).await?;
     let gone = store::memory::library::purge(&mut tx, ids).await?;
     index_again(&mut tx, &restored).await?;
@@ -294,24 +288,22 @@ pub async fn purge(db: &PgPool, ids: &[Uuid]) -> sqlx::Result<(i64, i64)> {
     Ok(gone)
 }
 
-/// What a revocation removed, and how far it had spread.
+/// Entries that a revocation removed, and its reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revocation {
     pub entries: usize,
     pub reach: Reach,
 }
 
-/// The result of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
-    /// What was taken back.
     Entries(Revocation),
     /// Nothing was revoked: the attempt is not over, and would add more entries later.
     StillOpen,
 }
 
 /// Revokes all entries of a dispatch's attempt and all entries distilled from them. Entries that they
-/// replaced become live again. What later attempts copied from them goes back to quarantine.
+/// replaced become live again. Copies of them by later attempts go back to quarantine.
 pub async fn revoke(db: &PgPool, dispatch: DispatchId) -> sqlx::Result<Revoked> {
     let mut tx = db.begin().await?;
     // Reports lock the feature before the memory, so they come before or after this.
@@ -332,8 +324,8 @@ pub(in crate::flow) async fn revoke_entries(
     conn: &mut PgConnection,
     dispatches: &[Uuid],
 ) -> sqlx::Result<Revocation> {
-    // A session that merges these entries answers before this, where its answer is found, or after, where the
-    // answer is ignored.
+    // A session that merges these entries answers before this, so that this finds the answer, or later, and
+    // its answer is ignored.
     let repos = store::memory::retract::repositories(conn, &[], dispatches).await?;
     lock(conn, &repos).await?;
     let revoked = store::memory::retract::of_dispatches(conn, dispatches).await?;
@@ -344,7 +336,7 @@ pub(in crate::flow) async fn revoke_entries(
     let words = dispatches.iter().chain(&reach.journals);
     let gone: Vec<Uuid> = hidden.iter().chain(words).copied().collect();
     store::memory::index::remove(conn, &gone).await?;
-    // A copy in doubt may be a witness of what is revoked: it stands for itself, once a person restores it.
+    // A copy in doubt may be a witness of a revoked entry. It counts for itself once a person restores it.
     let mut restored = store::memory::retract::restore_replaced(conn, &revoked).await?;
     restored.extend(store::memory::retract::restore_replaced(conn, &reach.doubted).await?);
     index_again(conn, &restored).await?;
@@ -386,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_taken_that_utc_can_tell() {
+    fn dates_outside_of_the_range_of_utc_are_refused() {
         for (date, taken) in [
             ("2026-01-31T12:00:00+02:00", true),
             ("0000-01-01T00:00:00Z", true),

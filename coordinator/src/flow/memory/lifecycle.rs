@@ -11,23 +11,20 @@ use crate::store;
 /// Most entries that one round hides for each reason.
 const ENTRIES: i64 = 1_000;
 
-/// What a round hid.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Entries that no attempt was shown for long.
     pub unused: usize,
     /// Entries above a repository's limit.
     pub full: usize,
-    /// Entries about missing files.
     pub stale: usize,
-    /// Steps that failed.
     pub failed: usize,
 }
 
 /// Runs one round. A step that fails is logged, and the others still run.
 ///
 /// # Errors
-/// When the database can't be reached, or others were at the same rows.
+/// When the database can't be reached, or another transaction held the same rows.
 pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
     let mut pruned = Pruned::default();
     let mut steps = vec![Surplus::Stale];
@@ -45,7 +42,7 @@ pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
             },
             Err(error) if is_away(&error) => return Err(error),
             Err(error) => {
-                tracing::error!(%error, ?step, "entries of the memory could not be hidden; the other reasons go on");
+                tracing::error!(%error, ?step, "entries of the memory could not be hidden; the other steps continue");
                 pruned.failed += 1;
             }
         }
@@ -53,12 +50,11 @@ pub async fn tick(db: &PgPool, bounds: &Bounds) -> sqlx::Result<Pruned> {
     Ok(pruned)
 }
 
-/// What is to be hidden.
 #[derive(Debug, Clone, Copy)]
 enum Surplus {
     /// Entries whose files are missing for long.
     Stale,
-    /// Entries that no attempt was shown for so many days.
+    /// Entries that no attempt was shown for this many days.
     Unused(f64),
     /// Entries of a kind above this number per repository.
     Above(Kind, i64),

@@ -1,18 +1,18 @@
-//! The memory: what earlier iterations left, and what of it a prompt shows (SPEC 6).
+//! The memory: texts of earlier iterations, and their selection for prompts (SPEC 6).
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | [`context`] | reads the memory for a batch of claims and lays it out for each prompt |
-//! | `questions`, [`recall`], [`select`] | ask the index what helps, rank the hits, choose what is shown |
-//! | [`embedding`], [`embed_entries`], [`similarity`] | use an embedding model, where one is configured |
+//! | [`context`] | reads the memory for a batch of claims and arranges it for each prompt |
+//! | `questions`, [`recall`], [`select`] | query the index, rank the hits, choose entries to show |
+//! | [`embedding`], [`embed_entries`], [`similarity`] | use an embedding model, if one is configured |
 //! | `layout`, `wording` | fit entries into the prompt's budget and phrase them |
-//! | [`capture`] | stores what a report leaves: failure reports, learnings, knowledge, notes |
+//! | [`capture`] | stores the memory of a report: failure reports, learnings, knowledge, notes |
 //! | [`copies`] | makes copies witnesses of one entry, and follows a revoked one to its copies |
-//! | [`credit`] | moves the weights of entries that attempts say they used |
-//! | [`worth`] | switches memories off that are known to hurt |
-//! | [`repo_scan`] | takes in the repository's own knowledge at the commit that a session starts from |
+//! | [`credit`] | changes the weights of entries that attempts used |
+//! | [`worth`] | switches off memories that make results worse |
+//! | [`repo_scan`] | imports the repository's own knowledge at the commit that a session starts from |
 //! | [`library`] | serves people: fill, search, correct |
-//! | [`upkeep`], [`lifecycle`], [`distill`] | keep the memory within its bounds and merge entries that say the same |
+//! | [`upkeep`], [`lifecycle`], [`distill`] | keep the memory within its bounds and merge similar entries |
 
 pub mod capture;
 pub mod context;

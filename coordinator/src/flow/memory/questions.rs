@@ -22,7 +22,7 @@ use crate::store::memory::index::Indexed;
 /// Most paths of earlier attempts in a query.
 const QUERY_PATHS: usize = 20;
 
-/// The dispatch that asks, and the entries that it wrote itself.
+/// Inputs for the queries of a batch of dispatches.
 #[derive(Clone, Copy)]
 pub(in crate::flow) struct Asking<'a> {
     pub settings: &'a Settings,
@@ -38,7 +38,7 @@ pub(in crate::flow) struct Recalled {
     pub repo_id: String,
     pub by_kind: BTreeMap<EntryKind, Selection>,
     pub held_out: bool,
-    /// Whether this memory was found to hurt: nothing of it is shown.
+    /// Whether this memory is switched off, so that nothing of it is shown.
     pub is_off: bool,
 }
 

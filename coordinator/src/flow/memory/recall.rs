@@ -36,11 +36,9 @@ const TOGETHER: usize = 64;
 /// A question to the entries of one kind.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Whose memory.
+    /// Repository of the memory.
     pub repo_id: String,
-    /// Which part of it.
     pub kind: Kind,
-    /// What is asked.
     pub query: Query,
     /// The question in words, for an embedding model.
     pub text: String,
@@ -54,12 +52,11 @@ impl Question {
     }
 }
 
-/// What the memory has.
 #[derive(Debug, Clone)]
 pub struct Hits {
     /// Best first, of any confidence.
     pub ranking: Ranking,
-    /// What its confidence has to reach.
+    /// The confidence that its own confidence must reach.
     pub floor: Floor,
     /// Number of entries that it was chosen from.
     pub entries: i64,
@@ -74,7 +71,7 @@ impl Hits {
         }
     }
 
-    /// Includes its vectors, as far as it has some, in its confidence and in the floor.
+    /// Includes its vectors, if any, in its confidence and in the floor.
     pub(in crate::flow) fn weigh(&mut self, nearness: &Nearness) {
         if let Some(near) = self.ranking.near {
             self.ranking.confidence = nearness.confidence(self.entries, self.ranking.confidence, near);
@@ -157,7 +154,7 @@ async fn recall_together(
     Ok(answers)
 }
 
-/// What is counted of the memories that questions are asked of.
+/// Counts of the memories that the questions address.
 struct Memories {
     known: HashMap<(String, Kind), MemoryFacts>,
     none: Stats,
@@ -197,7 +194,7 @@ impl Memories {
     }
 }
 
-/// Each once, in order.
+/// Each key once, in order.
 fn distinct(keys: impl Iterator<Item = i64>) -> Vec<i64> {
     keys.collect::<BTreeSet<i64>>().into_iter().collect()
 }
@@ -210,7 +207,6 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// Adds the candidates of each question.
     async fn read(&mut self, conn: &mut PgConnection, found: Vec<Vec<i64>>) -> sqlx::Result<()> {
         let unread = distinct(
             found

@@ -50,7 +50,6 @@ pub(in crate::flow) async fn orders(
     store::memory::repo_scan::orders(conn, &features).await
 }
 
-/// What a scan changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Surveyed {
     /// Number of new, changed and missing knowledge files.
@@ -171,7 +170,7 @@ async fn knowledge(
         tracing::warn!(
             repo,
             files = folder.left_out,
-            "knowledge files are too many or too large; these are left out"
+            "some knowledge files are left out: there are too many, or they are too large"
         );
     }
     store::memory::repo_scan::keep_files(conn, feature, folder.tree.as_deref(), &kept).await?;
@@ -267,7 +266,7 @@ async fn keep(
         Err(error) => {
             part.rollback().await?;
             let file = id_of_file(feature, file);
-            tracing::warn!(repo, file, %error, "a knowledge file can't be kept; what it said before stays");
+            tracing::warn!(repo, file, %error, "a knowledge file can't be stored; its older entry stays");
             Ok(false)
         }
     }
@@ -285,12 +284,12 @@ async fn write(
     let read = match KnowledgeFile::parse(&file.text.replace('\0', "\u{fffd}")) {
         Ok(read) => read,
         Err(why) => {
-            tracing::warn!(repo, file = external_id, %why, "a knowledge file can't be read; what it said before stays");
+            tracing::warn!(repo, file = external_id, %why, "a knowledge file can't be read; its older entry stays");
             return Ok(false);
         }
     };
     let old = if file.at_base {
-        // A file that only a branch had, and that is merged now, counts as people's word.
+        // A file that only a branch had, and that is merged now, counts as written by people.
         let landed = store::memory::repo_scan::landed_copies(conn, repo, sha256).await?;
         hide(conn, &landed).await?;
         store::memory::repo_scan::unname(conn, repo, &external_id).await?

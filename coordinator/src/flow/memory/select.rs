@@ -14,11 +14,10 @@ use crate::store;
 use crate::store::memory::index::Indexed;
 use crate::store::memory::library::Stored;
 
-/// Hits of a question whose texts are read, unless more may be shown: twice what one task may have left, so that it doesn't hide
-/// what others did.
+/// Hits of a question whose texts are read, unless more may be shown. Twice the most entries of one task, so
+/// that a task can't hide the entries of others.
 const READ: usize = 20;
 
-/// What one question brought.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Best first.
@@ -39,11 +38,10 @@ pub struct SelectedEntry {
     pub entry: Stored,
     /// The fused score, weighted by outcomes.
     pub score: f64,
-    /// What it is made of.
     pub parts: Parts,
 }
 
-/// Queries, reads and chooses at most `limit(kind)` entries for each question. Never shows `hidden` ones.
+/// Queries, reads and chooses at most `limit(kind)` entries for each question.
 pub async fn select_entries(
     conn: &mut PgConnection,
     meaning: Meaning<'_>,

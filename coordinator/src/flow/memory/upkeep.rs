@@ -15,14 +15,13 @@ use crate::flow::guard::{guarded, is_away};
 use crate::store;
 use crate::store::memory::index::{EndedRun, NewDoc};
 
-/// What one step takes at most.
+/// Most rows of one step.
 const TASKS: i64 = 100;
 const DOCS: i64 = 500;
-/// So often, while there are more.
+/// Most rounds of one call.
 const ROUNDS: usize = 40;
 const ENTRIES: i64 = 500;
 
-/// What a tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Upkept {
     /// Tasks whose learnings left quarantine after a person marked them as done.
@@ -35,7 +34,6 @@ pub struct Upkept {
     pub weighed: usize,
     /// Memories whose floor was found.
     pub calibrated: usize,
-    /// Steps that failed.
     pub failed: usize,
 }
 
@@ -47,10 +45,8 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<Upkept> {
     round(db, true).await
 }
 
-/// The same without the search for entries that may leave quarantine, which reads every quarantined one.
-///
-/// # Errors
-/// As [`tick`].
+/// Like [`tick`], without the search for entries that may leave quarantine, which reads every quarantined
+/// entry.
 pub async fn tick_often(db: &PgPool) -> sqlx::Result<Upkept> {
     round(db, false).await
 }
@@ -61,7 +57,7 @@ async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
         Ok(n) => Ok(n),
         Err(error) if is_away(&error) => Err(error),
         Err(error) => {
-            tracing::error!(%error, step = name, "a step of the memory's upkeep failed; the others go on");
+            tracing::error!(%error, step = name, "a step of the memory's upkeep failed; the others continue");
             upkept.failed += 1;
             Ok(0)
         }
@@ -78,7 +74,7 @@ async fn round(db: &PgPool, releases: bool) -> sqlx::Result<Upkept> {
         step("switch", guarded(worth::switch(db)).await)?;
     }
     let calibrated = if counted == 0 {
-        step("calibrate", guarded(find_floors(db)).await)?
+        step("calibrate", guarded(async { calibrate(&mut *db.acquire().await?).await }).await)?
     } else {
         0
     };
@@ -103,7 +99,7 @@ async fn release(db: &PgPool) -> sqlx::Result<usize> {
     match release_together(db, &tasks).await {
         Err(error) if is_away(&error) || tasks.len() == 1 => return Err(error),
         Err(error) => {
-            tracing::warn!(%error, tasks = tasks.len(), "what tasks learned could not be let out together; one by one then");
+            tracing::warn!(%error, tasks = tasks.len(), "learnings of tasks could not be released together; releasing them one by one");
         }
         Ok(()) => return Ok(tasks.len()),
     }
@@ -113,7 +109,7 @@ async fn release(db: &PgPool) -> sqlx::Result<usize> {
             Ok(()) => released += 1,
             Err(error) if is_away(&error) => return Err(error),
             Err(error) => {
-                tracing::error!(%error, task = %TaskId(task), "what a task learned can't be let out of quarantine");
+                tracing::error!(%error, task = %TaskId(task), "learnings of a task can't be released from quarantine");
             }
         }
     }
@@ -135,7 +131,7 @@ async fn index(db: &PgPool) -> sqlx::Result<usize> {
     match guarded(index_together(db, &ended)).await {
         Err(error) if is_away(&error) || ended.len() == 1 => return Err(error),
         Err(error) => {
-            tracing::warn!(%error, runs = ended.len(), "journals could not be indexed together; run by run then");
+            tracing::warn!(%error, runs = ended.len(), "journals could not be indexed together; indexing them run by run");
         }
         Ok(indexed) => return Ok(indexed),
     }
@@ -164,7 +160,6 @@ async fn index_together(db: &PgPool, ended: &[EndedRun]) -> sqlx::Result<usize> 
     Ok(docs.len())
 }
 
-/// Merges waiting entries into the index.
 async fn count(db: &PgPool) -> sqlx::Result<usize> {
     let mut counted = 0;
     for _ in 0..ROUNDS {
@@ -177,10 +172,6 @@ async fn count(db: &PgPool) -> sqlx::Result<usize> {
         }
     }
     Ok(counted)
-}
-
-async fn find_floors(db: &PgPool) -> sqlx::Result<usize> {
-    calibrate(&mut *db.acquire().await?).await
 }
 
 fn journal_doc(entry: &store::memory::index::EndedEntry) -> NewDoc {

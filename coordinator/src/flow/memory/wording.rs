@@ -67,7 +67,6 @@ pub(in crate::flow) fn own_provenance(own: &Own, now: OffsetDateTime) -> prompt:
     }
 }
 
-/// The provenance of a recalled entry.
 pub(in crate::flow) fn provenance(entry: &Stored, now: OffsetDateTime) -> prompt::Provenance {
     prompt::Provenance {
         id: memory_id(entry.kind, entry.id),
@@ -121,7 +120,7 @@ pub(in crate::flow) fn journal_entry(entry: &JournalEntry, iteration: Option<i32
     }
 }
 
-/// The outcome in the journal's words (SPEC 3.3).
+/// The outcome as the journal names it (SPEC 3.3).
 fn journal_word(entry: &JournalEntry) -> &'static str {
     match entry.outcome {
         Outcome::Done if entry.sent_back => "retried",

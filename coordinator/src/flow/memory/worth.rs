@@ -1,11 +1,12 @@
-//! Switches memories off that are known to hurt (SPEC 6.7). A person is told in the inbox, and switches them on again.
+//! Switches off memories that make results worse (SPEC 6.7). The inbox tells a person, who can switch them on
+//! again.
 
 use sqlx::PgPool;
 
 use crate::domain::recall::{is_harmful, pooled_lift};
 use crate::store;
 
-/// Looks at every memory; returns the number of those that were switched off.
+/// Checks every memory. Returns the number of memories that it switched off.
 pub async fn switch(db: &PgPool) -> sqlx::Result<usize> {
     let mut conn = db.acquire().await?;
     let strata = store::memory::worth::strata(&mut conn, None).await?;
@@ -22,7 +23,7 @@ pub async fn switch(db: &PgPool) -> sqlx::Result<usize> {
             points(lift.high)
         );
         if store::memory::worth::switch_off(&mut conn, &repo, &reason).await? {
-            tracing::warn!(%repo, %reason, "a memory is switched off, prompts keep to facts of the system");
+            tracing::warn!(%repo, %reason, "a memory is switched off; prompts show only facts of the system");
             switched += 1;
         }
     }

@@ -19,34 +19,29 @@ use crate::store::task::waits::Moment;
 use crate::store::task::{NewTask, Task};
 use crate::{domain::run::defaults::TaskDefaults, flow::submit::rows};
 
-/// What is added.
+/// A task to add.
 #[derive(Debug, Clone)]
 pub struct Addition<'a> {
-    /// The id that it gets.
     pub id: TaskId,
     /// One task without edges of its own.
     pub graph: Graph,
     /// Whether its author chose the key. Any other key gets a number where the feature already has it.
     pub key_is_chosen: bool,
     pub parent: Option<TaskId>,
-    /// What must be done before it.
+    /// Tasks that must be done before it.
     pub after: Vec<TaskId>,
-    /// A limit of its own.
     pub limit: Option<Limit>,
-    /// Values of fields that it leaves out.
+    /// Values of fields that the task omits.
     pub defaults: TaskDefaults,
-    /// Who adds it, for its log.
+    /// Actor in the task's log.
     pub actor: &'a str,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
-    /// It stands.
     Accepted,
-    /// The feature is gone.
     NoFeature,
-    /// It cannot be added there, and why.
+    /// It cannot be added there, with the reason.
     Refused(String),
 }
 
@@ -106,7 +101,7 @@ pub async fn add(db: &PgPool, feature: FeatureId, addition: &Addition<'_>) -> sq
     Ok((Added::Accepted, signals))
 }
 
-/// The task with a free key, behind what it waits for among its locked neighbours.
+/// The task with a free key and its open blockers, counted among the locked neighbours.
 async fn new_task(
     conn: &mut PgConnection,
     held: &Locked,
@@ -159,8 +154,8 @@ async fn refusal(
     };
     if parent.role != SessionKind::Work {
         return Ok(Some(format!(
-            "{id} is a step of the feature or changes its branches, which has no parts; add the task without a parent, with \
-             `--after` where it has to wait for that"
+            "{id} is a step of the feature or changes its branches, so it has no parts; add the task without a parent, with \
+             `--after` if it must wait for {id}"
         )));
     }
     let started = parent.children == 0 && parent.attempt > 0;
@@ -170,7 +165,7 @@ async fn refusal(
         } else {
             parent.state.as_str()
         };
-        let tried = if started { " and was already worked on" } else { "" };
+        let tried = if started { " and has already started" } else { "" };
         return Ok(Some(format!("can't add a part to {id}, which is {state}{tried}")));
     }
     let blockers: Vec<Uuid> = addition.after.iter().map(|task| task.0).collect();
@@ -183,7 +178,7 @@ async fn refusal(
         .collect();
     if store::task::waits::any_waits_for(conn, &blockers, &ends).await? {
         let words = cycle::describe(conn, id, &blockers, &ends.into_iter().collect()).await?;
-        return Ok(Some(format!("{words}, of which it is to be a part")));
+        return Ok(Some(format!("{words}; the new task would be a part of {id}")));
     }
     Ok(None)
 }

@@ -36,9 +36,9 @@ pub(in crate::flow) fn of_changes(changes: &str) -> String {
     .to_string()
 }
 
-/// Checks a graph that waits for approval, from an agent or (`gave`) from a person.
-pub(in crate::flow) fn check(text: &str, gave: bool) -> Result<(), String> {
-    let limits = if gave { Limits::file() } else { Limits::agent() };
+/// Checks a graph that waits for approval, from an agent or (`by_person`) from a person.
+pub(in crate::flow) fn check(text: &str, by_person: bool) -> Result<(), String> {
+    let limits = if by_person { Limits::file() } else { Limits::agent() };
     load(text, &limits).map(|_| ())
 }
 
@@ -56,14 +56,14 @@ pub(in crate::flow) async fn problem(
     text: &str,
 ) -> sqlx::Result<Option<String>> {
     if kind == SessionKind::Work
-        && let Some(problem) = not_to_be_split(conn, templates, task).await?
+        && let Some(problem) = split_refusal(conn, templates, task).await?
     {
         return Ok(Some(problem));
     }
     Ok(from_agent(conn, task, text).await?.err())
 }
 
-async fn not_to_be_split(
+async fn split_refusal(
     conn: &mut PgConnection,
     templates: &Templates,
     parent: &Task,
@@ -116,7 +116,7 @@ async fn from_agent(
     Ok(Ok((tasks, edges)))
 }
 
-/// Whether a person gave the graph that this step would have made: nobody worked on it.
+/// Whether a person gave the graph that this step would have made, so that nobody worked on it.
 fn is_given(step: &Task) -> bool {
     step.role == SessionKind::Build && step.attempt == 0
 }
@@ -165,7 +165,7 @@ fn ids(tasks: &[NewTask]) -> Vec<Uuid> {
     tasks.iter().map(|task| task.id.0).collect()
 }
 
-/// Most iterations that such a limit grows to: agents could split tasks for ever.
+/// Most iterations to which such a limit grows: agents could split tasks for ever.
 const MOST_GROWN_ITERATIONS: i32 = 5_000;
 
 pub(in crate::flow) async fn allow(
@@ -204,7 +204,7 @@ pub async fn split(
     parent: &Task,
     text: &str,
 ) -> sqlx::Result<Result<Vec<Child>, String>> {
-    if let Some(problem) = not_to_be_split(conn, templates, parent).await? {
+    if let Some(problem) = split_refusal(conn, templates, parent).await? {
         return Ok(Err(problem));
     }
     let (mut tasks, edges) = match from_agent(conn, parent, text).await? {

@@ -75,7 +75,7 @@ pub async fn copy(
             Submitted::BranchTaken(why) => return Ok(Err(why)),
         }
     }
-    Ok(Err(format!("features named `{base}` stand already")))
+    Ok(Err(format!("there are already features named `{base}`")))
 }
 
 fn graph_of(tasks: Vec<graph::TaskEntry>) -> Result<Graph, String> {

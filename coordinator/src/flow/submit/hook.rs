@@ -1,4 +1,4 @@
-//! A webhook makes a copy of a feature: once for each delivery, whichever coordinator serves it and dies.
+//! A webhook makes a copy of a feature: exactly once for each delivery, even if a coordinator dies.
 
 use jiff::tz::TimeZone;
 use ralph_shared::ids::FeatureId;
@@ -9,15 +9,14 @@ use crate::flow::Signals;
 use crate::store;
 use crate::store::feature::hook::Delivery;
 
-/// What came of a delivery.
+/// Result of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fired {
     Made(FeatureId),
-    /// It came before, and made this.
+    /// The delivery came before, and made this feature.
     Again(Option<FeatureId>),
     /// It cannot make a copy at present; the delivery may come again.
     Refused(String),
-    /// The hook is gone.
     NoHook,
 }
 

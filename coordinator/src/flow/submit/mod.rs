@@ -33,13 +33,12 @@ use crate::store::task::NewTask;
 #[derive(Debug, Clone)]
 pub struct Submission {
     pub feature: NewFeature,
-    /// Its tasks; without any, the missing steps become tasks (SPEC 2.1).
+    /// Tasks of the feature. Without any, the missing steps become tasks (SPEC 2.1).
     pub graph: Graph,
-    /// Values of fields that a task leaves out.
+    /// Values of fields that a task omits.
     pub defaults: TaskDefaults,
-    /// Limits of it, of each of its tasks and of each of its sessions.
+    /// Limits of the feature, of each of its tasks and of each of its sessions.
     pub limits: Vec<(Level, Limit)>,
-    /// Whether its run begins with it.
     pub start: Start,
 }
 
@@ -52,14 +51,11 @@ pub enum Start {
     Later(RunSettings),
 }
 
-/// What came of it.
 #[derive(Debug, Clone)]
 pub enum Submitted {
-    /// It stands.
     Accepted {
-        /// The run, if it was started.
+        /// The run, if one was started.
         run: Option<RunId>,
-        /// How many tasks it has.
         tasks: usize,
         /// The ids of the tasks, in the graph's order.
         ids: Vec<TaskId>,
@@ -77,7 +73,7 @@ pub async fn submit(db: &PgPool, submission: &Submission) -> sqlx::Result<(Submi
     submit_given(db, submission, &provided::ProvidedResults::default()).await
 }
 
-/// The same for a feature with given results that wait for approval.
+/// Like [`submit`], for a feature with given results that wait for approval.
 pub async fn submit_given(
     db: &PgPool,
     submission: &Submission,
@@ -90,7 +86,7 @@ pub async fn submit_given(
     Ok((submitted, signals))
 }
 
-/// The same within a transaction.
+/// Like [`submit_given`], within a transaction.
 pub(super) async fn within(
     tx: &mut PgConnection,
     submission: &Submission,
@@ -143,7 +139,7 @@ pub(super) async fn within(
     })
 }
 
-/// Tasks that a feature begins with, their edges, and the steps among them that write what it lacks.
+/// Tasks that a feature begins with, their edges, and the steps among them that write missing texts.
 fn planned(
     submission: &Submission,
     waiting: &provided::ProvidedResults,
@@ -164,7 +160,7 @@ fn planned(
     (tasks, edges, steps)
 }
 
-/// Its state and counts before its run starts, with so many results that wait for approval.
+/// State and counts of a feature before its run starts. `asked` results wait for approval.
 fn locked(new: &NewFeature, tasks: &[NewTask], steps: &[SessionKind], asked: usize) -> Locked {
     let mut held = Locked::inserted(new);
     for task in tasks {
@@ -195,12 +191,11 @@ async fn ensure_gate(
     Ok(())
 }
 
-/// As it is kept.
+/// The stored form of a value.
 pub(super) fn value(of: &impl Serialize) -> sqlx::Result<Value> {
     serde_json::to_value(of).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// The settings of a feature's first run.
 pub async fn first_run(conn: &mut PgConnection, feature: FeatureId) -> sqlx::Result<Option<RunSettings>> {
     let (run, _) = store::feature::draft(conn, feature).await?;
     Ok(run.and_then(|run| serde_json::from_value(run).ok()))
@@ -246,11 +241,11 @@ pub async fn build(
     let Some(held) = features.get_mut(&feature) else {
         return Ok(Err("the feature was deleted meanwhile".to_owned()));
     };
-    let stands = match store::feature::step(conn, feature, SessionKind::Build).await? {
+    let has_tasks = match store::feature::step(conn, feature, SessionKind::Build).await? {
         Some(step) => match store::task::state_of(conn, step).await? {
             Some(state @ (TaskState::Skipped | TaskState::Cancelled)) => {
                 return Ok(Err(format!(
-                    "the step {step} that makes the tasks of `{}` is {}; `task retry {step}` has them made",
+                    "the step {step} that makes the tasks of `{}` is {}; `task retry {step}` makes them",
                     held.name,
                     state.as_str()
                 )));
@@ -259,9 +254,9 @@ pub async fn build(
         },
         None => held.counts.total() > 0,
     };
-    if stands {
+    if has_tasks {
         return Ok(Err(format!(
-            "the tasks of `{0}` stand already; add others with `task create TITLE --feature {0}`",
+            "`{0}` has its tasks already; add others with `task create TITLE --feature {0}`",
             held.name
         )));
     }
@@ -293,8 +288,8 @@ pub async fn review_now(
     if left > 0 {
         let name = &held.name;
         let why = match left {
-            1 => format!("1 task of `{name}` is not over; `feature run {name}` goes on with it"),
-            _ => format!("{left} tasks of `{name}` are not over; `feature run {name}` goes on with them"),
+            1 => format!("1 task of `{name}` is not over; `feature run {name}` continues with it"),
+            _ => format!("{left} tasks of `{name}` are not over; `feature run {name}` continues with them"),
         };
         return Ok(Err(why));
     }
@@ -320,7 +315,8 @@ pub(super) fn may_start(held: &Locked) -> bool {
     }
 }
 
-/// Opens a run of a held feature, or of one task of it, and queues what is ready; the caller writes the feature back.
+/// Opens a run of a held feature, or of one task of it, and queues ready tasks. The caller writes the feature
+/// back.
 pub(super) async fn begin(
     conn: &mut PgConnection,
     held: &mut Locked,
@@ -378,11 +374,21 @@ pub(super) fn rows(graph: &Graph, defaults: &TaskDefaults) -> (Vec<NewTask>, Vec
 pub(super) fn step(role: SessionKind, round: i64, description: &str, defaults: &TaskDefaults) -> NewTask {
     let (key, title) = steps::name(role, round);
     NewTask {
-        id: TaskId::new(),
-        parent: None,
         key,
         title,
         description: description.to_owned(),
+        ..blank(role, defaults)
+    }
+}
+
+/// A task with this role, without texts, edges and choices of its own.
+pub(super) fn blank(role: SessionKind, defaults: &TaskDefaults) -> NewTask {
+    NewTask {
+        id: TaskId::new(),
+        parent: None,
+        key: String::new(),
+        title: String::new(),
+        description: String::new(),
         priority: 0,
         pool: defaults.pool.clone(),
         agent: None,

@@ -14,24 +14,24 @@ use crate::store::feature::{Locked, Text};
 use crate::store::task::NewTask;
 use crate::{domain::run::defaults::TaskDefaults, flow::submit::step};
 
-/// What is given and waits.
+/// Given results that wait for approval.
 #[derive(Debug, Clone, Default)]
 pub struct ProvidedResults {
-    /// The steps that would have written it.
+    /// The steps that would have written them.
     pub steps: Vec<SessionKind>,
     /// The text of a task graph that waits; it becomes tasks on approval.
     pub graph: Option<String>,
 }
 
 impl ProvidedResults {
-    /// Their tasks, which nobody works on.
+    /// The tasks of these steps, which nobody works on.
     pub(in crate::flow) fn tasks(&self, description: &str, defaults: &TaskDefaults) -> Vec<NewTask> {
         let step = |role: &SessionKind| step(*role, 0, description, defaults);
         self.steps.iter().map(step).collect()
     }
 }
 
-/// Makes all tasks wait for those that a person must approve. Parents come before their children.
+/// Makes all tasks wait for `asked`, which a person must approve. Parents come before their children.
 pub(in crate::flow) fn hold(asked: &[NewTask], tasks: &mut [NewTask], edges: &mut Vec<(TaskId, TaskId)>) {
     if asked.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! Fires due schedules. Each fires in the transaction that makes the run or the copy, so exactly once,
-//! whichever coordinator dies.
+//! Fires due schedules. Each fires in the transaction that makes the run or the copy, so exactly once, even
+//! if a coordinator dies.
 
 use ralph_shared::ids::{FeatureId, RunId};
 use sqlx::{PgConnection, PgPool};
@@ -15,10 +15,7 @@ use crate::store::feature::schedule::Due;
 /// Most schedules per round.
 const MOST: i64 = 100;
 
-/// Fires due schedules. One that fails does not keep others from it. Returns the number of firings.
-///
-/// # Errors
-/// When the database can't be reached.
+/// Fires due schedules. A failing schedule does not block the others. Returns the number of firings.
 pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut fired = 0;
@@ -33,7 +30,7 @@ pub async fn tick(db: &PgPool) -> sqlx::Result<(usize, Signals)> {
             // Earlier firings are still announced.
             Err(error) if is_away(&error) && fired > 0 => break,
             Err(error) if is_away(&error) => return Err(error),
-            Err(error) => tracing::error!(%error, schedule = %id, "a schedule can't fire; the others go on"),
+            Err(error) => tracing::error!(%error, schedule = %id, "a schedule can't fire; the others continue"),
         }
     }
     Ok((fired, signals))
@@ -49,7 +46,7 @@ async fn fire(db: &PgPool, id: Uuid) -> sqlx::Result<Option<Signals>> {
     let timetable = match timetable.transpose() {
         Ok(timetable) => timetable,
         Err(why) => {
-            // Another release took it.
+            // Another release accepted the expression.
             store::feature::schedule::fired(&mut tx, id, None, &Err(why)).await?;
             tx.commit().await?;
             return Ok(None);
@@ -58,7 +55,7 @@ async fn fire(db: &PgPool, id: Uuid) -> sqlx::Result<Option<Signals>> {
     let decided = schedule::decide(due.now, due.due, timetable.as_ref(), due.missed);
     let made = match decided.fires {
         true => make(&mut tx, &due, &mut signals).await?,
-        false => Err(format!("nobody was there at {}", due.due)),
+        false => Err(format!("no coordinator was running at {}", due.due)),
     };
     if let Ok(feature) = made {
         let verb = if due.cron.is_some() { "submit" } else { "run" };
@@ -92,6 +89,6 @@ async fn make(
     let started = submit::start(conn, due.feature, RunId::new(), &settings, signals).await?;
     Ok(match started {
         Some(_) => Ok(due.feature),
-        None => Err("the feature can't begin a run as it stands".to_owned()),
+        None => Err("the feature can't begin a run in its present state".to_owned()),
     })
 }

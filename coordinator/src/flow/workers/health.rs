@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use crate::domain::failure::worker_health;
 use crate::store;
 
-/// Checks all workers that take work. Returns those that are to drain now.
+/// Checks all workers that take work. Returns the workers to drain now.
 pub async fn tick(db: &PgPool, lease_ms: i64) -> sqlx::Result<Vec<String>> {
     let mut conn = db.acquire().await?;
     let mut drained = Vec::new();

@@ -1,4 +1,4 @@
-//! Heartbeats: renew leases, and tell the worker which dispatches are settled and which to end.
+//! Heartbeats renew leases. Their answers list settled dispatches and dispatches to end.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::store;
 use crate::store::dispatch::DispatchState;
 use crate::store::dispatch::lease::LeaseStatus;
 
-/// Words for sessions that one answer carries; the next one has the others.
+/// Most messages for sessions in one answer; the next answer has the rest.
 const WORDS: i64 = 10;
 
 /// Answers a heartbeat after the renewals were committed. The commit notes when the worker was seen, so it
@@ -52,8 +52,8 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
             words: Vec::new(),
         });
     }
-    let life = (beat.worker.as_str(), beat.incarnation);
-    store::dispatch::lease::renew(&mut tx, life, &all, settings.lease_ms()).await?;
+    let holder = (beat.worker.as_str(), beat.incarnation);
+    store::dispatch::lease::renew(&mut tx, holder, &all, settings.lease_ms()).await?;
     if !beat.used.is_empty() {
         store::dispatch::usage::tell(&mut tx, &beat.worker, &used).await?;
     }
@@ -81,7 +81,7 @@ pub async fn heartbeat(db: &PgPool, settings: &Settings, beat: &Heartbeat) -> sq
     })
 }
 
-/// Notes what else a worker tells. Returns its transcripts that are stored.
+/// Records the other parts of a heartbeat. Returns the worker's transcripts that are stored.
 async fn note(conn: &mut PgConnection, beat: &Heartbeat) -> sqlx::Result<Vec<DispatchId>> {
     if !beat.answered.is_empty() {
         store::availability::answered(conn, &beat.answered).await?;
@@ -207,10 +207,10 @@ mod tests {
             })
             .into_iter()
             .collect();
-        let told = reply(&beat(vec![], vec![id]), &standings).0;
-        assert_eq!(told.first().map(|s| s.settlement), settled, "spooled {state:?}");
-        let told = reply(&beat(vec![id], vec![]), &standings).1;
-        assert_eq!(told.first().map(|e| e.reason), end, "running {state:?}");
+        let settlements = reply(&beat(vec![], vec![id]), &standings).0;
+        assert_eq!(settlements.first().map(|s| s.settlement), settled, "spooled {state:?}");
+        let ends = reply(&beat(vec![id], vec![]), &standings).1;
+        assert_eq!(ends.first().map(|e| e.reason), end, "running {state:?}");
     }
 
     #[test]

@@ -9,26 +9,26 @@ use crate::faults;
 use crate::flow::Settings;
 use crate::store;
 
-/// Most pools of a worker: each gets a consumer at the broker, and a place in its row.
+/// Most pools of a worker: each needs a consumer at the broker, and a place in the worker's row.
 const MOST_POOLS: usize = 100;
 
 /// Answers a hello. Refuses a name to another data folder while its holder renews.
 pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Result<HelloAnswer> {
-    if let Some(reason) = unusable(hello) {
-        return Ok(HelloAnswer::Refused {
+    let refused = |reason, retry_after_ms| {
+        Ok(HelloAnswer::Refused {
             reason,
-            retry_after_ms: None,
-        });
+            retry_after_ms,
+        })
+    };
+    if let Some(reason) = unusable(hello) {
+        return refused(reason, None);
     }
     let Some(v) = common_version(&hello.reads) else {
         let reason = format!(
             "this coordinator speaks none of the message versions {:?}",
             hello.reads
         );
-        return Ok(HelloAnswer::Refused {
-            reason,
-            retry_after_ms: None,
-        });
+        return refused(reason, None);
     };
     let lease_ms = settings.lease_ms();
     let mut tx = db.begin().await?;
@@ -41,10 +41,7 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
             "another worker named `{}` is at work from another data folder; give this one its own --name",
             hello.worker
         );
-        return Ok(HelloAnswer::Refused {
-            reason,
-            retry_after_ms: Some(settings.lease.as_millis() as u64),
-        });
+        return refused(reason, Some(settings.lease.as_millis() as u64));
     }
     store::worker::take_name(&mut tx, hello).await?;
     let spooled: Vec<Uuid> = hello.spooled.iter().map(|d| d.0).collect();
@@ -55,8 +52,8 @@ pub async fn hello(db: &PgPool, settings: &Settings, hello: &Hello) -> sqlx::Res
         &spooled,
     )
     .await?;
-    let life = (hello.worker.as_str(), hello.incarnation);
-    store::dispatch::lease::renew(&mut tx, life, &spooled, lease_ms).await?;
+    let owner = (hello.worker.as_str(), hello.incarnation);
+    store::dispatch::lease::renew(&mut tx, owner, &spooled, lease_ms).await?;
     faults::point("hello.before_commit");
     tx.commit().await?;
     faults::point("hello.after_commit");
@@ -106,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_served_is_refused() {
+    fn an_unusable_hello_is_refused() {
         let check = |pools: usize, name: &str, slots: u32, expected: Option<&str>| {
             let hello = Hello {
                 reads: READS.to_vec(),

@@ -1,4 +1,4 @@
-//! What the coordinator answers workers, and what it does about workers that fall silent or fail everything.
+//! Answers to workers, and measures against workers that fall silent or fail everything.
 
 pub mod health;
 pub mod heartbeat;

@@ -1,4 +1,4 @@
-//! What sessions that run want: the answer of a person to a question.
+//! Calls of running sessions: questions to people, and searches of the memory.
 
 use ralph_shared::ids::DispatchId;
 use ralph_shared::sigil::{Question, defuse};
@@ -17,17 +17,17 @@ use crate::store;
 use crate::store::dispatch::{Dispatch, DispatchState};
 use crate::store::question::Unheard;
 
-/// What a search without a result is told.
+/// Answer of a search without a result.
 const NOTHING: &str = "nothing is known of that";
-/// Characters of a query, and of an entry that is found.
+/// Longest query, and longest text of a found entry. Characters.
 const QUERY_CHARS: usize = 2_000;
 const ENTRY_CHARS: usize = 2_000;
-/// Entries of each kind that are found.
+/// Most found entries of each kind.
 const MAX_RESULTS: usize = 8;
-/// Questions of one session; an agent in a loop asks more.
+/// Most questions of one session; an agent in a loop asks more.
 const MOST_QUESTIONS: i64 = 50;
 
-/// Answers a session's call, of the life that holds its dispatch.
+/// Answers a session's call, if its sender holds its dispatch.
 pub async fn call(
     db: &PgPool,
     settings: &Settings,
@@ -43,12 +43,12 @@ pub async fn call(
     let Some(dispatch) =
         named.filter(|d| d.state == DispatchState::Live && d.incarnation == call.incarnation)
     else {
-        return refused("the session is not its task's any more");
+        return refused("the session no longer holds its task");
     };
     match &call.call {
         Call::Ask { id, asked, choices } => match Question::new(asked, choices) {
             Some(question) => store_question(db, settings, &dispatch, *id, &question).await,
-            None => refused("the question says nothing"),
+            None => refused("the question is empty"),
         },
         Call::MemorySearch { query } => {
             let found = search(db, settings, &dispatch, query).await?;
@@ -116,7 +116,8 @@ async fn search(
     let Some(repo) = repo.filter(|_| !query.trim().is_empty()) else {
         return Ok(refused("say what to search for"));
     };
-    // What its prompt didn't get it can't search for: else nobody could tell what the memory is worth.
+    // A session that got no memory for its prompt can't search it either. Otherwise nobody could measure the
+    // benefit of the memory.
     if store::memory::worth::is_withheld(&mut conn, dispatch.id, &repo).await? {
         return Ok(CallAnswer::Found {
             text: NOTHING.to_owned(),
@@ -158,7 +159,7 @@ async fn search(
     Ok(CallAnswer::Found { text })
 }
 
-/// What a person said, as a worker hands it to its session.
+/// A person's message, as a worker passes it to its session.
 pub(super) fn words_for_agent(templates: &Templates, words: Unheard) -> Words {
     let asked = words.question.as_ref().map(|(_, asked)| asked.as_str());
     Words {

@@ -24,21 +24,21 @@ use crate::store::dispatch::lease::Expired;
 use crate::store::git::integration::{ClosedIntegration, Integration, IntegrationState};
 use crate::store::task::Task;
 
-/// Leases that one call looks at.
+/// Most leases of one call.
 const BATCH: i64 = 500;
 
-/// Why a dispatch is lost, for screens and journals.
-const REASON: &str = "the worker was not heard of until the lease ended";
+/// Reason of a lost dispatch, for screens and journals.
+const REASON: &str = "the lease ended without news from the worker";
 
-/// Takes back expired leases. With `only_ended`, only leases that their worker gave up. A feature that fails
-/// does not keep others from it. Returns the number of lost dispatches.
+/// Takes back expired leases. With `only_ended`, only leases that their worker gave up. A failing feature
+/// does not block the others. Returns the number of lost dispatches.
 pub async fn rescue(db: &PgPool, lease_ms: i64, only_ended: bool) -> sqlx::Result<(usize, Signals)> {
     let (_, lost) = rescue_after(db, lease_ms, only_ended, (None, 0)).await?;
     Ok(lost)
 }
 
-/// The same; also returns the database's time at its end. When that is `gap_ms` after the time of the last
-/// call (`before`), only leases that their worker gave up count.
+/// Like [`rescue`]; also returns the database's time at its end. When that is `gap_ms` after the time of the
+/// last call (`before`), only leases that their worker gave up count.
 pub async fn rescue_after(
     db: &PgPool,
     lease_ms: i64,
@@ -49,13 +49,13 @@ pub async fn rescue_after(
     let (now, expired) =
         store::dispatch::lease::expired(&mut conn, lease_ms, only_ended, BATCH, before).await?;
     drop(conn);
-    // The time of this call is no gap. This clock stands still while the machine sleeps.
-    let looked = Instant::now();
+    // The time of this call doesn't count as a gap. This clock stops while the machine sleeps.
+    let started = Instant::now();
     let lost = match expired[..] {
         [] => (0, Signals::default()),
         _ => take_all_back(db, &expired).await?,
     };
-    Ok((now + looked.elapsed(), lost))
+    Ok((now + started.elapsed(), lost))
 }
 
 async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
@@ -63,7 +63,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
         Err(error) if !is_away(&error) => error,
         done => return done,
     };
-    tracing::warn!(%error, leases = expired.len(), "leases could not be taken back at once; feature by feature");
+    tracing::warn!(%error, leases = expired.len(), "leases could not be taken back together; trying feature by feature");
     let mut by_feature: BTreeMap<FeatureId, Vec<Expired>> = BTreeMap::new();
     for one in expired {
         by_feature.entry(one.feature).or_default().push(one.clone());
@@ -80,7 +80,7 @@ async fn take_all_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize,
                 break;
             }
             Err(error) => {
-                tracing::error!(%error, %feature, "leases of a feature can't be taken back; those of others are");
+                tracing::error!(%error, %feature, "leases of a feature can't be taken back; the others continue");
             }
         }
     }
@@ -91,7 +91,7 @@ async fn guarded_take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(us
     guarded(store::retry_serialization(|| take_back(db, expired))).await
 }
 
-/// Takes back those of `expired` that are still expired.
+/// Takes back the leases of `expired` that are still expired.
 async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Signals)> {
     let mut signals = Signals::default();
     let mut tx = db.begin().await?;
@@ -104,7 +104,7 @@ async fn take_back(db: &PgPool, expired: &[Expired]) -> sqlx::Result<(usize, Sig
         .map(|t| (t.id, t))
         .collect();
     let lost = lose(&mut tx, expired, &mut signals).await?;
-    let returned = move_on(&mut tx, &mut features, &mut tasks, &lost).await?;
+    let returned = return_tasks(&mut tx, &mut features, &mut tasks, &lost).await?;
     let rows: Vec<_> = returned.changed.iter().filter_map(|id| tasks.get(id)).collect();
     store::task::save(&mut tx, &rows).await?;
     for (task, end, reason) in &returned.given_up {
@@ -152,14 +152,13 @@ async fn lose<'e>(
         .collect();
     let lost: Vec<&Expired> = expired.iter().filter(|e| still.contains(&e.id.0)).collect();
     let lost_ids: Vec<Uuid> = lost.iter().map(|e| e.id.0).collect();
-    let failures: Vec<Failure> = lost.iter().map(|one| lost_by(one)).collect();
+    let failures: Vec<Failure> = lost.iter().map(|one| loss_failure(one)).collect();
     store::dispatch::lease::lose(conn, &lost_ids, &failures, REASON).await?;
     signals.ended.extend(lost.iter().map(|one| one.id));
     store::git::integration::release_turn(conn, &lost_ids).await?;
     Ok(lost)
 }
 
-/// Tasks that were taken back.
 #[derive(Default)]
 struct Returned {
     changed: Vec<TaskId>,
@@ -167,8 +166,7 @@ struct Returned {
     given_up: Vec<(TaskId, IntegrationState, String)>,
 }
 
-/// Moves the tasks of lost dispatches.
-async fn move_on(
+async fn return_tasks(
     conn: &mut PgConnection,
     features: &mut Features,
     tasks: &mut HashMap<TaskId, Task>,
@@ -198,7 +196,7 @@ async fn move_on(
         } else if after_loss(one, task) == NextStep::NeedsReview {
             let asks = reviewed.contains(&task.feature) || task.role == SessionKind::Check;
             give_up(features, task, asks);
-            let why = retry::without_tries(lost_by(one), None);
+            let why = retry::without_tries(loss_failure(one), None);
             returned
                 .given_up
                 .push((one.task, IntegrationState::Withdrawn, why));
@@ -219,7 +217,7 @@ fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Op
     let open = open.filter(|_| one.worker_died)?;
     if open.tries >= outcome::MAX_INTEGRATION_TRIES {
         return Some(format!(
-            "its work is pushed, but can't be brought onto the branch: {} tries came to nothing, and its worker died in the last one",
+            "its work is pushed, but can't be brought onto the branch: {} tries failed, and its worker died in the last one",
             outcome::MAX_INTEGRATION_TRIES
         ));
     }
@@ -228,7 +226,7 @@ fn never_lands(one: &Expired, task: &mut Task, open: Option<&Integration>) -> Op
         return None;
     }
     let is_last = after_loss(one, task) == NextStep::NeedsReview;
-    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(lost_by(one), None)))
+    is_last.then(|| format!("its work is pushed; {}", retry::without_tries(loss_failure(one), None)))
 }
 
 /// What follows a loss; counts it.
@@ -243,13 +241,12 @@ fn after_loss(one: &Expired, task: &mut Task) -> NextStep {
         base: Duration::ZERO,
         jitter: 0.0,
     };
-    let (next, trouble) = retry::decide(lost_by(one), facts, task.trouble);
+    let (next, trouble) = retry::decide(loss_failure(one), facts, task.trouble);
     task.trouble = trouble;
     next
 }
 
-/// Why a dispatch is lost.
-fn lost_by(one: &Expired) -> Failure {
+fn loss_failure(one: &Expired) -> Failure {
     match (one.worker_died, one.alone) {
         (false, _) => Failure::OutOfContact,
         (true, true) => Failure::WorkerDied,
@@ -265,7 +262,7 @@ pub(in crate::flow) fn give_up(features: &mut Features, task: &mut Task, reviewe
     task.next_kind = Some(task.role);
 }
 
-/// Those of `features` whose run asks a person.
+/// The features whose run asks a person.
 pub(in crate::flow) async fn reviewed(
     conn: &mut PgConnection,
     features: &Features,

@@ -13,7 +13,7 @@ use crate::flow::Settings;
 use crate::store;
 use crate::store::budget::Tasks;
 
-/// Adds the usage of dispatches that are no longer live, as far as their runs do not count it yet.
+/// Adds the part of the usage of ended dispatches that their runs do not count yet.
 pub(in crate::flow) async fn record_late(
     db: &PgPool,
     worker: &str,
@@ -24,8 +24,8 @@ pub(in crate::flow) async fn record_late(
     let over = store::dispatch::usage::lock_over(&mut tx, worker, &ids).await?;
     let mut spent: BTreeMap<RunId, Spent> = BTreeMap::new();
     for dispatch in store::dispatch::read(&mut tx, &over).await? {
-        let told = late.iter().filter(|one| one.dispatch == dispatch.id);
-        let used = told
+        let reports = late.iter().filter(|one| one.dispatch == dispatch.id);
+        let used = reports
             .fold(dispatch.used, |used, one| used.max(one.usage))
             .settled();
         if used != dispatch.used {

@@ -22,7 +22,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit of a command.
 const RUN_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a receiver gets.
+/// The message for a receiver.
 pub(super) fn message(notice: &Notice) -> Value {
     let mut message = json!({
         "id": notice.id,
@@ -48,15 +48,12 @@ pub(super) fn message(notice: &Notice) -> Value {
     message
 }
 
-/// Delivers to what the configuration names.
 pub(super) struct Deliverer {
     notify: Notify,
     http: reqwest::Client,
 }
 
 impl Deliverer {
-    /// # Errors
-    /// When HTTP can't be set up.
     pub(super) fn new(notify: Notify) -> anyhow::Result<Self> {
         let http = http::builder()?
             .timeout(TIME_LIMIT)
@@ -71,9 +68,6 @@ impl Deliverer {
     }
 
     /// Posts to the address, if there is one.
-    ///
-    /// # Errors
-    /// When it does not answer with success.
     pub(super) async fn post(&self, notice: &Notice, body: &[u8]) -> anyhow::Result<()> {
         let Some(url) = &self.notify.url else {
             return Ok(());
@@ -107,9 +101,6 @@ impl Deliverer {
     }
 
     /// Runs the command, if there is one, with the message on its standard input.
-    ///
-    /// # Errors
-    /// When it cannot start, fails, or takes too long.
     pub(super) async fn command(&self, notice: &Notice, body: &[u8]) -> anyhow::Result<()> {
         let Some((program, arguments)) = self.notify.command.split_first() else {
             return Ok(());
@@ -136,7 +127,7 @@ impl Deliverer {
         let stdin = child.stdin.take();
         let run = async {
             if let Some(mut stdin) = stdin {
-                // It need not read.
+                // The command need not read it.
                 let _ = stdin.write_all(body).await;
             }
             child.wait().await
@@ -175,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_is_what_other_tools_compute() {
+    fn a_signature_equals_the_one_of_openssl() {
         // printf '1700000000.{}' | openssl dgst -sha256 -hmac secret
         assert_eq!(signature("secret", 1_700_000_000, b"{}"), SIGNED);
     }

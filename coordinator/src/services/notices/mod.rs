@@ -1,7 +1,8 @@
 //! Delivers notices that a run ended or a person is needed: to an address, a command, or both (SPEC 9.3).
 //!
 //! The transactions that make a notice true fill the outbox. A failed delivery is retried with growing pauses
-//! and does not block the other way. A delivery whose success was not recorded comes twice, with the same id.
+//! and does not block the other receiver. A delivery whose success was not recorded comes twice, with the
+//! same id.
 
 mod deliver;
 
@@ -28,7 +29,6 @@ const LONGEST_PAUSE_S: f64 = 3_600.0;
 /// Most tries, over about six hours.
 const MOST_TRIES: i32 = 15;
 
-/// Delivers until `shutdown`.
 pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()> {
     let Some(notify) = &deps.settings.notify else {
         shutdown.cancelled().await;
@@ -45,7 +45,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
         drop(conn);
         for notice in taken {
             if notify.wants(notice.event) {
-                one(deps, &deliverer, &notice).await?;
+                deliver_one(deps, &deliverer, &notice).await?;
             } else {
                 store::notice::close(&mut *deps.db.acquire().await?, notice.id, None).await?;
             }
@@ -53,7 +53,7 @@ pub async fn run(deps: &Deps, shutdown: &CancellationToken) -> anyhow::Result<()
     }
 }
 
-async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> anyhow::Result<()> {
+async fn deliver_one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> anyhow::Result<()> {
     let body = serde_json::to_vec(&deliver::message(notice))?;
     let (mut posted, mut commanded) = (Ok(()), Ok(()));
     if !notice.posted {
@@ -88,7 +88,7 @@ async fn one(deps: &Deps, deliverer: &deliver::Deliverer, notice: &Notice) -> an
     Ok(())
 }
 
-/// The pause after so many failures. Seconds.
+/// The pause after this number of failures. Seconds.
 fn pause_s(tries: i32) -> f64 {
     (FIRST_PAUSE_S * 2_f64.powi(tries.max(0))).min(LONGEST_PAUSE_S)
 }

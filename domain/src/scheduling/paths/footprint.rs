@@ -12,7 +12,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// From stored texts; an unreadable declared path names nothing.
+    /// Made from stored texts. An unreadable declared path names nothing.
     pub fn new(declared: &[String], changed: impl IntoIterator<Item = String>) -> Self {
         Self {
             declared: declared
@@ -23,12 +23,12 @@ impl Footprint {
         }
     }
 
-    /// Whether nothing is known.
+    /// Whether no path is known.
     pub fn is_empty(&self) -> bool {
         self.declared.is_empty() && self.changed.is_empty()
     }
 
-    /// A path that both change, as exactly as it is known.
+    /// The most exactly known path that both change.
     pub fn common<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
         let (few, many) = if self.changed.len() <= other.changed.len() {
             (self, other)
@@ -44,7 +44,7 @@ impl Footprint {
             .or_else(|| self.both_declare(other))
     }
 
-    /// A file that the other changed and this one is declared to change.
+    /// A file that `other` changed and this footprint declares.
     fn declares_of<'a>(&self, other: &'a Self) -> Option<&'a str> {
         let named = |path: &&String| self.declared.iter().any(|pattern| pattern.names_file(path));
         other.changed.iter().find(named).map(String::as_str)

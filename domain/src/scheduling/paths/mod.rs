@@ -1,6 +1,6 @@
-//! Which tasks change the same files, and which of them may run at once (`--avoid-conflicts`).
+//! Decides which tasks change the same files, and which of them may run at once (`--avoid-conflicts`).
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
 //! | `pattern` | a declared path, and whether two of them can name the same file |
 //! | `footprint` | known paths of a task: declared, and learned from its attempts |

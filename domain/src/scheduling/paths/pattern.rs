@@ -5,9 +5,9 @@ pub const MAX_PATH_CHARS: usize = 500;
 /// Most declared paths of a task.
 pub const MAX_PATHS: usize = 100;
 
-/// Paths from the repository's top. `*` and `?` stand within a name, `**` for any number of folders. `/` at the end names a
-/// folder with everything below it; a last name without wildcards and without an ending (`api`, not `api.rs`) is a file or
-/// such a folder.
+/// Paths from the repository's top. `*` and `?` match within a name, `**` matches any number of folders. `/`
+/// at the end names a folder with everything below it. A last name without wildcards and without an ending
+/// (`api`, not `api.rs`) is a file or such a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
@@ -16,16 +16,15 @@ pub struct Pattern {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
-    /// Any number of names, none too.
+    /// Any number of names, including none.
     Many,
     Exact(String),
     Wild(Vec<char>),
 }
 
-/// Why a text is no path for a declaration.
+/// Why a declared path is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// Nothing is left of it.
     #[error("it is empty")]
     Empty,
     /// It begins with `/`, or with `~`.
@@ -33,10 +32,9 @@ pub enum BadPath {
     Absolute,
     #[error("it leaves its folder with `..`; write it from the repository's top")]
     Upward,
-    /// Of more than [`MAX_PATH_CHARS`] characters.
+    /// Longer than [`MAX_PATH_CHARS`].
     #[error("it has more than 500 characters")]
     TooLong,
-    /// It has a control character.
     #[error("it has a line break or a control character")]
     Control,
 }
@@ -85,18 +83,17 @@ impl Pattern {
         })
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether a file is among its paths; `path` is taken as it stands.
+    /// Whether a file is among its paths; `path` is taken literally.
     pub fn names_file(&self, path: &str) -> bool {
         let file: Vec<Name> = path.split('/').map(|name| Name::Exact(name.to_owned())).collect();
         meet(&self.names, &file)
     }
 
-    /// Whether the two have a common path.
     pub fn overlaps(&self, other: &Self) -> bool {
         meet(&self.names, &other.names)
     }
@@ -113,7 +110,6 @@ impl Name {
         }
     }
 
-    /// Whether the two have a common name.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Many, _) | (_, Self::Many) => true,
@@ -133,7 +129,7 @@ fn has_ending(name: &str) -> bool {
     name.rfind('.').is_some_and(|at| at > 0 && at + 1 < name.len())
 }
 
-/// A letter of a name, where a wildcard may stand for it.
+/// A letter of a name, or a wildcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Letter {
     Any,
@@ -231,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_repository_has_is_refused() {
+    fn an_invalid_path_is_refused() {
         for (text, expected) in [
             ("", BadPath::Empty),
             ("  ", BadPath::Empty),

@@ -1,4 +1,4 @@
-//! Overlaps at random, against all short paths tried one by one.
+//! Random overlaps, compared with a try of all short paths.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn all_paths() -> Vec<String> {
     paths
 }
 
-/// Patterns so short that what two of them have in common is among [`all_paths`].
+/// Patterns so short that a common path of two is among [`all_paths`].
 fn pattern() -> impl Strategy<Value = Pattern> {
     "(a|b|\\*|\\?|\\*a|b\\*|\\*\\*)(/(a|b|\\*|\\*\\*))?/?".prop_map(|text| Pattern::parse(&text).unwrap())
 }
@@ -46,14 +46,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn two_patterns_overlap_when_some_path_is_one_of_both(one in pattern(), other in pattern()) {
+    fn two_patterns_overlap_if_they_have_a_common_path(one in pattern(), other in pattern()) {
         let common = all_paths().into_iter().find(|path| one.names_file(path) && other.names_file(path));
         prop_assert_eq!(one.overlaps(&other), common.is_some(), "{} and {}: {:?}", one.as_str(), other.as_str(), common);
         prop_assert_eq!(one.overlaps(&other), other.overlaps(&one));
     }
 
     #[test]
-    fn footprints_have_in_common_what_their_parts_have(
+    fn two_footprints_overlap_if_their_parts_do(
         one in prop::collection::vec("(a|b|\\*)(/(a|\\*\\*))?", 0..3),
         other in prop::collection::vec("(a|b|\\*)(/(a|\\*\\*))?", 0..3),
         changed in prop::collection::vec("[ab](/[ab])?", 0..3),
@@ -70,10 +70,9 @@ proptest! {
         prop_assert_eq!(yours.common(&mine).is_some(), expected);
     }
 
-    /// However the tasks overlap and however many begin at once: those under way never share a path, and all of them come to
-    /// an end.
+    /// For any overlaps and any room: tasks under way never share a path, and all of them come to an end.
     #[test]
-    fn nothing_runs_beside_what_it_overlaps_and_every_turn_comes(
+    fn overlapping_tasks_never_run_together_and_all_get_a_turn(
         tasks in prop::collection::vec((prop::collection::vec("[a-d]", 1..3), -1..2i32), 1..30),
         room in 1..4usize,
     ) {

@@ -29,7 +29,6 @@ pub struct Waiting {
     pub footprint: Footprint,
 }
 
-/// A ready task.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub task: TaskId,
@@ -40,15 +39,13 @@ pub struct Candidate {
     pub exempt: bool,
 }
 
-/// What becomes of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// It begins.
     Admitted,
-    /// Another task changes the same.
+    /// Another task changes the same path.
     Held {
         by: TaskId,
-        /// What both change.
+        /// The common path.
         path: String,
     },
 }
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_those_on_the_same_path_begins() {
+    fn only_one_task_on_a_path_starts() {
         let all = vec![
             candidate(1, 0, &["src/a.rs"]),
             candidate(2, 0, &["src/"]),
@@ -158,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_longest_keeps_later_ones_away() {
+    fn the_longest_waiting_task_keeps_its_paths_free() {
         let mut busy = vec![Busy {
             task: id(9),
             footprint: on(&["a.rs"]),
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exempt_always_begin_and_hold_others() {
+    fn exempt_tasks_always_start_and_hold_others() {
         let first = Candidate {
             exempt: true,
             ..candidate(1, 0, &["a.rs"])

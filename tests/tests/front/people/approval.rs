@@ -42,7 +42,7 @@ async fn what_a_person_rejects_is_done_again_with_their_words() {
     );
     let (status, words) = command(&plan, "reject", json!({"reason": "again"})).await;
     assert!(
-        status == 409 && words.contains("only what waits for a person"),
+        status == 409 && words.contains("only a task that waits for a person"),
         "{words}"
     );
     assert_eq!(waiting().await, plan);

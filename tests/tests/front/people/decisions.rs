@@ -137,7 +137,7 @@ async fn a_raised_limit_lets_its_run_go_on() {
     let refused = output(&stage, "feature edit f --max-cost 0.55").await;
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        told.contains("nothing of `f` could begin (cost 0.60 of 0.55)") && told.contains("0 for none"),
+        told.contains("no session of `f` could begin (cost 0.60 of 0.55)") && told.contains("0 for no limit"),
         "{told}"
     );
     said(&stage, "feature edit f --max-cost 2 --no-run").await;

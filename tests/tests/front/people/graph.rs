@@ -245,7 +245,7 @@ async fn a_feature_is_built_and_reviewed_when_a_person_wants_it() {
         let (status, answer) = api.post(&format!("/features/f/{verb}"), &json!({})).await;
         says(&(status.as_u16(), answer), 409, words);
     };
-    refused("build", &["stand already", "task create"]).await;
+    refused("build", &["has its tasks already", "task create"]).await;
     refused("review", &["running"]).await;
     api.post("/tasks/f%2Fa/done", &json!({})).await;
     let (status, started) = api.post("/features/f/review", &json!({})).await;

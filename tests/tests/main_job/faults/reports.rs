@@ -266,7 +266,7 @@ async fn report_that_cannot_be_read_waits_or_ends_its_attempt_but_never_vanishes
     world.coordinator().await.unwrap();
     with_nul_and_invalid_utf8(&world).await;
     of_a_dispatch_that_nobody_knows(&world).await;
-    ends_as_error(&world, "no-report", "it is no report", |stub, claimed| {
+    ends_as_error(&world, "no-report", "it is not a report", |stub, claimed| {
         let mut report = fields(&stub.done(claimed));
         report.remove("finished");
         report.remove("ended");

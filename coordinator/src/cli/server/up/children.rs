@@ -1,4 +1,5 @@
-//! The coordinator and the workers as children. Passwords go to them by their environment, never by arguments.
+//! The coordinator and the workers as child processes. They get passwords through the environment, never as
+//! arguments.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -13,14 +14,14 @@ use super::args::UpArgs;
 use super::servers::Servers;
 use crate::embedded::{Backoff, ChildSpec, DataDir, DataDirError, StopStep, Supervised};
 
-/// What a coordinator takes to answer its last requests.
+/// Time for a coordinator to answer its last requests.
 const COORDINATOR_GRACE: Duration = Duration::from_secs(15);
-/// What a worker takes, besides its drain, to end its sessions, push and report.
+/// Time for a worker, after its drain, to end its sessions, push and report.
 const WORKER_GRACE: Duration = Duration::from_secs(60);
-/// The exit status of a worker that was told to drain: it isn't started again.
+/// Exit status of a drained worker, which isn't started again.
 const DRAINED: i32 = 10;
 
-/// What is meant for this process, or is set for each child anew; the same goes for the names of their files.
+/// Variables for this process alone, or set for each child separately. Their `_FILE` variants count as well.
 const OURS_ALONE: [&str; 8] = [
     "DATABASE_URL",
     "NATS_URL",
@@ -32,15 +33,12 @@ const OURS_ALONE: [&str; 8] = [
     "RALPH_HEALTH_LISTEN",
 ];
 
-/// A child that runs.
 #[derive(Debug)]
 pub struct Child {
-    /// What it is called in messages.
     pub name: String,
     pub supervised: Supervised,
 }
 
-/// Starts the coordinator.
 pub fn coordinator(
     programs: &Programs,
     data: &DataDir,
@@ -48,7 +46,7 @@ pub fn coordinator(
     listen: SocketAddr,
     token_file: &Path,
 ) -> Child {
-    let spec = ours("coordinator", &programs.coordinator, data, servers)
+    let spec = own_program("coordinator", &programs.coordinator, data, servers)
         .args(["serve"])
         .env("DATABASE_URL", &servers.database_url)
         .env("NATS_URL", &servers.nats_url)
@@ -61,10 +59,7 @@ pub fn coordinator(
     start("coordinator", spec)
 }
 
-/// Starts a worker. It has a folder of its own, and its name goes with it.
-///
-/// # Errors
-/// When its folder can't be made.
+/// Starts a worker with its own folder, which belongs to its name.
 pub fn worker(
     programs: &Programs,
     data: &DataDir,
@@ -75,7 +70,7 @@ pub fn worker(
     data.folder("workers")?;
     let folder = data.folder(format!("workers/{name}"))?;
     let drain = args.drain_timeout.0;
-    let mut spec = ours(name, &programs.worker, data, servers)
+    let mut spec = own_program(name, &programs.worker, data, servers)
         .args(["run", "--name", name, "--slots", &args.slots.to_string()])
         .args(["--data".into(), folder.into_os_string()])
         .env("NATS_URL", &servers.worker_nats_url)
@@ -89,7 +84,7 @@ pub fn worker(
     for pool in &args.pools {
         spec = spec.args(["--pool", pool]);
     }
-    if let Some(here) = here(data) {
+    if let Some(here) = shared_folder(data) {
         spec = spec.env("RALPH_DIRS", here);
     }
     if let Some(agent) = &args.agent {
@@ -98,20 +93,20 @@ pub fn worker(
     Ok(start(name, spec))
 }
 
-/// The folder that agents may work in themselves: where `up` was started, unless its own data lies in it, which no agent may
-/// see, or somebody chose others.
-fn here(data: &DataDir) -> Option<PathBuf> {
+/// The current folder, in which agents may work directly. `None` if it contains the data folder, which no
+/// agent may see, or if `RALPH_DIRS` names other folders.
+fn shared_folder(data: &DataDir) -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
     let root = data.root().canonicalize().ok()?;
     let chosen = std::env::var_os("RALPH_DIRS").is_some_and(|dirs| !dirs.is_empty());
-    // The worker takes a list, with commas between.
+    // `RALPH_DIRS` is separated by commas.
     let is_one = !here.as_os_str().as_encoded_bytes().contains(&b',');
     (!chosen && is_one && here.parent().is_some() && !root.starts_with(&here)).then_some(here)
 }
 
-/// One of our programs with our environment, but for what is not meant for every child.
-fn ours(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildSpec {
-    let meant = |key: &OsStr| {
+/// One of our programs with our environment, without the variables that it must not inherit.
+fn own_program(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildSpec {
+    let inherits = |key: &OsStr| {
         let key = key.to_string_lossy();
         let key = key.strip_suffix("_FILE").unwrap_or(&key);
         let of_another_broker = servers.has_private_nats() && key.starts_with("NATS_");
@@ -119,7 +114,7 @@ fn ours(name: &str, program: &Path, data: &DataDir, servers: &Servers) -> ChildS
     };
     let mut spec = ChildSpec::new(name, program, data.log(name)).clear_env();
     for (key, value) in std::env::vars_os() {
-        if meant(&key) {
+        if inherits(&key) {
             spec = spec.env(key, value);
         }
     }

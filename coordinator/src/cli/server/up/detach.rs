@@ -1,4 +1,4 @@
-//! `up --detach`: the same command once more, in the background.
+//! `up --detach`: runs the same command again, in the background.
 
 use std::process::{ExitCode, Stdio};
 
@@ -9,13 +9,10 @@ use ralph_cli::terminal::output;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::steps::tell;
+use super::steps::report;
 use super::stop::Signals;
 
-/// Starts it, passes on what it says until everything runs, and leaves it to itself.
-///
-/// # Errors
-/// When it can't be started, or ends before everything runs.
+/// Starts `up`, forwards its messages until everything runs, and returns.
 pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
     let own = std::env::current_exe().context("failed to find this program's own file")?;
     let arguments = std::env::args_os()
@@ -26,7 +23,7 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl+C at this terminal is not meant for it.
+        // Ctrl+C at this terminal must not reach it.
         .process_group(0)
         .spawn()
         .context("failed to start `up` in the background")?;
@@ -40,12 +37,12 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
             line = out.next_line() => match line? {
                 Some(url) => {
                     output::text(&format!("{url}\n"))?;
-                    tell("it runs in the background; `ralph open` shows it in a browser, `ralph-coordinator down` stops it");
+                    report("it runs in the background; `ralph open` shows it in a browser, `ralph-coordinator down` stops it");
                     return Ok(ExitCode::SUCCESS);
                 }
                 None => break,
             },
-            Ok(Some(line)) = err.next_line() => tell(&line),
+            Ok(Some(line)) = err.next_line() => report(&line),
             () = signals.next() => {
                 if let Some(pid) = pid {
                     let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
@@ -54,7 +51,7 @@ pub async fn detach(signals: &mut Signals) -> anyhow::Result<ExitCode> {
         }
     }
     while let Ok(Some(line)) = err.next_line().await {
-        tell(&line);
+        report(&line);
     }
     let status = child.wait().await.context("failed to wait for `up`")?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());

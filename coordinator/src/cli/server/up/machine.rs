@@ -1,4 +1,4 @@
-//! The start, the watch, and the end.
+//! Starts, watches and stops everything.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use super::args::UpArgs;
 use super::children::{self, Child};
 use super::detach::detach;
 use super::servers::Servers;
-use super::steps::{Steps, tell};
+use super::steps::{Steps, report};
 use super::stop::{Running, Signals};
 use crate::api::body::CreatedLogin;
 use crate::config::Config;
@@ -30,13 +30,13 @@ use crate::embedded::datadir::{DEFAULT_NAME, write_private};
 use crate::embedded::{DataDir, Phase, Published};
 use crate::store::view::{Page, WorkerStatus, WorkerView};
 
-/// A child of ours is ready long before, or ends again and again.
+/// Time limit for a child to become ready. A working child needs much less.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
-/// A child that ended this often while it was waited for will not come.
+/// Exits of a child during the wait, after which the start fails.
 const EXITS_ALLOWED: u32 = 3;
 
-/// Starts everything, says where it is, and keeps it going until SIGTERM or Ctrl+C.
+/// Starts everything, prints the address, and runs until SIGTERM or Ctrl+C.
 pub async fn up(globals: &Globals, args: UpArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new().context("failed to wait for signals")?;
     let programs = Programs::find()?;
@@ -51,7 +51,7 @@ pub async fn up(globals: &Globals, args: UpArgs) -> anyhow::Result<ExitCode> {
     }
     refuse_tracked(&folder).await?;
     let data = DataDir::open(&folder)?;
-    // What a killed `up` left would lead commands astray.
+    // A killed `up` leaves its address, which would mislead commands.
     data.unpublish();
     let mut running = Running::default();
     let started = tokio::select! {
@@ -73,7 +73,8 @@ pub async fn up(globals: &Globals, args: UpArgs) -> anyhow::Result<ExitCode> {
     code
 }
 
-/// Refuses a data folder of which git tracks files: they came with a commit, an agent's perhaps, and its servers would run by them.
+/// Refuses a data folder with files that git tracks. They came with a commit, maybe an agent's, and the
+/// servers would obey them.
 async fn refuse_tracked(folder: &Path) -> anyhow::Result<()> {
     let listed = git(
         Some(folder),
@@ -83,8 +84,8 @@ async fn refuse_tracked(folder: &Path) -> anyhow::Result<()> {
     match listed.ok().as_deref().and_then(|files| files.lines().next()) {
         None => Ok(()),
         Some(file) => bail!(
-            "{} is the data folder of `up`, but git tracks {file} in it: a commit brought that, and what it says would be run. Take it \
-             out of the repository (git rm -r --cached), or keep the data elsewhere (--data FOLDER)",
+            "{} is the data folder of `up`, but git tracks {file} in it, so a commit could decide what runs here. Take it out of \
+             the repository (git rm -r --cached), or use another data folder (--data FOLDER)",
             folder.display()
         ),
     }
@@ -97,7 +98,7 @@ async fn start(
     running: &mut Running,
 ) -> anyhow::Result<()> {
     let steps = Steps::new();
-    tell(&format!("data folder {}", data.root().display()));
+    report(&format!("data folder {}", data.root().display()));
     let servers = running.servers.insert(Servers::start(data, &steps).await?);
     let token = data.secret("api-token")?;
     let token_file = data.path("secrets/api-token");
@@ -140,11 +141,11 @@ async fn start(
     let login: CreatedLogin = client.post("/logins", &serde_json::json!({})).await?;
     output::text(&format!("{url}\n"))?;
     let page = format!("{url}{}", login.path);
-    tell(&format!(
+    report(&format!(
         "ready in {:.1} s; logs are in {}\n\
          next: `ralph submit feature NAME --tasks FILE --wait` in a repository, `ralph status --watch`\n\
          the page: {} (this link logs in once, within five minutes; `ralph open` prints another)",
-        steps.took(),
+        steps.seconds(),
         data.path("logs").display(),
         Paint::stderr().link(&page, &page)
     ));
@@ -166,7 +167,7 @@ async fn await_workers(
     steps.step("workers", answer).await?;
     let agents = agents::configured(args.agent.as_deref());
     for (problem, advice) in agents.iter().filter_map(agents::Agent::trouble) {
-        tell(&format!("warning: {problem}\n  {advice}"));
+        report(&format!("warning: {problem}\n  {advice}"));
     }
     Ok(())
 }
@@ -199,7 +200,7 @@ async fn ready<F: Future<Output = bool>>(child: &Child, answers: impl Fn() -> F)
             Phase::BackingOff { exits, problem } if *exits >= EXITS_ALLOWED => {
                 bail!("the {} does not start: {problem}", child.name)
             }
-            Phase::Finished => bail!("the {} was told to drain before it was ready", child.name),
+            Phase::Finished => bail!("the {} was drained before it was ready", child.name),
             _ => {}
         }
         if Instant::now() >= deadline {
@@ -213,7 +214,8 @@ async fn ready<F: Future<Output = bool>>(child: &Child, answers: impl Fn() -> F)
     }
 }
 
-/// Tells what dies, or did as soon as it was ready; it is started again by itself, but for a worker that somebody drained.
+/// Reports each child that ends, or that ended right after it was ready. A child is restarted, except a
+/// drained worker.
 async fn watch(running: &Running) {
     let mut watched = FuturesUnordered::new();
     let children = running.coordinator.iter().chain(&running.workers);
@@ -225,9 +227,9 @@ async fn watch(running: &Running) {
             loop {
                 match &*phases.borrow_and_update() {
                     Phase::BackingOff { problem, .. } => {
-                        tell(&format!("{problem}\nstarting {name} again"));
+                        report(&format!("{problem}\nstarting {name} again"));
                     }
-                    Phase::Finished => tell(&format!(
+                    Phase::Finished => report(&format!(
                         "{name} was drained and has ended; it comes back when `up` is started again"
                     )),
                     _ => {}
@@ -242,7 +244,7 @@ async fn watch(running: &Running) {
     std::future::pending().await
 }
 
-/// The names of workers of shared servers tell the machine as well.
+/// With shared servers, a worker's name includes the machine's.
 fn worker_name(shared: bool, n: u16) -> String {
     let host = if shared {
         nix::unistd::gethostname().ok()
@@ -263,7 +265,7 @@ fn worker_name(shared: bool, n: u16) -> String {
     }
 }
 
-/// The address that was asked for, else the one that this data folder had before, else a free one.
+/// The requested address, else the last one of this data folder, else a free one.
 fn address(asked: Option<SocketAddr>, data: &DataDir) -> anyhow::Result<SocketAddr> {
     let file = data.path("run/api-port");
     if let Some(asked) = asked {

@@ -6,8 +6,8 @@
 //!     ├─ ralph-coordinator serve
 //!     └─ ralph-worker run, N times
 //! ```
-//! Each is started again when it dies, but for a worker that was drained. The order of the start is the order above, and of the
-//! stop its reverse. A data folder that another `up` left, however that ended, is gone on with.
+//! Each child is started again when it dies, except a drained worker. Children start in the order above and
+//! stop in reverse. `up` continues from the data folder of an earlier `up`, however that one ended.
 
 mod args;
 mod children;

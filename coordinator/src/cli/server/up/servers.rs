@@ -1,29 +1,29 @@
-//! Postgres and NATS: private ones, or those that the environment names.
+//! Postgres and NATS: private servers, or the servers that the environment names.
 
 use anyhow::Context as _;
 use ralph_shared::environment::value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::steps::{Steps, tell};
+use super::steps::{Steps, report};
 use crate::embedded::{DataDir, Nats, Phase, Postgres, Role, SearchPaths, Tuning};
 use crate::store;
 
-/// What the environment names, else private servers that run as long as this value is kept.
+/// The servers. Private ones run as long as this value exists.
 #[derive(Debug)]
 pub struct Servers {
     postgres: Option<Postgres>,
     nats: Option<Nats>,
-    /// With its password.
+    /// Includes the password.
     pub database_url: String,
-    /// With the coordinator's password.
+    /// Includes the coordinator's password.
     pub nats_url: String,
-    /// With the workers' password.
+    /// Includes the workers' password.
     pub worker_nats_url: String,
 }
 
 impl Servers {
-    /// Starts what is to be private, and brings the schema to this release.
+    /// Starts the private servers, and migrates the schema to this release.
     ///
     /// # Errors
     /// When a server isn't found or doesn't start; the message says what to do.
@@ -71,7 +71,7 @@ impl Servers {
             nats,
         };
         if servers.postgres.is_none() {
-            tell(&format!(
+            report(&format!(
                 "database {} (DATABASE_URL)",
                 without_login(&servers.database_url)
             ));
@@ -80,7 +80,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Whether others may work with the same servers.
+    /// Whether other coordinators or workers may use the same servers.
     pub fn shared(&self) -> bool {
         self.postgres.is_none() || self.nats.is_none()
     }
@@ -102,26 +102,24 @@ impl Servers {
         Ok(((), detail))
     }
 
-    /// Whether the broker is a private one.
     pub fn has_private_nats(&self) -> bool {
         self.nats.is_some()
     }
 
-    /// The private ones, to be told of when they die.
+    /// Phases of the private servers, for reports of their ends.
     pub fn phases(&self) -> Vec<(&'static str, watch::Receiver<Phase>)> {
         let postgres = self.postgres.as_ref().map(|server| ("Postgres", server.phases()));
         let nats = self.nats.as_ref().map(|server| ("nats-server", server.phases()));
         postgres.into_iter().chain(nats).collect()
     }
 
-    /// Called while they stop, these give them only a little time.
+    /// Cancel these during a stop to shorten the time that the private servers get.
     pub fn hurry(&self) -> Vec<CancellationToken> {
         let postgres = self.postgres.as_ref().map(Postgres::hurry);
         let nats = self.nats.as_ref().map(Nats::hurry);
         postgres.into_iter().chain(nats).collect()
     }
 
-    /// Stops the private ones.
     pub async fn stop(self) {
         if let Some(nats) = self.nats {
             nats.stop().await;
@@ -132,7 +130,7 @@ impl Servers {
     }
 }
 
-/// An address without the name and the password in it.
+/// An address without user and password.
 fn without_login(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
@@ -149,8 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_a_database_has_no_login() {
-        for (url, told) in [
+    fn a_database_address_is_shown_without_its_login() {
+        for (url, shown) in [
             (
                 "postgres://me:p@ss@host:5432/db?sslmode=require&password=x",
                 "postgres://host:5432/db",
@@ -158,7 +156,7 @@ mod tests {
             ("postgres:///db", "postgres:///db"),
             ("nonsense", "nonsense"),
         ] {
-            assert_eq!(without_login(url), told);
+            assert_eq!(without_login(url), shown);
         }
     }
 }

@@ -1,16 +1,15 @@
-//! What starts, and how long it took, on standard error.
+//! Prints the steps of a start, with their durations, on standard error.
 
 use std::io::{self, Write as _};
 use std::time::Instant;
 
 use ralph_cli::terminal::color::{Paint, Tone};
 
-/// A line on standard error. A terminal that is gone, or a pipe that nobody reads, ends nothing.
-pub fn tell(line: &str) {
+/// Prints a line on standard error. Ignores a closed terminal and a pipe without a reader.
+pub fn report(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Tells the steps of a start.
 #[derive(Debug)]
 pub struct Steps {
     paint: Paint,
@@ -18,7 +17,6 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The clock begins.
     pub fn new() -> Self {
         Self {
             paint: Paint::stderr(),
@@ -26,19 +24,16 @@ impl Steps {
         }
     }
 
-    /// Does a step and tells it.
-    ///
-    /// # Errors
-    /// The step's.
+    /// Runs a step and prints its name, result and duration.
     pub async fn step<T, E>(
         &self,
         what: &str,
         step: impl Future<Output = Result<(T, String), E>>,
     ) -> Result<T, E> {
         let began = Instant::now();
-        tell(&self.paint.apply(Tone::Dim, &format!("{what} …")));
+        report(&self.paint.apply(Tone::Dim, &format!("{what} …")));
         let (value, detail) = step.await?;
-        tell(&format!(
+        report(&format!(
             "{} {what} {} {}",
             self.paint.apply(Tone::Good, "✓"),
             detail,
@@ -48,8 +43,8 @@ impl Steps {
         Ok(value)
     }
 
-    /// How long all of it took. Seconds.
-    pub fn took(&self) -> f64 {
+    /// Time since the start. Seconds.
+    pub fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 }

@@ -7,12 +7,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::children::Child;
 use super::servers::Servers;
-use super::steps::tell;
+use super::steps::report;
 
-/// Signals that come within this time are one: a terminal that closes, a shell and a script may each send their own.
+/// Signals within this time count as one: a closing terminal, a shell and a script may each send their own.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// SIGTERM, Ctrl+C and the terminal's end, unless that is ignored (`nohup`).
+/// SIGTERM, SIGINT and SIGHUP. Leaves SIGHUP alone if it is ignored (`nohup`).
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -21,10 +21,6 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes them over.
-    ///
-    /// # Errors
-    /// When the system doesn't let us.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -35,7 +31,6 @@ impl Signals {
         })
     }
 
-    /// Comes with the next one.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -50,30 +45,28 @@ impl Signals {
     }
 }
 
-/// Whether whoever started us wants us to outlive the terminal. The system tells it in `/proc`, where there is one.
+/// Whether our parent made us ignore SIGHUP. Linux shows that in `/proc`.
 fn ignores_hangup() -> bool {
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignored(&status, 1))
 }
 
-/// Whether a process with this status ignores the signal of this number.
+/// Whether a process with this status ignores signal number `signal`.
 fn ignored(status: &str, signal: u32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Everything that runs.
 #[derive(Debug, Default)]
 pub struct Running {
-    /// Postgres and NATS.
     pub servers: Option<Servers>,
     pub coordinator: Option<Child>,
     pub workers: Vec<Child>,
 }
 
 impl Running {
-    /// Stops all of it; every step is bounded. A signal meanwhile gives everything only the time to end what it has started, a further
-    /// one kills what is left: nothing that was accepted is lost by it.
+    /// Stops everything; every step has a time limit. A signal meanwhile leaves each child only the time to
+    /// end what it has started. Another one kills the rest. No accepted work is lost.
     pub async fn stop(mut self, signals: &mut Signals) {
         let began = Instant::now();
         let workers = std::mem::take(&mut self.workers);
@@ -83,8 +76,8 @@ impl Running {
         hurry.extend(servers.iter().flat_map(Servers::hurry));
         let orderly = async {
             if !workers.is_empty() {
-                tell(&format!(
-                    "stopping {} workers: what runs may end, then it is ended and kept (Ctrl+C ends it at once)",
+                report(&format!(
+                    "stopping {} workers: running sessions get time to end, and their work is kept (Ctrl+C ends them at once)",
                     workers.len()
                 ));
                 join_all(workers.into_iter().map(|worker| worker.supervised.stop())).await;
@@ -100,7 +93,7 @@ impl Running {
         let mut hurried = false;
         loop {
             tokio::select! {
-                () = &mut orderly => return tell("stopped"),
+                () = &mut orderly => return report("stopped"),
                 () = signals.next() => {}
             }
             if began.elapsed() < ONE_SIGNAL {
@@ -108,9 +101,9 @@ impl Running {
             }
             if hurried {
                 // Dropping a child kills its group.
-                return tell("killed; the next `up` goes on from here");
+                return report("killed; the next `up` continues from here");
             }
-            tell("ending what runs at once; the next `up` goes on from here");
+            report("ending everything at once; the next `up` continues from here");
             hurried = true;
             for child in &hurry {
                 child.cancel();
