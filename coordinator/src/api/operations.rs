@@ -19,7 +19,7 @@ use crate::flow::integrate::operations::{self, MergeRequest, Operated, RevertReq
 use crate::store;
 use crate::store::view;
 
-/// Takes what the base branch has by now into the feature's.
+/// Merges the base branch into the feature's branch.
 #[utoipa::path(
     post,
     path = "/features/{id}/update",
@@ -35,7 +35,7 @@ pub async fn update(
 ) -> OperationResult {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
-    let wanted = match made_before(db, new).await? {
+    let operated = match created_before(db, new).await? {
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
@@ -43,10 +43,10 @@ pub async fn update(
                 .await?
         }
     };
-    begun(&app, feature, wanted).await
+    start_run(&app, feature, operated).await
 }
 
-/// Brings the feature's branch into another.
+/// Merges the feature's branch into another branch.
 #[utoipa::path(
     post,
     path = "/features/{id}/merge",
@@ -72,17 +72,17 @@ pub async fn merge(
     }
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let wanted = match made_before(db, new).await? {
+    let operated = match created_before(db, new).await? {
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
             store::retry_serialization(|| operations::merge(db, feature, id, asked, caller.name())).await?
         }
     };
-    begun(&app, feature, wanted).await
+    start_run(&app, feature, operated).await
 }
 
-/// Takes back what a task landed.
+/// Reverts what a task landed.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/revert",
@@ -112,7 +112,7 @@ pub async fn revert(
     };
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
     let why = options.reason.as_deref();
-    let wanted = match made_before(db, new).await? {
+    let operated = match created_before(db, new).await? {
         Some(made) => made,
         None => {
             let first = TaskId(new.id);
@@ -120,11 +120,11 @@ pub async fn revert(
             store::retry_serialization(revert).await?
         }
     };
-    begun(&app, feature, wanted).await
+    start_run(&app, feature, operated).await
 }
 
-/// The tasks of an earlier try with the same key, whose coordinator died.
-async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, Signals)>> {
+/// The tasks that an earlier try with the same key created before its coordinator died.
+async fn created_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, Signals)>> {
     if !new.again {
         return Ok(None);
     }
@@ -134,9 +134,9 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
 
 type OperationResult = Result<(axum::http::StatusCode, Json<BranchOperations>), Problem>;
 
-/// Starts a run with the settings of the last one when none is under way, since nobody wants these tasks to
-/// wait. When other tasks are open, which a person may hold back, a revert waits for the next run.
-async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
+/// Starts a run with the settings of the last one when no run is under way, so that these tasks do not wait.
+/// If other tasks are open, which a person may hold back, the operation waits for the next run.
+async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
         Operated::NotFound => return Err(gone()),
@@ -178,5 +178,5 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
 }
 
 fn gone() -> Problem {
-    Problem::not_found("it was deleted meanwhile")
+    Problem::not_found("the feature or the task was deleted meanwhile")
 }

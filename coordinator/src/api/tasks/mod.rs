@@ -1,4 +1,4 @@
-//! Tasks: looked at and steered.
+//! Tasks: show, edit and control.
 
 pub(crate) mod dependencies;
 pub(crate) mod run_alone;
@@ -31,17 +31,17 @@ use crate::store::dispatch::FEEDBACK_CHARS;
 use crate::store::edit::TaskEdit;
 use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
 
-/// Rows of a log: the newest.
+/// Most rows of a log; the newest ones.
 const MAX_ROWS: i64 = 10_000;
 
-/// Tasks of all features, in the order in which they were made.
+/// Lists tasks of all features in the order of creation.
 #[utoipa::path(
     get,
     path = "/tasks",
     operation_id = "list_tasks",
     tag = "tasks",
     params(
-        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only tasks in one of these states"),
         PageQuery
     ),
     responses((status = 200, body = Page<TaskView>))
@@ -68,7 +68,7 @@ pub async fn list(
     ))
 }
 
-/// One task with everything around it.
+/// One task with its description, relations and dispatches.
 #[utoipa::path(
     get,
     path = "/tasks/{id}",
@@ -86,7 +86,7 @@ pub async fn show(
     detail.map(Json).ok_or_else(gone)
 }
 
-/// A task and everything below it, in the order in which they were made.
+/// A task and all tasks below it in the order of creation.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/tree",
@@ -107,7 +107,7 @@ pub async fn tree(
     Ok(Json(view::subtree(&mut conn, id, cursor, limit, lease_ms).await?))
 }
 
-/// What was done to a task, by whom and why.
+/// Changes to a task, with actors and reasons.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/log",
@@ -126,7 +126,7 @@ pub async fn log(
     )))
 }
 
-/// Changes a task that doesn't run.
+/// Edits a task without a live session.
 #[utoipa::path(
     patch,
     path = "/tasks/{id}",
@@ -176,7 +176,7 @@ pub async fn edit(
     command_result(outcome, Vec::new())
 }
 
-/// An edited task obeys the rules of a graph's entry.
+/// Checks an edited task against the rules of a graph's entry.
 fn check(body: &EditTask) -> Result<(), Problem> {
     if body.max_retries.is_some_and(|n| n < 0) {
         return Err(Problem::invalid("`max_retries` is 0 to 100"));
@@ -198,7 +198,7 @@ fn check(body: &EditTask) -> Result<(), Problem> {
     graph_of(edited).map(drop)
 }
 
-/// Deletes a task that nobody works on.
+/// Deletes a task without a live session.
 #[utoipa::path(
     delete,
     path = "/tasks/{id}",
@@ -218,31 +218,31 @@ pub async fn remove(
     command_result(outcome, Vec::new())
 }
 
-/// What can be done to a task.
+/// A command on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// Try again.
+    /// Try the task again.
     Retry,
-    /// Let the result that waits for a person count.
+    /// Accept the result that waits for a person.
     Approve,
-    /// Send it back; the next session is told the `reason`, which must be given.
+    /// Send the result back; the next session reads the `reason`, which is required.
     Reject,
-    /// Tell the next session the `reason`, which must be given; what runs goes on.
+    /// Give the next session the `reason`, which is required; a live session continues.
     Feedback,
-    /// Go on without it.
+    /// Continue without the task.
     Skip,
-    /// End it; what depends on it is not worked on.
+    /// End the task; tasks that depend on it do not start.
     Cancel,
-    /// It failed for good.
+    /// Mark the task as failed for good.
     Fail,
-    /// It is done, whatever its sessions say.
+    /// Mark the task as done, regardless of its sessions.
     Done,
-    /// Take it from its worker.
+    /// Take the task from its worker.
     Release,
-    /// End its session in order and tell the next one something.
+    /// End its session in an orderly way and give the `reason` to the next one.
     Interrupt,
-    /// Tell its running session the `reason`, which must be given, as its next turn.
+    /// Send its live session the `reason`, which is required, as its next turn.
     Say,
 }
 
@@ -251,19 +251,19 @@ impl Verb {
         let reader: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
         Self::deserialize(reader).map_err(|_| {
             Problem::not_found(format!(
-                "there is no command `{word}` for tasks; there are retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt, say"
+                "there is no command `{word}` for tasks; use one of retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt, say"
             ))
         })
     }
 }
 
-/// Does a command to a task.
+/// Executes a command on a task.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/{command}",
     operation_id = "command_task",
     tag = "tasks",
-    params(("command" = inline(Verb), Path, description = "What to do")), request_body = CommandOptions,
+    params(("command" = inline(Verb), Path, description = "The command")), request_body = CommandOptions,
     responses((status = 200, body = Done))
 )]
 pub async fn command(
@@ -311,22 +311,22 @@ async fn approve(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Resu
     command_result(outcome, resumed)
 }
 
-/// Refuses a reason that is too long for prompts, rather than cut it.
+/// Refuses a reason that is too long for prompts instead of cutting it.
 pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
     let chars = reason.map_or(0, |reason| reason.chars().count());
     if i32::try_from(chars).is_ok_and(|chars| chars <= FEEDBACK_CHARS) {
         return Ok(());
     }
     Err(Problem::refused(format!(
-        "the `reason` has {chars} characters, and sessions are told {FEEDBACK_CHARS} of what is said; say it in fewer, and the rest \
-         in the task's description (`task edit`)"
+        "the `reason` has {chars} characters, but a session reads at most {FEEDBACK_CHARS}; shorten it, and put the rest into the \
+         task's description (`task edit`)"
     )))
 }
 
 /// The reason of a command that needs one.
 fn required_reason(body: &CommandOptions) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
-    reason.ok_or_else(|| Problem::refused("the session has to be told something: give a `reason`"))
+    reason.ok_or_else(|| Problem::refused("this command needs a text for the session: give a `reason`"))
 }
 
 async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
@@ -344,7 +344,8 @@ async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>,
     command_result(outcome, Vec::new())
 }
 
-/// Answers a question of a task's sessions: the one of that id, else the first that a session waits for.
+/// Answers a question of a task's sessions: the question with the given id, else the first one that a session
+/// waits for.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/answer",
@@ -388,7 +389,7 @@ async fn interrupt(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Re
     command_result(outcome, Vec::new())
 }
 
-/// The result of a command, with the runs that continue.
+/// The answer to a command, with the first resumed run.
 pub(super) fn command_result(outcome: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
     match outcome {
         CommandOutcome::Done(count) => Ok(Json(Done {

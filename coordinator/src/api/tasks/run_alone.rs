@@ -14,7 +14,7 @@ use crate::api::http::request::{Body, PathParams};
 use crate::flow::control::FeatureCommand;
 use crate::store;
 
-/// Starts a run of one task and its parts; nothing else of its feature begins in it. A task whose blockers are not done is refused.
+/// Starts a run of one task and its subtasks only. Refuses a task whose blockers are not done.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/run",
