@@ -17,7 +17,6 @@ use crate::flow::Signals;
 use crate::flow::control::{self, CommandOutcome, FeatureCommand};
 use crate::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
 use crate::store;
-use crate::store::view;
 
 /// Merges the base branch into the feature's branch.
 #[utoipa::path(
@@ -144,14 +143,10 @@ async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated
         Operated::Unfinished(why) => return Err(Problem::unfinished(why)),
     };
     app.deps.bus.emit(signals).await;
-    let mut conn = app.db().await?;
-    let options = super::features::as_before(&mut conn, feature, RunOptions::default()).await?;
-    let alone = store::git::operation::progress(&mut conn, feature).await?.open == 0;
-    let total = view::features(&mut conn, &[feature.0])
+    let alone = store::git::operation::progress(&mut *app.db().await?, feature)
         .await?
-        .first()
-        .map_or(0, |feature| feature.tasks.total);
-    drop(conn);
+        .open
+        == 0;
     let answer = |run: Option<RunId>| {
         let operating = BranchOperations {
             feature: feature.short(),
@@ -163,11 +158,8 @@ async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated
     if !alone {
         return answer(None);
     }
-    let settings = options
-        .settings(usize::try_from(total).unwrap_or(0))
-        .map_err(super::submit::unfit)?
-        .within(&app.deps.settings.ceilings);
-    let command = FeatureCommand::Run(Box::new(settings));
+    let settings = super::features::settings_after_last(app, feature, RunOptions::default()).await?;
+    let command = FeatureCommand::Run(settings);
     let db = &app.deps.db;
     let (outcome, run, signals) =
         store::retry_serialization(|| control::feature(db, feature, &command)).await?;

@@ -1,4 +1,4 @@
-//! The long texts of a feature: read them, and write them as a person.
+//! The long texts of a feature: show them, and write them as a person.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use crate::flow::control::{By, CommandOutcome};
 use crate::flow::edit;
 use crate::store;
 
-/// The texts.
+/// The description, the specification, the plan and the proposed task graph of a feature.
 #[utoipa::path(
     get,
     path = "/features/{id}/texts",
@@ -39,8 +39,8 @@ pub async fn show(
     }))
 }
 
-/// Stores the specification or the plan, and the step that would have written it is done; or the task graph in the place of
-/// the one that waits for approval.
+/// Stores the specification or the plan, which completes the step that would have written it, or replaces the
+/// task graph that waits for approval.
 #[utoipa::path(
     put,
     path = "/features/{id}/texts/{which}",
@@ -57,7 +57,7 @@ pub async fn store(
 ) -> Result<Json<Done>, Problem> {
     let step = steps::of_result(&which).ok_or_else(|| {
         Problem::not_found(format!(
-            "a feature has a `spec`, a `plan` and `tasks` that can be written, no `{which}`"
+            "a feature has no text `{which}`; it has `spec`, `plan` and `tasks`"
         ))
     })?;
     if body.text.trim().is_empty() {
