@@ -1,20 +1,20 @@
-//! A graph as a picture: state by sign and colour, each box leads to its task.
+//! Draws a graph: signs and colours show states, and each box links to its task.
 
 use maud::{Markup, html};
 
-use super::layers::{BoxContent, Layers, lay};
+use super::layers::{BoxContent, Layers, layout};
 use crate::page::words::{cut_line, sign};
 use crate::store::view::GraphNode;
 
-/// Pixels.
+// Sizes in pixels.
 const WIDTH: usize = 184;
 const HEIGHT: usize = 30;
 const GAP_X: usize = 44;
 const GAP_Y: usize = 10;
 const EDGE: usize = 6;
-/// Characters of a title.
+/// Longest title. Characters.
 const TITLE: usize = 20;
-/// More edges say nothing any more.
+/// Most drawn edges; more would be unreadable.
 const MOST_EDGES: usize = 3_000;
 
 pub fn draw(
@@ -22,7 +22,7 @@ pub fn draw(
     edges: &[(ralph_shared::ids::TaskId, ralph_shared::ids::TaskId)],
     feature: &str,
 ) -> Markup {
-    let layers = lay(nodes, edges);
+    let layers = layout(nodes, edges);
     let width = layers.boxes.iter().map(|one| one.layer + 1).max().unwrap_or(0) * (WIDTH + GAP_X) + 2 * EDGE;
     let height = layers.boxes.iter().map(|one| one.row + 1).max().unwrap_or(0) * (HEIGHT + GAP_Y) + 2 * EDGE;
     html! {
