@@ -1,7 +1,6 @@
 //! Renders a unified diff, coloured by kind of line and by the language of the file.
 
 use maud::{Markup, html};
-
 use ralph_api::view::ChangedLines;
 
 use super::code::coloured;
