@@ -103,7 +103,7 @@ pub async fn revert(
     let feature = store::task::feature_of(&mut conn, task).await?;
     drop(conn);
     let Some(feature) = feature else {
-        return Err(gone());
+        return Err(Problem::deleted("feature or the task"));
     };
     let how = RevertRequest {
         redo: options.redo,
@@ -138,7 +138,7 @@ type OperationResult = Result<(axum::http::StatusCode, Json<BranchOperations>), 
 async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
-        Operated::NotFound => return Err(gone()),
+        Operated::NotFound => return Err(Problem::deleted("feature or the task")),
         Operated::Refused(why) => return Err(Problem::conflict(why)),
         Operated::Unfinished(why) => return Err(Problem::unfinished(why)),
     };
@@ -167,8 +167,4 @@ async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated
         app.deps.bus.emit(signals).await;
     }
     answer(run)
-}
-
-fn gone() -> Problem {
-    Problem::not_found("the feature or the task was deleted meanwhile")
 }

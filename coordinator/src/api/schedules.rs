@@ -52,7 +52,7 @@ pub async fn set(
         .await?
         .pop();
     set.map(Json)
-        .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("feature"))
 }
 
 fn checked(body: SetSchedule) -> Result<NewSchedule, Problem> {

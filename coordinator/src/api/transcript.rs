@@ -143,7 +143,7 @@ async fn with_source(
 ) -> Result<(TranscriptOf, DispatchId), Problem> {
     let of = view::of_dispatch(conn, dispatch).await?;
     of.map(|of| (of, dispatch))
-        .ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("task"))
 }
 
 /// The known entries of a transcript.

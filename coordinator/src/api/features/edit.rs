@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::ids::RunId;
 
 use crate::api::body::{Done, EditFeature, RunOptions};
 use crate::api::http::app::App;
@@ -11,8 +10,9 @@ use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{Body, PathParams};
 use crate::api::submit::{checked_retries, checked_rounds, invalid_settings};
+use crate::api::tasks::command_result;
 use crate::domain::run::RunSettings;
-use crate::flow::control::{By, CommandOutcome};
+use crate::flow::control::By;
 use crate::flow::edit;
 use crate::store;
 use crate::store::edit::FeatureEdit;
@@ -65,17 +65,8 @@ pub async fn edit(
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
     let edited = || edit::feature(db, feature, &change, before, run, by);
-    let (outcome, signals) = store::retry_serialization(edited).await?;
-    match outcome {
-        CommandOutcome::Done(count) => {
-            let run = signals.resumed.first().map(RunId::short);
-            app.deps.bus.emit(signals).await;
-            Ok(Json(Done { count, run }))
-        }
-        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
-        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+    command_result(&app, store::retry_serialization(edited).await?, "feature").await
     }
-}
 
 /// The edit, the description that it started from, and the changed run options.
 fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunOptions), Problem> {

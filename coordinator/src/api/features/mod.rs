@@ -118,7 +118,7 @@ async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
     let id = locate::feature(&mut conn, id).await?;
     view::progress(&mut conn, id, app.deps.settings.lease_ms())
         .await?
-        .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("feature"))
 }
 
 /// Tasks of a feature in the order of creation.
@@ -407,7 +407,7 @@ pub async fn remove(
     let db = &app.deps.db;
     match store::retry_serialization(|| features::delete_feature(db, feature)).await? {
         CommandOutcome::Done(count) => Ok(Json(Done::of(count))),
-        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::NotFound => Err(Problem::deleted("feature")),
         CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }
@@ -437,7 +437,7 @@ async fn started(
                 run: run.map(|run| run.short()),
             }))
         }
-        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::NotFound => Err(Problem::deleted("feature")),
         CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }

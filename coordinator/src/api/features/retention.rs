@@ -47,7 +47,7 @@ pub async fn prune(
             plan
         }
         (PruneRequestOutcome::NotFound, _) => {
-            return Err(Problem::not_found("the feature was deleted meanwhile"));
+            return Err(Problem::deleted("feature"));
         }
         (PruneRequestOutcome::Refused(why), _) => return Err(Problem::conflict(why)),
     };

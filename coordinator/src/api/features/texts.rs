@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::ids::RunId;
 use ralph_shared::kind::SessionKind;
 
 use crate::api::body::{Done, TextsView, WriteText};
@@ -11,8 +10,9 @@ use crate::api::http::caller::Caller;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{Body, PathParams};
+use crate::api::tasks::command_result;
 use crate::domain::steps;
-use crate::flow::control::{By, CommandOutcome};
+use crate::flow::control::By;
 use crate::flow::edit;
 use crate::store;
 
@@ -30,7 +30,8 @@ pub async fn show(
 ) -> Result<Json<TextsView>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, &id).await?;
-    let texts = store::feature::texts(&mut conn, id).await?.ok_or_else(gone)?;
+    let texts = store::feature::texts(&mut conn, id).await?;
+    let texts = texts.ok_or_else(|| Problem::deleted("feature"))?;
     Ok(Json(TextsView {
         description: texts.description,
         spec: texts.spec,
@@ -67,7 +68,7 @@ pub async fn store(
     }
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, body.before.as_deref());
-    let (outcome, signals) = if step == SessionKind::Build {
+    let result = if step == SessionKind::Build {
         store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
     } else {
         let by = By {
@@ -77,17 +78,5 @@ pub async fn store(
         let stored = || edit::text(db, id, step, &body.text, before, by);
         store::retry_serialization(stored).await?
     };
-    match outcome {
-        CommandOutcome::Done(count) => {
-            let run = signals.resumed.first().map(RunId::short);
-            app.deps.bus.emit(signals).await;
-            Ok(Json(Done { count, run }))
-        }
-        CommandOutcome::NotFound => Err(gone()),
-        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+    command_result(&app, result, "feature").await
     }
-}
-
-fn gone() -> Problem {
-    Problem::not_found("the feature was deleted meanwhile")
-}

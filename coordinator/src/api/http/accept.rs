@@ -35,7 +35,7 @@ pub struct Local(pub SocketAddr);
 pub(in crate::api) async fn serve_connections(
     router: Router,
     listener: TcpListener,
-    places: &ConnectionLimits,
+    slots: &ConnectionLimits,
     head: Duration,
     shutdown: CancellationToken,
 ) {
@@ -49,13 +49,13 @@ pub(in crate::api) async fn serve_connections(
     };
     let mut warned: Option<Instant> = None;
     loop {
-        if places.is_full() && warned.is_none_or(|at| at.elapsed() > WARN_AGAIN) {
+        if slots.is_full() && warned.is_none_or(|at| at.elapsed() > WARN_AGAIN) {
             tracing::warn!("`[api] max_connections` is reached; further connections wait");
             warned = Some(Instant::now());
         }
         // A connection without a slot stays in the system's queue.
         let next = async {
-            while tokio::time::timeout(SILENCE, places.free()).await.is_err() {
+            while tokio::time::timeout(SILENCE, slots.free()).await.is_err() {
                 connections.slow.close_older(SILENCE);
             }
             listener.accept().await
@@ -65,7 +65,7 @@ pub(in crate::api) async fn serve_connections(
             accepted = next => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => connections.serve(stream, peer, places.connection()),
+            Ok((stream, peer)) => connections.serve(stream, peer, slots.connection()),
             Err(error) if is_from_client(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection; trying again");
@@ -91,7 +91,7 @@ struct Connections {
 
 impl Connections {
     /// Serves a connection in a task of its own; the connection frees its slot at its end.
-    fn serve(&self, stream: TcpStream, peer: SocketAddr, place: Option<OwnedSemaphorePermit>) {
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, slot: Option<OwnedSemaphorePermit>) {
         let slow = self.slow.opened(peer.ip());
         let closed = slow.closed();
         let service = self.service.clone();
@@ -114,7 +114,7 @@ impl Connections {
                 }
                 () = closed.cancelled() => {}
             }
-            drop(place);
+            drop(slot);
         });
     }
 }

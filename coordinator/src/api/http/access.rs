@@ -17,7 +17,7 @@ use sqlx::PgPool;
 use super::app::App;
 use super::problem::Problem;
 use crate::api::http::caller::Caller;
-use crate::api::http::connections::StreamPlace;
+use crate::api::http::connections::StreamSlot;
 use crate::api::http::token_cache::{RECHECK, look_up};
 use crate::store;
 use crate::store::access::{Role, TokenStatus};
@@ -71,11 +71,11 @@ pub fn bounded(app: App, hash: String, response: Response) -> Result<Response, P
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return Ok(response);
     }
-    let place = app.places.stream(&hash)?;
+    let slot = app.slots.stream(&hash)?;
     let (parts, body) = response.into_parts();
     let stream = body
         .into_data_stream()
-        .take_until(Box::pin(token_ends(app, hash, place)));
+        .take_until(Box::pin(token_ends(app, hash, slot)));
     Ok(Response::from_parts(parts, Body::from_stream(stream)))
 }
 
@@ -146,7 +146,7 @@ pub async fn holder(app: &App, hash: String) -> Result<Holder, Problem> {
 
 /// Waits until a token is revoked or expires, and holds the stream's slot until then. A token that can't be
 /// looked up counts as valid.
-async fn token_ends(app: App, hash: String, _place: StreamPlace) {
+async fn token_ends(app: App, hash: String, _slot: StreamSlot) {
     loop {
         tokio::time::sleep(RECHECK).await;
         if !app.token_cache.is_valid(&app.deps.db, &hash).await {

@@ -23,7 +23,7 @@ pub struct App {
     pub token_cache: TokenCache,
     pub rates: Rates,
     /// Slots for connections and streams.
-    pub places: ConnectionLimits,
+    pub slots: ConnectionLimits,
     pub counted: Counted,
     /// Ends the streams.
     pub shutdown: CancellationToken,

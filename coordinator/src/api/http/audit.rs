@@ -64,8 +64,8 @@ pub async fn record(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let place = (request.method().clone(), path.as_str().to_owned());
-    let Some(operation) = OPERATIONS.get(&place) else {
+    let route = (request.method().clone(), path.as_str().to_owned());
+    let Some(operation) = OPERATIONS.get(&route) else {
         return Ok(next.run(request).await);
     };
     let params: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();

@@ -43,13 +43,13 @@ impl ByToken {
 
 /// The slot of a stream, which frees it when dropped.
 #[derive(Debug)]
-pub struct StreamPlace {
-    _place: OwnedSemaphorePermit,
+pub struct StreamSlot {
+    _slot: OwnedSemaphorePermit,
     by_token: ByToken,
     token: String,
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut by_token = self.by_token.lock();
         if let Some(count) = by_token.get_mut(&self.token) {
@@ -96,8 +96,8 @@ impl ConnectionLimits {
     ///
     /// # Errors
     /// When the limit of all streams, or of this token's streams, is reached.
-    pub fn stream(&self, token: &str) -> Result<StreamPlace, Problem> {
-        let place = Arc::clone(&self.streams)
+    pub fn stream(&self, token: &str) -> Result<StreamSlot, Problem> {
+        let slot = Arc::clone(&self.streams)
             .try_acquire_owned()
             .map_err(|_| Problem::too_many_streams())?;
         let mut by_token = self.by_token.lock();
@@ -107,8 +107,8 @@ impl ConnectionLimits {
         }
         *count += 1;
         drop(by_token);
-        Ok(StreamPlace {
-            _place: place,
+        Ok(StreamSlot {
+            _slot: slot,
             by_token: self.by_token.clone(),
             token: token.to_owned(),
         })
@@ -118,7 +118,7 @@ impl ConnectionLimits {
 /// Closes the connection after this answer if others wait for a slot.
 pub async fn make_room(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    if app.places.is_full() {
+    if app.slots.is_full() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn streams_and_each_token_get_only_a_part_of_the_slots() {
         for (most, streams, of_one) in [(800, 600, 450), (4, 3, 3), (1, 1, 1)] {
-            let places = ConnectionLimits::new(most);
-            let all = |token: &'static str| -> Vec<StreamPlace> {
-                std::iter::from_fn(|| places.stream(token).ok()).collect()
+            let slots = ConnectionLimits::new(most);
+            let all = |token: &'static str| -> Vec<StreamSlot> {
+                std::iter::from_fn(|| slots.stream(token).ok()).collect()
             };
             let taken = all("one");
             assert_eq!(taken.len(), of_one, "of {most}");
@@ -142,19 +142,19 @@ mod tests {
             assert_eq!(taken.len() + others.len(), streams, "of {most}");
             drop(others);
             drop(taken);
-            assert!(places.by_token.lock().is_empty(), "an ended stream frees its slot");
+            assert!(slots.by_token.lock().is_empty(), "an ended stream frees its slot");
             assert_eq!(all("other").len(), of_one);
         }
     }
 
     #[tokio::test]
     async fn a_slot_is_free_again_when_its_connection_ends() {
-        let places = ConnectionLimits::new(1);
-        places.free().await;
-        let taken = places.connection();
-        assert!(taken.is_some() && places.is_full() && places.connection().is_none());
-        tokio::join!(places.free(), async { drop(taken) });
-        assert!(!places.is_full());
+        let slots = ConnectionLimits::new(1);
+        slots.free().await;
+        let taken = slots.connection();
+        assert!(taken.is_some() && slots.is_full() && slots.connection().is_none());
+        tokio::join!(slots.free(), async { drop(taken) });
+        assert!(!slots.is_full());
         let unbounded = ConnectionLimits::new(0);
         let taken = (unbounded.connection(), unbounded.stream("one"));
         assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.is_full());

@@ -132,6 +132,11 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
     }
 
+    /// 404: the object was deleted after the request had found it.
+    pub fn deleted(what: &str) -> Self {
+        Self::not_found(format!("the {what} was deleted meanwhile"))
+    }
+
     /// 405.
     pub fn no_such_method() -> Self {
         Self::new(

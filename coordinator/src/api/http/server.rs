@@ -45,9 +45,9 @@ pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToke
 
 /// Like [`serve`], with other time limits.
 pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: CancellationToken, bounds: Bounds) {
-    let places = ConnectionLimits::new(deps.settings.api_connections);
+    let slots = ConnectionLimits::new(deps.settings.api_connections);
     let app = App {
-        places: places.clone(),
+        slots: slots.clone(),
         rates: Rates::new(deps.settings.requests_per_second),
         deps,
         feeds: Feeds::default(),
@@ -57,7 +57,7 @@ pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: Cancellat
         shutdown: shutdown.clone(),
     };
     let router = router(app).layer(Extension(BodyWithin(bounds.body)));
-    serve_connections(router, listener, &places, bounds.head, shutdown).await;
+    serve_connections(router, listener, &slots, bounds.head, shutdown).await;
 }
 
 fn router(app: App) -> Router {

@@ -116,7 +116,7 @@ async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
     let entry = entries.into_iter().next();
     entry
         .map(Json)
-        .ok_or_else(|| Problem::not_found("the entry was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("entry"))
 }
 
 /// Searches the memory as a claim does.

@@ -292,7 +292,7 @@ async fn into_feature(
             accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
             Ok((StatusCode::CREATED, Json(accepted)))
         }
-        Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Added::NoFeature => Err(Problem::deleted("feature")),
         Added::Refused(why) => Err(Problem::conflict(why)),
     }
 }
@@ -415,7 +415,7 @@ async fn accepted(
     single: Option<TaskView>,
 ) -> Result<Accepted, Problem> {
     let view = view::features(&mut *app.db().await?, &[feature.0]).await?.pop();
-    let feature = view.ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))?;
+    let feature = view.ok_or_else(|| Problem::deleted("feature"))?;
     let (task, key) = single.map(|task| (task.id, task.key)).unzip();
     Ok(Accepted {
         run: feature

@@ -76,8 +76,6 @@ async fn change(
     }
     drop(conn);
     let db = &app.deps.db;
-    let (outcome, signals) =
-        store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
+    let changed = store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
+    command_result(app, changed, "task").await
 }

@@ -25,7 +25,7 @@ use crate::domain::question::AnswerInput;
 use crate::domain::states::TaskState;
 use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::edit::remove;
-use crate::flow::{control::approve, edit};
+use crate::flow::{Signals, control::approve, edit};
 use crate::store;
 use crate::store::dispatch::FEEDBACK_CHARS;
 use crate::store::edit::TaskEdit;
@@ -83,7 +83,7 @@ pub async fn show(
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     let detail = view::detail(&mut conn, id, app.deps.settings.lease_ms()).await?;
-    detail.map(Json).ok_or_else(gone)
+    detail.map(Json).ok_or_else(|| Problem::deleted("task"))
 }
 
 /// A task and all tasks below it in the order of creation.
@@ -169,11 +169,10 @@ pub async fn edit(
     }
     drop(conn);
     let db = &app.deps.db;
-    let (outcome, signals) =
+    let edited =
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
             .await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
+    command_result(&app, edited, "task").await
 }
 
 /// Checks an edited task against the rules of a graph's entry.
@@ -213,9 +212,8 @@ pub async fn remove(
 ) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (outcome, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
+    let removed = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
+    command_result(&app, removed, "task").await
 }
 
 /// A command on a task.
@@ -278,38 +276,42 @@ pub async fn command(
         resumes: body.resume.unwrap_or(true),
         ..caller.by(new)
     };
-    let command = match Verb::parse(&verb)? {
+    let verb = Verb::parse(&verb)?;
+    let why = body.reason.as_deref();
+    let words = match verb {
+        Verb::Reject | Verb::Feedback | Verb::Say => required_reason(&body)?,
+        _ => "",
+    };
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let command = match verb {
         Verb::Skip => TaskCommand::Skip,
         Verb::Cancel => TaskCommand::Cancel,
         Verb::Fail => TaskCommand::Fail,
         Verb::Done => TaskCommand::Done,
         Verb::Retry => TaskCommand::Retry,
         Verb::Release => TaskCommand::Release,
-        Verb::Reject => {
-            required_reason(&body)?;
-            TaskCommand::Reject
+        Verb::Reject => TaskCommand::Reject,
+        Verb::Feedback => {
+            let outcome = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
+            return command_result(&app, (outcome, Signals::default()), "task").await;
         }
-        Verb::Feedback => return feedback(&app, &id, by, required_reason(&body)?).await,
-        Verb::Approve => return approve(&app, &id, by, &body).await,
-        Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
-        Verb::Say => return say(&app, &id, by, required_reason(&body)?).await,
-    };
-    let task = locate::task(&mut *app.db().await?, &id).await?;
-    let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (outcome, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
-    let resumed = signals.resumed.clone();
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, resumed)
-}
-
-async fn approve(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (outcome, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
-    let resumed = signals.resumed.clone();
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, resumed)
-}
+        Verb::Approve => {
+            let result = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
+            return command_result(&app, result, "task").await;
+        }
+        Verb::Interrupt => {
+            let result = store::retry_serialization(|| control::interrupt(db, task, by, why)).await?;
+            return command_result(&app, result, "task").await;
+        }
+        Verb::Say => {
+            let result = store::retry_serialization(|| control::say(db, task, by, words)).await?;
+            return command_result(&app, result, "task").await;
+        }
+        };
+        let result = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
+        command_result(&app, result, "task").await
+        }
 
 /// Refuses a reason that is too long for prompts instead of cutting it.
 pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
@@ -327,21 +329,6 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
 fn required_reason(body: &CommandOptions) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
     reason.ok_or_else(|| Problem::refused("this command needs a text for the session: give a `reason`"))
-}
-
-async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let db = &app.deps.db;
-    let outcome = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
-    command_result(outcome, Vec::new())
-}
-
-async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let db = &app.deps.db;
-    let (outcome, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
 }
 
 /// Answers a question of a task's sessions: the question with the given id, else the first one that a session
@@ -373,34 +360,22 @@ pub async fn answer(
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (outcome, signals) =
+    let result =
         store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
-    let resumed = signals.resumed.clone();
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, resumed)
-}
-
-async fn interrupt(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let (db, feedback) = (&app.deps.db, body.reason.as_deref());
-    let (outcome, signals) =
-        store::retry_serialization(|| control::interrupt(db, task, by, feedback)).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
-}
-
-/// The answer to a command, with the first resumed run.
-pub(super) fn command_result(outcome: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
-    match outcome {
-        CommandOutcome::Done(count) => Ok(Json(Done {
-            count,
-            run: resumed.first().map(RunId::short),
-        })),
-        CommandOutcome::NotFound => Err(gone()),
-        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+    command_result(&app, result, "task").await
     }
-}
 
-fn gone() -> Problem {
-    Problem::not_found("the task was deleted meanwhile")
-}
+    /// Emits the signals of a command on `what`, and answers with the first resumed run.
+    pub(super) async fn command_result(
+        app: &App,
+        (outcome, signals): (CommandOutcome, Signals),
+        what: &str,
+    ) -> Result<Json<Done>, Problem> {
+        let run = signals.resumed.first().map(RunId::short);
+        app.deps.bus.emit(signals).await;
+        match outcome {
+            CommandOutcome::Done(count) => Ok(Json(Done { count, run })),
+            CommandOutcome::NotFound => Err(Problem::deleted(what)),
+            CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+        }
+    }

@@ -30,7 +30,7 @@ pub fn draw(
             svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
                 @for (from, to) in layers.edges.iter().take(MOST_EDGES) { (edge(&layers, *from, *to)) }
                 @for one in &layers.boxes {
-                    @let (x, y) = place(one.layer, one.row);
+                    @let (x, y) = position(one.layer, one.row);
                     @match &one.what {
                         BoxContent::One(n) => {
                             @let node = &nodes[*n];
@@ -53,7 +53,7 @@ pub fn draw(
     }
 }
 
-fn place(layer: usize, row: usize) -> (usize, usize) {
+fn position(layer: usize, row: usize) -> (usize, usize) {
     (EDGE + layer * (WIDTH + GAP_X), EDGE + row * (HEIGHT + GAP_Y))
 }
 
@@ -69,9 +69,9 @@ fn shape(x: usize, y: usize, word: &str, text: &str) -> Markup {
 
 fn edge(layers: &Layers, from: usize, to: usize) -> Markup {
     let (from, to) = (&layers.boxes[from], &layers.boxes[to]);
-    let (x, y) = place(from.layer, from.row);
+    let (x, y) = position(from.layer, from.row);
     let (x, y) = (x + WIDTH, y + HEIGHT / 2);
-    let (to_x, to_y) = place(to.layer, to.row);
+    let (to_x, to_y) = position(to.layer, to.row);
     let to_y = to_y + HEIGHT / 2;
     let half = (to_x - x) / 2;
     html! { path.edge d={ "M" (x) " " (y) "C" (x + half) " " (y) " " (to_x - half) " " (to_y) " " (to_x) " " (to_y) } {} }
