@@ -27,17 +27,17 @@ use crate::store::access::Role;
 pub fn all(app: &App) -> axum::Router<App> {
     // The last layer is the first to see a request.
     let reads = reads()
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(app.clone(), access::may_read));
     let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = submits()
         .route_layer(from_fn_with_state(app.clone(), audit::record))
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(app.clone(), idempotency::idempotent))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
         .route_layer(from_fn_with_state(app.clone(), audit::record))
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(app.clone(), idempotency::idempotent))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
     assemble(reads, submits, administers, figures).split_for_parts().0

@@ -126,7 +126,7 @@ pub async fn config(State(app): State<App>) -> Json<Page<Setting>> {
 
 fn no_worker(name: &str, workers: &[WorkerView]) -> Problem {
     let near = nearest(name, workers.iter().map(|worker| worker.name.as_str()));
-    locate::nothing("worker", name, near)
+    locate::unknown("worker", name, near)
 }
 
 /// Filter of a list of runs.

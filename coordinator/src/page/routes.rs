@@ -36,7 +36,7 @@ pub fn routes(app: App, api: Router) -> Router {
         .route("/live", get(live::changes))
         .route("/do/{kind}/{verb}", post(act::act))
         .route("/logout", post(login::log_out))
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(site.clone(), require_login));
     pages
         .route("/login", get(login::form).post(login::log_in))

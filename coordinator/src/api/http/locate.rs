@@ -32,7 +32,7 @@ pub struct Scope {
 }
 
 /// Serves a request with its repository recorded.
-pub async fn within(QueryParams(scope): QueryParams<Scope>, request: Request, next: Next) -> Response {
+pub async fn with_repository(QueryParams(scope): QueryParams<Scope>, request: Request, next: Next) -> Response {
     REQUEST_REPOSITORY.scope(scope.repo, next.run(request)).await
 }
 
@@ -48,7 +48,7 @@ pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, P
         Match::Nothing if FeatureId::parse_prefix(text).is_err() => {
             let names = view::names_of_features(conn, MAX_CANDIDATES).await?;
             let near = nearest(text, names.iter().map(String::as_str));
-            Err(nothing("feature", text, near))
+            Err(unknown("feature", text, near))
         }
         found => one("feature", text, found),
     }
@@ -62,7 +62,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
             Match::Nothing => {
                 let keys = view::keys_of_tasks(conn, feature, MAX_CANDIDATES).await?;
                 let near = nearest(key, keys.iter().map(String::as_str)).map(|near| format!("{of}/{near}"));
-                Err(nothing("task", text, near.as_deref()))
+                Err(unknown("task", text, near.as_deref()))
             }
             found => one("task", text, found),
         };
@@ -80,7 +80,7 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
             let runs = view::newest_runs(conn, MAX_CANDIDATES).await?;
             let runs: Vec<String> = runs.iter().map(RunId::short).collect();
             let near = ids::nearest(text, runs.iter().map(String::as_str));
-            Err(nothing("run", text, near))
+            Err(unknown("run", text, near))
         }
         found => one("run", text, found),
     }
@@ -89,7 +89,7 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
 fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
     match found {
         Match::One(id) => Ok(id),
-        Match::Nothing => Err(nothing(what, text, None)),
+        Match::Nothing => Err(unknown(what, text, None)),
         Match::Several(some) => Err(Problem::conflict(format!(
             "`{text}` matches several {what}s; give more of the id: {}",
             some.join(", ")
@@ -98,7 +98,7 @@ fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
 }
 
 /// The error for an unknown name, with a similar one.
-pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
+pub(in crate::api) fn unknown(what: &str, text: &str, near: Option<&str>) -> Problem {
     Problem::not_found(format!(
         "there is no {what} `{text}`; {}`ralph {what} list` shows all {what}s",
         did_you_mean(near)

@@ -100,15 +100,15 @@ pub(in crate::api) struct EntryText<'a> {
 impl EntryText<'_> {
     /// Refuses texts that are too long: a person's text is never cut, unlike an agent's.
     pub(in crate::api) fn within_bounds(&self) -> Result<(), String> {
-        within("the title", self.title, TITLE_CHARS)?;
-        within("the category", self.category.unwrap_or_default(), TAG_CHARS)?;
-        within("the text", self.body, BODY_CHARS)?;
-        few("tag", self.tags, MOST_TAGS, TAG_CHARS)?;
-        few("path", self.paths, MOST_PATHS, PATH_CHARS)
+        check_length("the title", self.title, TITLE_CHARS)?;
+        check_length("the category", self.category.unwrap_or_default(), TAG_CHARS)?;
+        check_length("the text", self.body, BODY_CHARS)?;
+        check_list("tag", self.tags, MOST_TAGS, TAG_CHARS)?;
+        check_list("path", self.paths, MOST_PATHS, PATH_CHARS)
     }
 }
 
-fn within(what: &str, text: &str, most: usize) -> Result<(), String> {
+fn check_length(what: &str, text: &str, most: usize) -> Result<(), String> {
     match text.chars().count() {
         chars if chars > most => Err(format!(
             "{what} of an entry has at most {most} characters, not {chars}"
@@ -117,7 +117,7 @@ fn within(what: &str, text: &str, most: usize) -> Result<(), String> {
     }
 }
 
-fn few(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), String> {
+fn check_list(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), String> {
     if given.len() > most {
         return Err(format!(
             "an entry has at most {most} {what}s, not {}",
@@ -126,7 +126,7 @@ fn few(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), St
     }
     given
         .iter()
-        .try_for_each(|one| within(&format!("a {what}"), one, chars))
+        .try_for_each(|one| check_length(&format!("a {what}"), one, chars))
 }
 
 #[cfg(test)]
