@@ -129,7 +129,9 @@ impl NeedsPerson {
             features: count(|feature| feature.condition.word.needs_person()),
             paused: count(|feature| feature.status == FeatureState::Paused),
             ..Self::default()
-            }
+        }
+    }
+}
 
 /// Cost of the features so far. US dollars.
 pub fn cost_of(features: &[FeatureView]) -> f64 {

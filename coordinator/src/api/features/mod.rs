@@ -300,7 +300,7 @@ pub(super) async fn settings_after_last(
     let settings = options
         .settings(usize::try_from(tasks).unwrap_or(0))
         .map_err(super::submit::invalid_settings)?;
-        Ok(Box::new(settings.within(&app.deps.settings.ceilings)))
+    Ok(Box::new(settings.within(&app.deps.settings.ceilings)))
 }
 
 /// Completes options with the settings of the feature's last run, else of its draft.

@@ -217,9 +217,9 @@ fn sort(schema: &Value) -> String {
         }
     }
     html
-    }
+}
 
-    fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
