@@ -1,7 +1,8 @@
-//! What the HTTP API is asked and answers, as JSON (SPEC 9.1): the coordinator and its clients read and write the same structs,
-//! so that the two can't drift apart.
+//! Requests and answers of the HTTP API as JSON (SPEC 9.1). The coordinator and its clients use the same
+//! structs, so that they can't drift apart.
 //!
-//! [`body`] has requests and what they are answered with, [`view`] what is shown of features, tasks, runs and workers.
+//! [`body`] has the bodies of requests and their answers, [`view`] the views of features, tasks, runs and
+//! workers.
 
 pub mod body;
 pub mod view;

@@ -1,10 +1,10 @@
-//! Limits beside the run's that a submission brings along.
+//! Limits that a submission sets in addition to the run's.
 
 use serde::{Deserialize, Serialize};
 
 use ralph_domain::budget::levels::{Level, Limit};
 
-/// A limit; 0 is none, as if it weren't given.
+/// A limit; 0 means no limit, as if omitted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitOptions {
@@ -18,31 +18,30 @@ pub struct LimitOptions {
     pub tokens: Option<i64>,
 }
 
-/// Limits by what they are of. None may be above the one that is set for all of its level.
+/// Limits by level. None may exceed the limit set for the whole level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetOptions {
-    /// Each session of the feature.
+    /// Limit of each session of the feature.
     #[serde(default, skip_serializing_if = "LimitOptions::is_none")]
     pub session: LimitOptions,
-    /// Each task of the feature, or the one that is submitted into it.
+    /// Limit of each task of the feature, or of the one task that is submitted into it.
     #[serde(default, skip_serializing_if = "LimitOptions::is_none")]
     pub task: LimitOptions,
-    /// The feature, over all its runs.
+    /// Limit of the feature over all its runs.
     #[serde(default, skip_serializing_if = "LimitOptions::is_none")]
     pub feature: LimitOptions,
 }
 
 impl BudgetOptions {
-    /// Whether nothing is wished for.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The limits that are asked for, by their levels.
+    /// The requested limits by level.
     ///
     /// # Errors
-    /// In words, when one is none, or above what `allowed` says of its level.
+    /// A message when a limit is invalid, or exceeds the `allowed` limit of its level.
     pub fn checked(&self, allowed: impl Fn(Level) -> Limit) -> Result<Vec<(Level, Limit)>, String> {
         let given = [
             (Level::Session, self.session),
@@ -70,7 +69,7 @@ impl BudgetOptions {
                 (Some(tokens), Some(most)) if tokens > most => return Err(above("tokens", most.to_string())),
                 _ => {}
             }
-            // What isn't said of it stays as it is for all of the level.
+            // A value that is not given falls back to the level's limit.
             limits.push((level, limit.least(most)));
         }
         Ok(limits)
@@ -96,12 +95,12 @@ impl LimitOptions {
     }
 }
 
-/// A limit as it is to be. A value of 0 is no limit; one that isn't given stays as it is.
+/// A new limit. A value of 0 means no limit; an omitted value stays unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetBudget {
-    /// The feature, task or account that it is of alone, or the feature whose sessions or tasks it is of each; all of the level when it
-    /// isn't given.
+    /// The one feature, task or account that it limits, or the feature whose sessions or tasks it limits
+    /// each; the whole level when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// US dollars.
@@ -112,7 +111,7 @@ pub struct SetBudget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub tokens: Option<i64>,
-    /// Whether runs go on that ended at a feature's limit; `true` when it isn't given.
+    /// Whether to resume runs that ended at a feature's limit; `true` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
 }
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wished_for_is_within_what_holds_for_all_of_the_level() {
+    fn a_requested_limit_may_not_exceed_the_levels_limit() {
         let check = |options: f64, expected: Result<Option<f64>, &str>| {
             let options = BudgetOptions {
                 task: LimitOptions {

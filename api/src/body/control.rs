@@ -3,49 +3,50 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Why a person does it; stands in the task's log, and for `interrupt` in the next prompt.
+/// Options of a command. The task's log shows the reason, and for `interrupt` the next prompt does too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandOptions {
-    /// The reason, or for `interrupt`, `retry`, `reject` and `feedback` what the agent should know; the last two need it.
+    /// The reason. For `interrupt`, `retry`, `reject` and `feedback` it is text for the agent; the last two
+    /// require it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether a run goes on that ended for what is decided; `true` when it isn't given.
+    /// Whether to resume a run that ended because of what the command decides; `true` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
 }
 
-/// The answer to a question: in words, or by a choice.
+/// The answer to a question: text, or a choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerQuestion {
-    /// In words.
+    /// The answer as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// The number of a choice, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<usize>,
-    /// The question's id; the first that a session waits for when it isn't given.
+    /// The question's id; the first question that a session waits for when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = "uuid")]
     pub question: Option<Uuid>,
-    /// Whether a run goes on that ended for the question; `true` when it isn't given.
+    /// Whether to resume a run that ended because of the question; `true` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
 }
 
-/// A command was done.
+/// The result of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Done {
-    /// How many tasks or sessions were concerned.
+    /// Number of affected tasks or sessions.
     pub count: usize,
-    /// The run that goes on with what was decided, and had ended.
+    /// The ended run that the command resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
 impl Done {
-    /// So many were concerned, and no run goes on for it.
+    /// `count` tasks or sessions were affected, and no run was resumed.
     pub fn of(count: usize) -> Self {
         Self { count, run: None }
     }
@@ -55,7 +56,7 @@ impl Done {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddDependencies {
-    /// What must be done before: the beginnings of their ids, or `FEATURE/KEY`.
+    /// Tasks that must be done first: prefixes of their ids, or `FEATURE/KEY`.
     #[schema(schema_with = super::submit::task_ids)]
     pub blockers: Vec<String>,
 }
@@ -65,6 +66,6 @@ pub struct AddDependencies {
 pub struct Started {
     /// The feature.
     pub feature: String,
-    /// Its new run; `None` when the command starts none.
+    /// The new run; `None` when the command starts none.
     pub run: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Changes of what stands.
+//! Changes to existing tasks and features.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::limits::RunOptions;
 use super::priority::PrecedenceOptions;
 
-/// `PATCH /api/v1/tasks/{id}`: what isn't given stays as it is.
+/// `PATCH /api/v1/tasks/{id}`: omitted fields stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditTask {
@@ -18,13 +18,13 @@ pub struct EditTask {
     /// What the agent needs to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The description that the change started from; when it isn't the stored one any more, nothing is stored.
+    /// The description that the change started from; nothing is stored when the stored one has changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Lower goes first.
+    /// A task with a lower value goes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Pool of workers that may take it.
+    /// Pool of workers that may take the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub pool: Option<String>,
@@ -41,48 +41,49 @@ pub struct EditTask {
     /// Whether attempts are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// Paths that it changes, such as `src/api/**`, instead of those that were declared.
+    /// Paths that the task changes, such as `src/api/**`; replaces the declared paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<String>>,
 }
 
-/// `PATCH /api/v1/features/{id}`: what isn't given stays as it is.
+/// `PATCH /api/v1/features/{id}`: omitted fields stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditFeature {
-    /// What it is about, as agents are told.
+    /// What the feature is about; agents read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The description that the change started from; when it isn't the stored one any more, nothing is stored.
+    /// The description that the change started from; nothing is stored when the stored one has changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// Sessions that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_parallel: Option<i32>,
-    /// How often the whole is reviewed at most when its tasks are done, with those reviews that it had.
+    /// Most reviews of the whole feature once its tasks are done, including past reviews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 20)]
     pub review_rounds: Option<i32>,
-    /// Retries of its tasks that are not over and that nobody works on.
+    /// Retries of its tasks that have not ended and have no session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 100)]
     pub max_retries: Option<i32>,
     /// Whether attempts at these tasks are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
-    /// When it goes before others.
+    /// The feature's priority over other features.
     #[serde(default, deserialize_with = "by_name")]
     pub precedence: PrecedenceOptions,
-    /// Whether its run goes on if it ended at a limit that is raised; `true` when it isn't given.
+    /// Whether to resume the run if it ended at a limit that this change raises; `true` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
-    /// Limits and choices of the last run, or of the first one where none was; what isn't given stays.
+    /// Limits and choices of the last run, or of the first one if there was none; omitted fields stay
+    /// unchanged.
     #[serde(default, deserialize_with = "by_name")]
     pub run: RunOptions,
 }
 
-/// Reads fields by their names alone; by itself, serde takes a list of their values as well.
+/// Accepts only an object with named fields; serde alone would also accept a list of values.
 fn by_name<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wished_of_a_run_is_named() {
+    fn run_options_are_an_object_of_known_fields() {
         let read = |text: &str| serde_json::from_str::<EditFeature>(text);
         let edit = read(r#"{"run": {"cost_usd": 2.5, "iterations": 3}}"#);
         assert_eq!(edit.unwrap().run.iterations, Some(3));

@@ -1,23 +1,23 @@
-//! Entries, questions and changes of the memory.
+//! Memory entries, queries and edits.
 
 use ralph_domain::recall::Kind;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// An entry of an import.
+/// A memory entry to import.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportLine {
-    /// Its name elsewhere; the same name is imported once.
+    /// The entry's external name; the same name is imported only once.
     pub id: String,
-    /// When it was learned.
+    /// Time at which it was learned.
     #[serde(with = "utc")]
     pub date: OffsetDateTime,
     /// What it is about.
     pub title: String,
-    /// What was learned.
+    /// The text of the entry.
     #[serde(default)]
     pub body: String,
-    /// Files that it is about.
+    /// Files that the entry concerns.
     #[serde(default)]
     pub paths: Vec<String>,
     /// Keywords.
@@ -26,10 +26,10 @@ pub struct ImportLine {
     /// A learning, or a knowledge entry.
     #[serde(default = "learning")]
     pub kind: Kind,
-    /// Of a learning.
+    /// Category of a learning.
     #[serde(default)]
     pub category: Option<String>,
-    /// Of a knowledge entry.
+    /// Feature of a knowledge entry.
     #[serde(default)]
     pub feature: Option<String>,
 }
@@ -38,22 +38,22 @@ fn learning() -> Kind {
     Kind::Learning
 }
 
-/// A line of a file of questions.
+/// A line of a query file.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueryLine {
-    /// Comes back with the answer.
+    /// Id that the answer repeats.
     pub query_id: String,
-    /// When it is asked: only entries older than it count.
+    /// Time of the query: only older entries count.
     #[serde(with = "utc")]
     pub date: OffsetDateTime,
-    /// As a task's.
+    /// Title, as of a task.
     pub title: String,
-    /// As a task's.
+    /// Description, as of a task.
     #[serde(default)]
     pub description: String,
 }
 
-/// Points in time in RFC 3339, of any offset. Refuses those without a UTC time of four-digit years.
+/// Times in RFC 3339 with any offset. Refuses a time whose year in UTC does not have four digits.
 pub mod utc {
     use serde::de::Error as _;
     use serde::{Deserializer, Serializer};
@@ -66,17 +66,17 @@ pub mod utc {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
         let at = rfc3339::deserialize(deserializer)?;
-        written(at).ok_or_else(|| D::Error::custom(format!("{at} is beyond the years that UTC can tell")))
+        written(at).ok_or_else(|| D::Error::custom(format!("{at} is outside of the years 0 to 9999 in UTC")))
     }
 
-    /// The time in UTC, when it can be written so.
+    /// The time in UTC, if its year there has four digits.
     pub fn written(at: OffsetDateTime) -> Option<OffsetDateTime> {
         at.checked_to_offset(UtcOffset::UTC)
             .filter(|at| (0..=9999).contains(&at.year()))
     }
 }
 
-/// What an edit changes; `None` leaves a part as it is.
+/// Changes to an entry; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditMemory {

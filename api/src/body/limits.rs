@@ -1,4 +1,4 @@
-//! Limits and choices of a run as they are asked for; what is not said gets SPEC 3.4's defaults.
+//! Requested limits and choices of a run; omitted fields get SPEC 3.4's defaults.
 
 use ralph_domain::graph::is_name;
 use ralph_domain::routing::strategy::Strategy;
@@ -12,53 +12,54 @@ use super::protect::{is_path_pattern, protected_by_default};
 
 const DEFAULT_TIME_MS: i64 = 24 * 60 * 60 * 1_000;
 const DEFAULT_COST_USD: f64 = 20.0;
-/// Most further tries of a gate on one commit.
+/// Most retries of a gate on one commit.
 const MAX_GATE_RETRIES: i32 = 10;
 
-/// What is wished for a run. A limit of 0 means that there is none; one that isn't given has its default (SPEC 3.4).
+/// Requested options of a run. A limit of 0 means no limit; an omitted limit has its default (SPEC 3.4).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunOptions {
-    /// Iterations; 20 and 5 for each task when it isn't given.
+    /// Number of the last iteration; 20 plus 5 for each task when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub iterations: Option<i64>,
-    /// Number of the first iteration; 1 when it isn't given. `iterations` is that of the last.
+    /// Number of the first iteration; 1 when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub first_iteration: Option<i32>,
-    /// Wall time; 24 hours when it isn't given.
+    /// Wall time of the run; 24 hours when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub time_ms: Option<i64>,
-    /// Cost; 20 USD when it isn't given.
+    /// Cost; 20 USD when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub cost_usd: Option<f64>,
-    /// Tokens, in and out; no limit when it isn't given.
+    /// Input and output tokens; no limit when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub tokens: Option<i64>,
-    /// Wall time of a session; 60 minutes when it isn't given.
+    /// Wall time of a session; 60 minutes when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub session_ms: Option<i64>,
-    /// Silence of a session; 10 minutes when it isn't given.
+    /// Longest silence of a session; 10 minutes when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub idle_ms: Option<i64>,
-    /// Output of a session; 50 MB when it isn't given.
+    /// Output of a session; 50 MB when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub output_bytes: Option<i64>,
-    /// Pause after the first failure of a task, doubled by each; 10 seconds when it isn't given, and 0 is none.
+    /// Pause after a task's first failure, doubled by each further one; 10 seconds when omitted, 0 for no
+    /// pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub backoff_ms: Option<i64>,
-    /// A model or a tier; alone it means the strategy `fixed`.
+    /// A model or a tier; without `model_strategy` it implies the strategy `fixed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How models are chosen (SPEC 7.1).
+    /// Strategy that chooses models (SPEC 7.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^(fixed|cost-optimized|escalate|plan-then-execute|adaptive)$")]
     pub model_strategy: Option<String>,
@@ -69,35 +70,37 @@ pub struct RunOptions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(schema_with = commands)]
     pub gate: Vec<String>,
-    /// How these commands run, by their places. Those that are missing have no name, run when those before them are over, and take as
-    /// long as the worker allows.
+    /// How the gate's commands run, by index. A command without a step has no name, starts after all earlier
+    /// commands end, and has the worker's timeout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gate_steps: Vec<GateStep>,
-    /// Whether work may land although the gate fails on the feature's base commit, where it is not tried then; `false` when it isn't
-    /// given.
+    /// Whether work may land although the gate fails on the feature's base commit. If `true`, the gate is not
+    /// checked there; `false` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_may_fail_on_base: Option<bool>,
-    /// Patterns of paths whose change a person has to approve before it lands, from the repository's root: `*` within a folder, `**`
-    /// over folders. CI workflows and git hooks when it isn't given; an empty list protects nothing.
+    /// Patterns of paths, relative to the repository's root, whose changes a person must approve before they
+    /// land: `*` matches within a folder, `**` across folders. CI workflows and git hooks when omitted; an
+    /// empty list protects nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protect: Option<Vec<String>>,
-    /// How attempts land that passed: `each` has its own run of the gate, ahead of its turn where slots are free; `batch` runs the gate
-    /// on the last of several; `serial` runs it on one after the other. `each` when it isn't given.
+    /// How passed attempts land: `each` runs the gate for every attempt, ahead of its turn if slots are free;
+    /// `batch` runs it once, on the last of several attempts; `serial` runs it on one attempt after the
+    /// other. `each` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub landing: Option<Landing>,
-    /// Most checks of the gate ahead of their turn at once; 8 when it isn't given.
+    /// Most concurrent gate checks ahead of their turn; 8 when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub max_speculation: Option<i32>,
-    /// How often a gate that failed is tried again on the same commit, at most 10; never when it isn't given.
+    /// Retries of a failed gate on the same commit, at most 10; 0 when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 10)]
     pub gate_retries: Option<i32>,
-    /// Whether a task that used up its retries, or that only a person can move on for another reason, waits for one
-    /// (`needs_review`), as it does when this isn't given; `false` fails it for good. What is to be approved waits all the same.
+    /// Whether a task that used up its retries, or needs a person for another reason, waits for one
+    /// (`needs_review`); `true` when omitted. `false` fails the task for good. Approvals wait in both cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<bool>,
-    /// Whether checkouts of this run start without the build output that workers keep; `false` when it isn't given.
+    /// Whether checkouts of this run start without the workers' stored build output; `false` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<bool>,
 }
@@ -107,58 +110,41 @@ fn commands() -> Array {
     Array::builder().items(command).build()
 }
 
-/// Run settings that can't be used.
+/// Why run settings are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRunSettings {
-    /// A limit below nothing.
     #[error("the limit `{0}` is negative; give a positive number, or 0 for no limit")]
     Negative(&'static str),
-    /// A first iteration that is none, or comes after the last.
-    #[error("the first iteration is {0}; it is at least 1, and at most the limit of iterations")]
+    #[error("the first iteration is {0}; it must be at least 1 and at most the limit of iterations")]
     FirstIteration(i32),
-    /// A strategy that isn't one.
     #[error(
-        "`{0}` is no model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute, adaptive"
+        "`{0}` is not a model strategy; choose one of: fixed, cost-optimized, escalate, plan-then-execute, adaptive"
     )]
     Strategy(String),
-    /// The strategy that needs a model.
     #[error("the model strategy `fixed` needs a model; give one with --model")]
     FixedNeedsModel,
-    /// A limit above what the coordinator allows.
     #[error(
         "`{limit}` is at most {most} here (`[ceilings]` of the coordinator's configuration); give that or less"
     )]
-    AboveCeiling {
-        limit: &'static str,
-        /// What is allowed.
-        most: String,
-    },
-    /// A name that is none.
-    #[error("`{0}` names nothing: it is one line of at most 100 characters")]
+    AboveCeiling { limit: &'static str, most: String },
+    #[error("`{0}` is not a name: it must be one line of 1 to 100 characters")]
     Name(&'static str),
-    /// A command of the gate that is none.
     #[error("a command of the gate is empty; give each of `[verify] commands` or --gate a command to run")]
     EmptyCommand,
-    /// Steps of the gate that are none.
     #[error(
-        "a step of the gate has a command, a name of one line and at most 100 characters, and a time-out above 0 if any"
+        "each gate step needs a command; its name, if any, is one line of at most 100 characters, and its timeout, if any, above 0"
     )]
     Step,
-    /// A gate that would be tried too often, or less than never.
-    #[error("a gate is tried again 0 to {MAX_GATE_RETRIES} times, not {0}")]
+    #[error("a gate has 0 to {MAX_GATE_RETRIES} retries, not {0}")]
     Retries(i32),
-    /// A protected path that is none.
     #[error(
-        "`{0}` is no pattern of paths: give it from the repository's root, without `..`, such as `migrations/**` or `Makefile`"
+        "`{0}` is not a path pattern: give it relative to the repository's root, without `..`, such as `migrations/**` or `Makefile`"
     )]
     Pattern(String),
 }
 
 impl RunOptions {
-    /// Whether what is wished for is within what the coordinator allows; 0 asks for no limit.
-    ///
-    /// # Errors
-    /// When it isn't.
+    /// Checks the requested limits against the coordinator's ceilings; 0 requests no limit.
     pub fn check(&self, ceilings: &Ceilings) -> Result<(), InvalidRunSettings> {
         let above = |asked: i64, most: i64| asked == 0 || asked > most;
         let iterations = ceilings.iterations.map(i64::from);
@@ -185,7 +171,7 @@ impl RunOptions {
         }
     }
 
-    /// The same, with what the feature's last run had where nothing is wished for.
+    /// Fills omitted options from the feature's last run.
     #[must_use]
     pub fn after(self, last: &RunSettings) -> Self {
         let count = |n: Option<i32>| Some(i64::from(n.unwrap_or(0)));
@@ -193,7 +179,7 @@ impl RunOptions {
         Self {
             iterations: self
                 .iterations
-                // `--once` was for once.
+                // The single iteration of `--once` applied to that run only.
                 .or_else(|| count(last.max_iterations).filter(|n| !last.limit_grows && *n != 1)),
             first_iteration: self.first_iteration,
             time_ms: self.time_ms.or(Some(last.max_time_ms.unwrap_or(0))),
@@ -214,7 +200,7 @@ impl RunOptions {
                 Some(last.model_strategy.as_str().to_owned())
             },
             agent: self.agent.or_else(|| last.agent.clone()),
-            // That it may fail was said of the gate that there was.
+            // Permission to fail belongs to the gate that it was given for.
             gate_may_fail_on_base: match self.gate.is_empty() || self.gate == last.gate {
                 true => self.gate_may_fail_on_base.or(Some(last.gate_may_fail)),
                 false => self.gate_may_fail_on_base,
@@ -234,12 +220,12 @@ impl RunOptions {
             max_speculation: self.max_speculation.or(Some(last.max_speculation)),
             gate_retries: self.gate_retries.or(Some(last.gate_retries)),
             review: self.review.or(Some(last.review)),
-            // It was for once.
+            // A cold start applied to that run only.
             cold: self.cold,
         }
     }
 
-    /// The same for a feature's first run, with what the feature was given as a draft where nothing is wished for.
+    /// Fills omitted options of a feature's first run from the feature's draft.
     #[must_use]
     pub fn of_draft(mut self, draft: &RunSettings) -> Self {
         if !draft.limit_grows {
@@ -250,10 +236,7 @@ impl RunOptions {
         self.after(draft)
     }
 
-    /// What the run gets, for a feature of so many tasks.
-    ///
-    /// # Errors
-    /// When an option can't hold.
+    /// Settings of the run, for a feature of `tasks` tasks.
     pub fn settings(&self, tasks: usize) -> Result<RunSettings, InvalidRunSettings> {
         if self.gate.iter().any(|command| command.trim().is_empty()) {
             return Err(InvalidRunSettings::EmptyCommand);
@@ -357,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_has_the_documented_defaults() {
+    fn omitted_options_have_the_documented_defaults() {
         let settings = RunOptions::default().settings(12).unwrap();
         assert_eq!(settings.max_iterations, Some(80));
         assert_eq!(settings.max_time_ms, Some(86_400_000));
@@ -369,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_has_commands() {
+    fn an_empty_gate_command_is_refused() {
         let gate = |command: &str| {
             let options = RunOptions {
                 gate: vec![command.to_owned()],
@@ -382,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_run_has_what_the_last_one_had() {
+    fn a_further_run_inherits_the_settings_of_the_last_run() {
         let first = RunOptions {
             cost_usd: Some(0.0),
             backoff_ms: Some(0),
@@ -410,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_run_has_what_the_draft_was_given() {
+    fn a_first_run_inherits_the_settings_of_the_draft() {
         let given = RunOptions {
             iterations: Some(1),
             cost_usd: Some(1.0),
@@ -425,14 +408,14 @@ mod tests {
         };
         let chosen = options.of_draft(&draft).settings(9).unwrap();
         assert_eq!((chosen.max_iterations, chosen.max_cost_usd), (Some(5), Some(1.0)));
-        // What nobody chose is counted anew.
+        // A default limit is computed again.
         let draft = RunOptions::default().settings(0).unwrap();
         let settings = RunOptions::default().of_draft(&draft).settings(2).unwrap();
         assert_eq!(settings.max_iterations, Some(30));
     }
 
     #[test]
-    fn nothing_above_a_ceiling_is_granted() {
+    fn limits_above_a_ceiling_are_refused() {
         let ceilings = Ceilings {
             iterations: Some(50),
             cost_usd: Some(5.0),
@@ -453,7 +436,7 @@ mod tests {
             assert!(error.to_string().contains(limit), "{error}");
         }
         assert_eq!(options(Some(50), Some(5.0)).check(&ceilings), Ok(()));
-        // What nobody wished for is cut.
+        // A default above the ceiling is lowered to it.
         let settings = options(None, None).settings(100).unwrap().within(&ceilings);
         assert_eq!(
             (settings.max_iterations, settings.max_cost_usd),
@@ -466,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_no_limit_and_less_is_refused() {
+    fn zero_means_no_limit_and_a_negative_limit_is_refused() {
         let options = RunOptions {
             iterations: Some(0),
             cost_usd: Some(0.0),
@@ -484,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_alone_is_fixed_and_fixed_needs_one() {
+    fn a_model_alone_implies_fixed_and_fixed_needs_a_model() {
         let check =
             |model: Option<&str>, strategy: Option<&str>, expected: Result<Strategy, InvalidRunSettings>| {
                 let options = RunOptions {

@@ -1,4 +1,4 @@
-//! What the memory is asked and told.
+//! Requests to the memory, and its answers.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -12,54 +12,54 @@ use ralph_domain::recall::{Ended, Kind, Lift, Parts, Worth};
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportMemory {
-    /// Whose memory: a repository's identity.
+    /// Identity of the repository whose memory it is.
     #[serde(default)]
     pub repo: String,
-    /// What goes in.
+    /// The entries.
     pub items: Vec<ImportLine>,
-    /// Whether further requests follow: then their words are counted later, all together.
+    /// Whether further requests follow; if so, the words of all are counted together later.
     #[serde(default)]
     pub more: bool,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Imported {
-    /// New entries.
+    /// Number of new entries.
     pub imported: usize,
-    /// Those that were there already.
+    /// Number of entries that existed already.
     pub known: usize,
 }
 
-/// Questions, all to the same memory.
+/// Queries to one memory.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchMemory {
-    /// Whose memory: a repository's identity.
+    /// Identity of the repository whose memory it is.
     #[serde(default)]
     pub repo: String,
-    /// Which part of it.
+    /// The kind of entries to search.
     pub kind: Kind,
-    /// Entries of an answer, at most.
+    /// Most entries of an answer.
     #[schema(minimum = 1, maximum = 50)]
     pub limit: usize,
-    /// What is asked.
+    /// The queries.
     #[schema(max_items = 1000)]
     pub queries: Vec<QueryLine>,
 }
 
-/// What one question brought.
+/// The answer to one query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Answered {
-    /// The question.
+    /// Id of the query.
     pub query_id: String,
     /// Best first; empty when nothing is good enough.
     pub items: Vec<Hit>,
-    /// The next ones, each with the reason.
+    /// The next best entries, each with the reason why it was left out.
     pub left_out: Vec<Hit>,
-    /// How well the best entries answer.
+    /// How well the best entries answer the query.
     pub confidence: f64,
-    /// The confidence below which this memory shows nothing.
+    /// Confidence below which this memory shows nothing.
     pub floor: f64,
 }
 
@@ -72,7 +72,7 @@ pub struct Hit {
     pub title: String,
     pub score: f64,
     pub parts: Parts,
-    /// Why it is left out.
+    /// Why it was left out.
     pub reason: Option<String>,
 }
 
@@ -94,7 +94,7 @@ pub struct AddMemory {
     pub paths: Vec<String>,
 }
 
-/// Which entries to hide: named ones, or those that nobody used for long.
+/// Entries to hide: the named ones, or ones that have long been unused.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneMemory {
@@ -102,118 +102,122 @@ pub struct PruneMemory {
     pub ids: Vec<String>,
     #[serde(default)]
     pub repo: Option<String>,
-    /// Older than this, and not shown for as long.
+    /// Entries that are older than this and have not been shown for as long. Days.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 36500)]
     pub unused_days: Option<f64>,
-    /// Only say which.
+    /// Only report the entries, without hiding them.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// Which entries to bring back.
+/// Entries to restore.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreMemory {
-    /// Their ids.
+    /// Ids of the entries.
     #[schema(min_items = 1)]
     pub ids: Vec<String>,
 }
 
-/// Which entries to delete.
+/// Entries to delete.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeMemory {
-    /// Their ids.
+    /// Ids of the entries.
     #[schema(min_items = 1)]
     pub ids: Vec<String>,
 }
 
-/// What was deleted.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Purged {
-    /// Entries.
+    /// Number of deleted entries.
     pub entries: i64,
-    /// Prompts that had shown them.
+    /// Number of deleted prompts that had shown them.
     pub prompts: i64,
 }
 
-/// Entries that were hidden, restored or taken back.
+/// The result of hiding, restoring or revoking entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RetractResult {
-    /// How many.
+    /// Number of affected entries.
     pub entries: usize,
 }
 
-/// What was revoked, and how far it had spread.
+/// The result of a revocation, and how far the revoked entries had spread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RevokedMemory {
-    /// Entries that were taken back.
+    /// Number of revoked entries.
     pub entries: usize,
-    /// Entries that later attempts copied from them: in quarantine now, until a person restores them.
+    /// Entries that later attempts copied from them; they stay in quarantine until a person restores them.
     pub quarantined: Vec<String>,
-    /// Further entries of attempts that were shown them: a person should look at these.
+    /// Further entries of attempts whose prompts showed them; a person should check these.
     pub to_check: Vec<String>,
-    /// Attempts whose journals quote them, and are shown to nobody any more.
+    /// Attempts whose journals quote them; prompts no longer show these journals.
     pub journals: Vec<String>,
 }
 
-/// What an attempt's prompt was chosen from.
+/// The memory entries considered for an attempt's prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Explained {
-    /// The session.
+    /// The session's dispatch.
     pub dispatch: String,
-    /// Its attempt.
+    /// Number of the attempt.
     pub attempt: i32,
-    /// Whether the answer was held out; `None` when there was nothing to ask.
+    /// Whether the answer was held out of the prompt; `None` when there was nothing to query.
     pub held_out: Option<bool>,
-    /// What became of each section of its prompt, the most important first; none once the prompt is no longer kept.
+    /// The sections of the prompt, the most important first; empty once the prompt is deleted.
     #[serde(default)]
     pub sections: Vec<SectionView>,
-    /// What was shown, then what was left out.
+    /// Entries that were shown, then entries that were left out.
     pub items: Vec<UseView>,
 }
 
-/// An outside model, as this coordinator sees it.
+/// State of the external embedding model, as this coordinator sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EmbeddingsView {
-    /// Its name.
+    /// Name of the model.
     pub model: String,
-    /// Entries that got a vector since it is the model, of all repositories.
+    /// Entries of all repositories that have a vector of this model.
     pub made: i64,
-    /// Entries that wait for one, up to 10,000.
+    /// Entries that wait for a vector, counted up to 10,000.
     pub waiting: i64,
-    /// Entries that it doesn't take.
+    /// Entries that the model refuses.
     pub refused: i64,
-    /// Memories that were asked about their own entries with it: whether they have an answer rests on its vectors as well.
+    /// Memories that were calibrated with queries about their own entries; the model's vectors help decide
+    /// whether they have an answer.
     #[serde(default)]
     pub calibrated: i64,
-    /// Why it isn't asked now; everything goes on without it.
+    /// Why the model isn't called now; the memory works without it.
     pub trouble: Option<String>,
 }
 
-/// What memory is worth.
+/// Measured benefit of the memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MemoryReport {
-    /// Attempts with memory of other tasks that ended.
+    /// Ended attempts whose prompts had memory of other tasks.
     pub with_memory: Ended,
-    /// Those that were held out.
+    /// Ended attempts whose memory was held out.
     pub held_out: Ended,
-    /// The difference of shares that landed, pooled over repositories and models; `None` while one side has none.
+    /// Difference between the landed shares of both groups, pooled over repositories and models; `None` while
+    /// one group is empty.
     pub lift: Option<Lift>,
-    /// What the lift's interval says.
+    /// Conclusion from the lift's interval.
     pub worth: Worth,
-    /// The same of a task's iterations, cost in USD and time in seconds: with memory, less without.
+    /// Difference in iterations of a task: with memory minus without.
     pub iterations: Option<Lift>,
+    /// Difference in cost of a task. US dollars.
     pub cost_usd: Option<Lift>,
+    /// Difference in time of a task.
     pub seconds: Option<Lift>,
-    /// First attempts that are needed until the lift is known to ±10 points.
+    /// First attempts still needed until the lift is known to ±10 points.
     pub needed: Option<i64>,
-    /// Memories that are switched off, since they were found to hurt, and why.
+    /// Memories that are switched off because they were found to hurt, with the reasons.
     pub switched_off: Vec<SwitchedOffView>,
-    /// The outside model that helps to order entries; `None` where there is none.
+    /// The external model that helps to rank entries; `None` if there is none.
     pub embeddings: Option<EmbeddingsView>,
-    /// What became of all that was learned.
+    /// Status counts of all entries.
     pub fates: Fates,
     /// The entries that helped most, and those that harmed most.
     pub items: Vec<MemoryView>,
@@ -228,7 +232,7 @@ pub struct SwitchedOffView {
     pub reason: String,
 }
 
-/// Whose memory to resume.
+/// The memory to switch on again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeMemory {
@@ -239,30 +243,30 @@ pub struct ResumeMemory {
 /// The prompt that the next attempt would get now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PromptNext {
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: i32,
     /// The instructions that all prompts of the kind share.
     pub frame: String,
-    /// What would be said to this one.
+    /// The part for this attempt.
     pub body: String,
-    /// About how many tokens each section takes, in order.
+    /// Approximate number of tokens of each section, in order.
     #[serde(default)]
     pub tokens: Vec<SectionTokens>,
-    /// What became of each section, the most important first.
+    /// The memory sections, the most important first.
     pub sections: Vec<SectionView>,
-    /// What would be shown of other tasks' memory, then what not.
+    /// Entries of other tasks' memory that would be shown, then entries that would not.
     pub items: Vec<UseView>,
 }
 
 /// A section of a prompt that holds memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SectionView {
-    /// Its heading.
+    /// Heading of the section.
     pub name: String,
     /// `shown`, `empty`, or `no room`.
     pub status: String,
-    /// Unicode characters that it takes.
+    /// Unicode characters that the section takes.
     pub chars: usize,
-    /// Unicode characters that it could have taken.
+    /// Unicode characters that the section may take at most.
     pub allowed: usize,
 }

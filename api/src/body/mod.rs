@@ -1,4 +1,4 @@
-//! What requests and answers are made of, besides the views of [`crate::view`].
+//! Bodies of requests, and of answers other than the views of [`crate::view`].
 
 mod budgets;
 mod control;

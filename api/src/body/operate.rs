@@ -1,84 +1,86 @@
-//! Changes of a feature's branches.
+//! Changes to a feature's branches.
 
 use ralph_shared::wire::MergeHow;
 use serde::{Deserialize, Serialize};
 
-/// How a feature is merged.
+/// Options of a feature's merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MergeFeature {
-    /// How.
+    /// Kind of merge.
     pub how: MergeHow,
-    /// Into which branch, without `refs/heads/`; the one that it began from when it isn't given.
+    /// Target branch without `refs/heads/`; the feature's base branch when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
     pub into: Option<String>,
-    /// Also while tasks of the feature are not done: what has landed so far.
+    /// Merge what has landed so far even if tasks of the feature are not done.
     #[serde(default)]
     pub partial: bool,
 }
 
-/// How a landed task is taken back.
+/// Options of a landed task's revert.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevertTask {
-    /// It is done again afterwards, rather than cancelled.
+    /// Do the task again afterwards instead of cancelling it.
     #[serde(default)]
     pub redo: bool,
-    /// Landed tasks that waited for it are taken back as well, the last first.
+    /// Revert landed tasks that depend on it as well, the last first.
     #[serde(default)]
     pub dependents: bool,
-    /// Why; stands in the task's log, and in the next prompt if it is done again.
+    /// The reason; shown in the task's log, and in the next prompt if the task is done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Tasks that change branches were added.
+/// The added tasks that change branches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BranchOperations {
     /// The feature.
     pub feature: String,
-    /// The tasks that do it, one after the other.
+    /// The tasks, which run one after the other.
     pub tasks: Vec<String>,
-    /// The run that was started for them; `None` when one is under way, the feature is paused, or other
-    /// tasks are open, with whose next run they go along.
+    /// The run that was started for them. `None` when a run is under way, when the feature is paused, or when
+    /// other tasks are open, whose next run includes these.
     pub run: Option<String>,
 }
 
-/// Branches of attempts are removed from the remote.
+/// Options for removing attempts' branches from the remote.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneAttempts {
-    /// Only of attempts that ended longer ago. Milliseconds; the coordinator's retention when it isn't given.
+    /// Only branches of attempts that ended longer ago than this. Milliseconds; the coordinator's retention
+    /// when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 4_000_000_000_000_u64)]
     pub older_than_ms: Option<u64>,
-    /// Only tell.
+    /// Only report the branches, without removing them.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What becomes of the refs of a feature's attempts.
+/// Which refs of a feature's attempts are removed, and which stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pruning {
     /// The feature.
     pub feature: String,
-    /// Those that go, branches without `refs/heads/`; the next worker of the feature's pools that is free removes them.
+    /// Refs to remove, branches without `refs/heads/`; the next free worker of the feature's pools removes
+    /// them.
     pub going: Vec<String>,
-    /// Those that are old enough but stay.
+    /// Refs that are old enough but stay.
     pub staying: Vec<StayingBranch>,
-    /// How many there are besides whose attempts ended less than `older_than_ms` ago.
+    /// Number of further refs whose attempts ended less than `older_than_ms` ago.
     pub recent: u64,
-    /// How long ago the attempts of those that go have to have ended.
+    /// Minimum time since the end of an attempt whose refs are removed.
     pub older_than_ms: u64,
-    /// Why the last try came to nothing, if it did; it is tried again.
+    /// Error of the last removal if it failed; a worker tries again.
     pub error: Option<String>,
 }
 
-/// A branch of an attempt that stays.
+/// An attempt's branch that stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StayingBranch {
-    /// Its name, of a branch without `refs/heads/`.
+    /// Name of the ref; a branch without `refs/heads/`.
     pub branch: String,
     /// Why it stays.
     pub why: String,

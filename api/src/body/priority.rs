@@ -1,4 +1,4 @@
-//! What decides which features go first, and when.
+//! Options that decide which features go first, and when.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -7,33 +7,34 @@ use time::format_description::well_known::Rfc3339;
 use ralph_domain::scheduling::concurrency::Concurrency;
 use ralph_domain::scheduling::precedence::Precedence;
 
-/// When a feature goes before others; what isn't given stays as it is, or has its default.
+/// When a feature goes before others; omitted fields stay unchanged, or have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrecedenceOptions {
-    /// Its part of the slots beside that of others; 1 by default.
+    /// Weight of the feature's share of the slots relative to other features; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub weight: Option<i32>,
-    /// Nothing of it begins before this time: RFC 3339, or `none`.
+    /// No task of the feature starts before this time: RFC 3339, or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
-    /// When it should be finished: RFC 3339, or `none`. Of features with the same part of the slots, the earliest deadline goes first.
+    /// Time by which it should be finished: RFC 3339, or `none`. Among features with the same share of the
+    /// slots, the earliest deadline goes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// Whether its run ends at the deadline; it doesn't by default.
+    /// Whether its run ends at the deadline; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_at_deadline: Option<bool>,
-    /// The key that sessions of its tasks have which name none.
+    /// Concurrency key of its tasks that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<Concurrency>,
 }
 
 impl PrecedenceOptions {
-    /// As it is stored.
+    /// Validates the options for storage.
     ///
     /// # Errors
-    /// In words, when it makes no sense.
+    /// A message when an option is invalid.
     pub fn checked(&self) -> Result<Precedence, String> {
         if self.weight.is_some_and(|weight| !(1..=1000).contains(&weight)) {
             return Err("`weight` is 1 to 1000".to_owned());

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = Problem)]
 pub struct ProblemBody {
-    /// Names the sort of problem: `urn:ralph:problem:…`.
+    /// Kind of problem: `urn:ralph:problem:…`.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// The sort in words.
+    /// The kind in words.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong this time, and what to do next.
+    /// What is wrong in this case, and what to do next.
     #[serde(default)]
     pub detail: String,
-    /// The single problems of a refused task graph.
+    /// The individual problems of a refused task graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
 }

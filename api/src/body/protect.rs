@@ -1,6 +1,6 @@
-//! Paths whose change a person has to approve before it lands.
+//! Paths whose changes a person must approve before they land.
 
-/// What runs with more rights than a session has: on a server's runners, or when somebody commits.
+/// Files that run with more rights than a session has: on a server's runners, or when somebody commits.
 const PROTECTED: &[&str] = &[
     ".github/workflows/**",
     ".gitlab-ci.yml",
@@ -17,12 +17,11 @@ const PROTECTED: &[&str] = &[
     "lefthook.yml",
 ];
 
-/// What is protected where nobody says otherwise.
 pub(super) fn protected_by_default() -> Vec<String> {
     PROTECTED.iter().map(|&pattern| pattern.to_owned()).collect()
 }
 
-/// Whether git takes it for paths within the repository.
+/// Whether git accepts the pattern for paths within the repository.
 pub(super) fn is_path_pattern(pattern: &str) -> bool {
     let is_path = |part: &str| !matches!(part, "" | "." | "..");
     pattern.len() <= 1_000

@@ -1,4 +1,4 @@
-//! What begins features without a person.
+//! Schedules and hooks, which start features without a person.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,17 @@ use ralph_domain::scheduling::schedule::Missed;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSchedule {
-    /// When the feature's run begins, once: RFC 3339.
+    /// Time at which the feature's run starts, once: RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// When a copy of the feature is made and run: minute, hour, day, month and weekday.
+    /// Times at which a copy of the feature is created and run: minute, hour, day, month and weekday.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    /// Whose wall clock `cron` means, a name of the IANA database; `UTC` when it isn't given.
+    /// Time zone of `cron`, a name of the IANA database; `UTC` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// What becomes of times that no coordinator was there for; one firing makes up for them when it isn't given.
+    /// What happens to times at which no coordinator ran; when omitted, the schedule fires once for all of
+    /// them.
     #[serde(default)]
     pub missed: Missed,
 }
@@ -26,7 +27,7 @@ pub struct SetSchedule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSchedule {
-    /// Whether it fires no more for now.
+    /// Whether the schedule is paused.
     pub paused: bool,
 }
 
@@ -34,29 +35,29 @@ pub struct PauseSchedule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateHook {
-    /// What it is called: 1 to 40 of `[a-z0-9-]`.
+    /// Name of the hook: 1 to 40 of `[a-z0-9-]`.
     #[schema(pattern = "^[a-z0-9-]{1,40}$")]
     pub name: String,
-    /// Name or id of the feature that it makes a copy of.
+    /// Name or id of the feature that the hook copies.
     pub feature: String,
 }
 
-/// A hook that was made.
+/// A new hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CreatedHook {
-    /// What it is called.
+    /// Name of the hook.
     pub name: String,
-    /// Where requests go.
+    /// Path that takes the hook's requests.
     pub path: String,
-    /// Key of signatures, or bearer token; it is told only here.
+    /// Key of signatures, or bearer token; shown only here.
     pub secret: String,
 }
 
-/// What a hook's request came to.
+/// The result of a request to a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Hooked {
-    /// Id of the feature that was made, now or when the same delivery came first.
+    /// Id of the feature that was created, now or when the same delivery first arrived.
     pub feature: Option<String>,
-    /// Whether the same delivery came before.
+    /// Whether the same delivery arrived before.
     pub again: bool,
 }

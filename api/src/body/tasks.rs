@@ -11,35 +11,33 @@ use utoipa::openapi::{Ref, RefOr, Schema};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GraphText {
-    /// Where it comes from: errors begin with it.
+    /// Origin of the text; errors begin with it.
     pub source: String,
     /// The text.
     pub text: String,
 }
 
-/// Reads tasks in any of their forms: a list of tasks, the text of a task file, or such a text with the name of its source.
-///
-/// # Errors
-/// When it is none of them.
+/// Reads tasks in any of three forms: a list of tasks, the text of a task file, or such a text with the name
+/// of its source.
 pub fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<GraphText>, D::Error> {
     let Some(raw) = Option::<Box<RawValue>>::deserialize(from)? else {
         return Ok(None);
     };
     let text = raw.get();
-    let said = |text: String| {
+    let graph = |text: String| {
         Some(GraphText {
             source: "tasks".to_owned(),
             text,
         })
     };
     match text.as_bytes().first() {
-        // YAML knows no surrogate pairs, which JSON may be written with.
+        // JSON may contain surrogate pairs, which YAML does not support.
         Some(b'[') if text.contains("\\u") => {
             let whole: Value = serde_json::from_str(text).map_err(D::Error::custom)?;
-            Ok(said(whole.to_string()))
+            Ok(graph(whole.to_string()))
         }
-        Some(b'[') => Ok(said(text.to_owned())),
-        Some(b'"') => Ok(said(serde_json::from_str(text).map_err(D::Error::custom)?)),
+        Some(b'[') => Ok(graph(text.to_owned())),
+        Some(b'"') => Ok(graph(serde_json::from_str(text).map_err(D::Error::custom)?)),
         _ => match serde_json::from_str(text) {
             Ok(named) => Ok(Some(named)),
             Err(error) => Err(D::Error::custom(format!(
@@ -49,7 +47,7 @@ pub fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<GraphText>, D::
     }
 }
 
-/// How the forms are described.
+/// The schema of the three forms.
 pub fn schema() -> RefOr<Schema> {
     let list = ArrayBuilder::new()
         .items(Ref::from_schema_name("TaskEntry"))

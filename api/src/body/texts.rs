@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a feature is about (SPEC 2.1).
+/// The texts that define a feature (SPEC 2.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TextsView {
-    /// As it was submitted.
+    /// The description.
     pub description: String,
     /// The specification.
     pub spec: Option<String>,
@@ -22,10 +22,10 @@ pub struct WriteText {
     /// The whole text.
     #[schema(pattern = r"\S")]
     pub text: String,
-    /// The text that the change started from; when it isn't the stored one any more, nothing is stored.
+    /// The text that the change started from; nothing is stored when the stored one has changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Whether a run goes on that waited for the text; `true` when it isn't given.
+    /// Whether to resume a run that waited for the text; `true` when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<bool>,
 }

@@ -7,42 +7,41 @@ use super::memory::SectionView;
 use crate::view::{TranscriptOf, UseView};
 use ralph_domain::prompt::{self, Prompt};
 
-/// A transcript as far as it is known.
+/// The part of a transcript that is known so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Transcript {
-    /// Whose.
+    /// Session of the transcript.
     #[serde(flatten)]
     pub of: TranscriptOf,
-    /// What happened, in order.
+    /// Entries in order.
     pub items: Vec<TranscriptEntry>,
 }
 
-/// An event of a transcript that is followed.
+/// An event of a live transcript.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Following {
-    /// What follows is this dispatch's.
+    /// The entries that follow belong to this dispatch.
     Dispatch(TranscriptOf),
-    /// Something happened.
+    /// A new entry.
     Entry(TranscriptEntry),
-    /// Nothing more will come.
+    /// The end of the transcript.
     End {
         /// The task's status.
         status: String,
     },
 }
 
-/// How much of a prompt a section takes.
+/// The size of a prompt's section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SectionTokens {
-    /// Its heading.
+    /// Heading of the section.
     pub name: String,
-    /// A fourth of its characters.
+    /// A quarter of its characters.
     pub tokens: usize,
 }
 
 impl SectionTokens {
-    /// Those of a prompt.
     pub fn of(frame: &str, body: &str) -> Vec<Self> {
         let sections = prompt::by_section(&Prompt::join(frame, body)).into_iter();
         sections.map(|(name, tokens)| Self { name, tokens }).collect()
@@ -52,20 +51,20 @@ impl SectionTokens {
 /// A prompt that was sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PromptSent {
-    /// To whom.
+    /// Session that received the prompt.
     #[serde(flatten)]
     pub of: TranscriptOf,
     /// The instructions that all prompts of the kind share.
     pub frame: String,
-    /// What was said to this one.
+    /// The part for this session.
     pub body: String,
-    /// About how many tokens each section takes, in order.
+    /// Approximate number of tokens of each section, in order.
     #[serde(default)]
     pub tokens: Vec<SectionTokens>,
-    /// What became of each section that holds memory, the most important first.
+    /// The memory sections, the most important first.
     #[serde(default)]
     pub sections: Vec<SectionView>,
-    /// What was shown of what is remembered, then what was left out and why.
+    /// Memory entries that were shown, then entries that were left out and why.
     #[serde(default)]
     pub items: Vec<UseView>,
 }

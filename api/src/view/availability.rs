@@ -1,4 +1,4 @@
-//! Which agents are unavailable, why, and until when (SPEC 7.3).
+//! Unavailable agents, with the reason and the end of the cooldown (SPEC 7.3).
 
 use ralph_domain::scheduling::availability::Unavailability;
 use ralph_shared::wire::Unavailable;
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// An agent that its worker doesn't start for a while.
+/// An agent that its worker does not start for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct UnavailableAgent {
-    /// The agent, by its name among the worker's.
+    /// Name of the agent in the worker's configuration.
     pub agent: String,
-    /// The account that it uses, where it is that which fails: then every worker waits that uses it.
+    /// The agent's account, if the failure is the account's; then every worker that uses the account waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// What failed.
+    /// Kind of failure.
     pub door: Unavailable,
-    /// What it said.
+    /// Message of the failure.
     pub reason: String,
     /// Failures in a row.
     pub failures: u32,
-    /// When it is tried again.
+    /// Time of the next try.
     #[serde(with = "time::serde::rfc3339")]
     pub until: OffsetDateTime,
-    /// Whether one session tries it now, and the others wait for that.
+    /// Whether one session tries the agent now, while the others wait for the result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tried: bool,
-    /// How many sessions may use the account at a time; 1 until it answers again, then 2, 4 and so on.
+    /// Number of sessions that may use the account at once; 1 until it answers again, then 2, 4 and so on.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub width: u32,
 }
@@ -64,24 +64,18 @@ impl std::fmt::Display for UnavailableAgent {
             Some(account) => write!(f, "account {account} of agent {agent} {words}")?,
             None => write!(f, "agent {agent} {words}")?,
         }
-        let times = if self.failures == 1 { "once" } else { "in a row" };
-        let n = if self.failures == 1 {
-            String::new()
-        } else {
-            format!("{} times ", self.failures)
+        let times = match self.failures {
+            1 => "once".to_owned(),
+            n => format!("{n} times in a row"),
         };
+        let reason = self.reason.split_whitespace().collect::<Vec<_>>().join(" ");
         let next = match (self.tried, self.width) {
             (true, 1) => "one session tries it now".to_owned(),
             (true, width) => format!("it answers again, and {width} sessions may use it so far"),
             (false, _) => format!("tried again at {}", clock(*until)),
         };
-        write!(f, " (failed {n}{times}), {next}: {}", on_one_line(&self.reason))
+        write!(f, " (failed {times}), {next}: {reason}")
     }
-}
-
-/// On one line.
-fn on_one_line(reason: &str) -> String {
-    reason.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn clock(at: OffsetDateTime) -> String {
@@ -91,24 +85,24 @@ fn clock(at: OffsetDateTime) -> String {
         .unwrap_or_default()
 }
 
-/// Tasks that could start, but that no worker can start now.
+/// Tasks that are ready, but that no worker can start now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WaitingView {
-    /// Their pool.
+    /// Pool of the tasks.
     pub pool: String,
-    /// The agent that they need; none, if any worker of the pool would do.
+    /// The agent that they need; none if any worker of the pool may take them.
     pub agent: Option<String>,
-    /// How many, counted up to 10,000; of one feature up to 1,000.
+    /// Number of tasks, counted up to 10,000; up to 1,000 for one feature.
     pub tasks: i64,
-    /// What they wait for, and what to do about it.
+    /// Why they wait, and what to do about it.
     pub why: String,
-    /// The agent that isn't started now; none, where no worker has what they need.
+    /// The unavailable agent; none if no worker has the agent that they need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub door: Option<UnavailableAgent>,
 }
 
 impl WaitingView {
-    /// Whether this is the same wait as another one, whenever the agent is tried again.
+    /// Whether both describe the same wait, regardless of the time of the agent's next try.
     pub fn is_like(&self, other: &Self) -> bool {
         let failures = |view: &Self| {
             view.door

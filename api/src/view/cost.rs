@@ -5,31 +5,30 @@ use time::OffsetDateTime;
 
 use super::budget::BudgetView;
 
-/// What costs are added up by.
+/// Grouping of costs.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// Features that there are.
+    /// By existing feature.
     #[default]
     Feature,
-    /// Tasks that there are.
+    /// By existing task.
     Task,
-    /// Models.
+    /// By model.
     Model,
-    /// Agents.
+    /// By agent.
     Agent,
-    /// Accounts at providers.
+    /// By account at a provider.
     Account,
-    /// Days, by UTC.
+    /// By day in UTC.
     Day,
-    /// Kinds of session.
+    /// By kind of session.
     Kind,
 }
 
 impl By {
-    /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Feature => "feature",
@@ -43,19 +42,19 @@ impl By {
     }
 }
 
-/// What was spent on one of them. Live sessions count with what they used so far.
+/// Cost of one group. Live sessions count with their usage so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostRow {
-    /// A name, a day, or the whole id of a feature or a task.
+    /// A name, a day, or the full id of a feature or a task.
     pub key: String,
-    /// The name of the feature, or the title of the task.
+    /// Name of the feature, or title of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub sessions: i64,
     pub cost_usd: f64,
-    /// How much of it is estimated.
+    /// Estimated part of the cost.
     pub estimated_usd: f64,
-    /// Sessions that cost nothing by use.
+    /// Sessions of a subscription, whose use costs nothing extra.
     pub subscription_sessions: i64,
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -64,7 +63,6 @@ pub struct CostRow {
 }
 
 impl CostRow {
-    /// Adds another one.
     pub fn add(&mut self, other: &Self) {
         self.sessions += other.sessions;
         self.cost_usd += other.cost_usd;
@@ -77,21 +75,22 @@ impl CostRow {
     }
 }
 
-/// What was spent.
+/// Costs by group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostsView {
-    /// What it is added up by.
+    /// The grouping.
     pub by: By,
-    /// Since when; ever when it isn't given, with what deleted features cost where they aren't told apart.
+    /// Start of the period; all time when omitted. Groupings other than by feature or task then include
+    /// deleted features.
     #[serde(default, with = "time::serde::rfc3339::option")]
     pub since: Option<OffsetDateTime>,
-    /// The dearest first; days newest first.
+    /// The most expensive group first; days newest first.
     pub items: Vec<CostRow>,
-    /// All of them together.
+    /// Sum of all groups.
     pub total: CostRow,
 }
 
-/// Limits at every level, and what is left of them.
+/// Limits at every level, and the remainders of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BudgetsView {
     /// The narrowest level first.

@@ -1,4 +1,4 @@
-//! Dispatches: the sessions that run, and the attempts that were.
+//! Dispatches: live sessions and past attempts.
 
 use ralph_domain::failure::Failure;
 use ralph_domain::states::Outcome;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// One session that was handed to a worker, and how it ended.
+/// One session handed to one worker, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DispatchView {
     pub id: String,
@@ -20,7 +20,7 @@ pub struct DispatchView {
     /// `live`, `settled`, `lost`, `superseded`.
     pub status: String,
     pub outcome: Option<Outcome>,
-    /// Why it came to nothing, if it did: a reason of `docs/failures.md`.
+    /// The failure, if it failed: a reason of `docs/failures.md`.
     #[serde(default)]
     pub failure: Option<Failure>,
     pub reason: Option<String>,
@@ -28,48 +28,48 @@ pub struct DispatchView {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub model_reason: Option<String>,
-    /// The model that its agent really worked with, where that told one and it isn't [`Self::model`].
+    /// The model that the agent reported, if it differs from [`Self::model`].
     #[serde(default)]
     pub model_used: Option<String>,
     pub journal: Option<String>,
-    /// Whether the journal quotes what was revoked: no prompt shows it any more.
+    /// Whether the journal quotes revoked memory; prompts no longer show such a journal.
     #[serde(default)]
     pub journal_doubted: bool,
     pub feedback: Option<String>,
-    /// Where it began.
+    /// The commit from which it started.
     #[serde(default)]
     pub start_commit: Option<String>,
     pub commit: Option<String>,
     pub pushed_ref: Option<String>,
-    /// When a worker had removed that ref.
+    /// Time at which a worker removed `pushed_ref`.
     #[serde(with = "time::serde::rfc3339::option")]
     pub pruned_at: Option<OffsetDateTime>,
-    /// What the agent committed elsewhere than under the files that it left; pushed to refs beside that one, and removed
-    /// with it.
+    /// Orphan commits: the agent's commits outside the history of its result. The worker pushes them to refs
+    /// next to `pushed_ref`, and removes them with it.
     #[serde(default)]
     pub strays: Vec<OrphanRef>,
     pub files_changed: Vec<String>,
-    /// What became weaker in tests, as far as that can be seen from lines; a hint for whoever judges.
+    /// Weakened tests, as far as changed lines show them; a hint for reviewers.
     #[serde(default)]
     pub test_changes: Vec<TestChange>,
-    /// The commands of the gate that it ran, in their order.
+    /// The commands of the gate that it ran, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gate_times: Vec<StepTime>,
-    /// What it asked of a person, in that order.
+    /// Its questions to a person, in order.
     #[serde(default)]
     pub questions: Vec<QuestionView>,
     pub stop_reason: Option<String>,
-    /// From its assignment to its report, or, where its worker died, to that worker's last heartbeat, as far as that is known.
+    /// Time from its assignment to its report or, if its worker died, to the worker's last known heartbeat.
     pub duration_ms: Option<i64>,
     pub input_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
     pub cost_usd: Option<f64>,
-    /// How its cost is known: `known` (told, or computed from tokens), `estimated` from texts, `subscription` (nothing is paid by
-    /// use), or `unknown`.
+    /// Basis of the cost: `known` (reported, or computed from tokens), `estimated` from texts, `subscription`
+    /// (use costs nothing extra), or `unknown`.
     #[serde(default)]
     pub cost_basis: Option<String>,
     pub tool_calls: Option<i32>,
-    /// Sigils of its agent that came to nothing: cut off, or said otherwise than they are read (SPEC 4).
+    /// The agent's sigils that could not be read: cut off or malformed (SPEC 4).
     #[serde(default)]
     pub malformed_sigils: Option<i32>,
     #[serde(with = "time::serde::rfc3339")]
@@ -84,12 +84,12 @@ pub struct QuestionView {
     #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
     pub asked: String,
-    /// What can be answered by number, from 1; other words are an answer too.
+    /// Choices that can be answered by number, from 1; any other text is an answer too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub asked_at: OffsetDateTime,
-    /// Until when its session waits, while it does.
+    /// Time until which the session waits, while it waits.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
@@ -98,7 +98,7 @@ pub struct QuestionView {
     pub waits_until: Option<OffsetDateTime>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The name of the token that answered.
+    /// Name of the token that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<String>,
     #[serde(
@@ -138,26 +138,26 @@ pub struct SessionView {
     pub model: Option<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub started_at: OffsetDateTime,
-    /// By the database's clock.
+    /// Time since the start by the database's clock.
     pub elapsed_ms: i64,
-    /// What it asked, while it waits for a person's answer.
+    /// Its question, while it waits for a person's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
 }
 
-/// Whose transcript it is.
+/// Session of a transcript or a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TranscriptOf {
     /// The dispatch.
     pub dispatch: String,
     /// The task.
     pub task: String,
-    /// What it does.
+    /// Kind of session.
     pub kind: SessionKind,
     /// Number of the attempt.
     pub attempt: i32,
-    /// Who works.
+    /// Name of the worker.
     pub worker: String,
-    /// Whether it still runs.
+    /// Whether the session still runs.
     pub live: bool,
 }

@@ -1,13 +1,13 @@
-//! What happened over all features, in the order of time.
+//! Events of all features in chronological order.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// What happened.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Happened {
-    /// A run began.
+    /// A run started.
     RunBegan,
     /// A run ended; `what` says how.
     RunEnded,
@@ -17,12 +17,12 @@ pub enum Happened {
     Landed,
     /// A person did something; `what` says what.
     Person,
-    /// A part of a limit was used, a deadline passed, an agent or a worker was taken out of work.
+    /// A part of a limit was used, a deadline passed, or an agent or a worker became unavailable.
     Notice,
 }
 
 impl Happened {
-    /// The word on screens.
+    /// Word for screens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RunBegan => "run",
@@ -35,23 +35,23 @@ impl Happened {
     }
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct EventView {
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
     pub event: Happened,
-    /// The feature's name.
+    /// Name of the feature.
     pub feature: Option<String>,
-    /// The task's id, and its key and title.
+    /// Id of the task.
     pub task: Option<String>,
     pub key: Option<String>,
     pub title: Option<String>,
     pub run: Option<String>,
     /// How it ended, or what was done.
     pub what: String,
-    /// Why, or who did it.
+    /// The reason, or the actor.
     pub why: Option<String>,
-    /// What a session cost. US dollars.
+    /// Cost of the session. US dollars.
     pub cost_usd: Option<f64>,
 }

@@ -1,38 +1,38 @@
-//! What a person looks at before they approve: the work, what was said of it, and what became weaker in tests.
+//! Material for an approval: the work, its verdicts, and weakened tests.
 
 use serde::{Deserialize, Serialize};
 
 use super::dispatch::DispatchView;
 use super::task::TaskView;
 
-/// A task that a person may want to look at, with what they go by.
+/// A task for a person's decision, with the facts that the decision needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Examined {
     /// The task.
     #[serde(flatten)]
     pub task: TaskView,
-    /// The last session that worked and has ended: its outcome, its files, what became weaker in tests.
+    /// The last ended work session: its outcome, files, and weakened tests.
     pub work: Option<DispatchView>,
-    /// What was said of that work: verifications and integrations, with the gate's output in their reason.
+    /// Verifications and integrations of that work, with the gate's output in their reasons.
     pub verdicts: Vec<DispatchView>,
-    /// How much all attempts changed together, where that is known.
+    /// Lines that all attempts changed together, if known.
     pub lines: Option<ChangedLines>,
-    /// What a person can do about it, as it is typed.
+    /// Commands that a person can type to decide.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
 }
 
-/// How much a change changes.
+/// Size of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangedLines {
-    /// Lines that are new.
+    /// New lines.
     pub added: u32,
-    /// Lines that are gone.
+    /// Removed lines.
     pub removed: u32,
 }
 
 impl ChangedLines {
-    /// Of a unified diff.
+    /// Counts the lines of a unified diff.
     pub fn of(diff: &str) -> Self {
         let mut lines = Self { added: 0, removed: 0 };
         let mut inside = false;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_diff_are_counted_and_its_heads_are_not() {
+    fn changed_lines_of_a_diff_count_and_its_headers_do_not() {
         let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@\n one\n-two\n--- three\n+2\n+3\n\
                     diff --git a/y b/y\nnew file mode 100644\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+y\n";
         let lines = ChangedLines::of(diff);

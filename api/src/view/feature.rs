@@ -13,15 +13,15 @@ use super::run::RunView;
 pub struct FeatureView {
     pub id: String,
     pub name: String,
-    /// As it is stored; people are told its `condition`.
+    /// The stored state; people see `condition` instead.
     pub status: FeatureState,
-    /// What it came to, and what is asked of whom.
+    /// The state for people, and what it needs from whom.
     #[serde(default)]
     pub condition: Condition,
-    /// Address or path that workers hand to git, without the login that may stand in it.
+    /// Address or path that workers pass to git, without a login.
     pub repo: Option<String>,
     pub repo_id: String,
-    /// The folder that its tasks work in themselves, on one machine.
+    /// The folder on one machine that its tasks work in directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<String>,
     pub base_ref: Option<String>,
@@ -29,20 +29,20 @@ pub struct FeatureView {
     pub branch: Option<String>,
     pub max_parallel: i32,
     pub failure_policy: FailurePolicy,
-    /// Whether tasks that change the same run one after the other.
+    /// Whether tasks that change the same paths run one after the other.
     #[serde(default)]
     pub avoid_conflicts: bool,
-    /// Its part of the slots beside that of others.
+    /// Weight of its share of the slots relative to other features.
     #[serde(default = "one")]
     pub weight: i32,
-    /// Nothing of it begins before.
+    /// No task of it starts before this time.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub not_before: Option<OffsetDateTime>,
-    /// When it should be finished.
+    /// Time by which it should be finished.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
@@ -52,36 +52,36 @@ pub struct FeatureView {
     /// Whether its run ends at the deadline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stop_at_deadline: bool,
-    /// When its run begins by itself, or the next copy of it.
+    /// Time at which its schedule starts its run, or the next copy of it.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub begins_at: Option<OffsetDateTime>,
-    /// The cron expression by whose times copies of it begin.
+    /// The cron expression by which copies of it start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
     pub tasks: TaskCounts,
-    /// Whether it waits for a run that a person starts: something of it would begin, or nothing of it is open any more and no run
-    /// has ended it.
+    /// Whether it waits for a person to start a run: a task could start, or no task is open and no run has
+    /// ended the feature.
     #[serde(default)]
     pub needs_run: bool,
     /// Its current or last run.
     pub run: Option<RunView>,
-    /// The gate of that run on the base commit, where there is one.
+    /// The gate of that run on the base commit, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateView>,
-    /// What all of its runs cost so far, by the sessions that ended. US dollars.
+    /// Cost of the ended sessions of all its runs. US dollars.
     #[serde(default)]
     pub cost_usd: f64,
-    /// What its live sessions cost so far, beside that. US dollars.
+    /// Additional cost of its live sessions so far. US dollars.
     #[serde(default)]
     pub in_flight_usd: f64,
     /// Whether some of its cost is estimated.
     #[serde(default)]
     pub estimated: bool,
-    /// Why nothing of it begins, where a limit beside its run's is used up.
+    /// Why none of its tasks starts, if a limit other than its run's is used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_limit: Option<String>,
     #[serde(with = "time::serde::rfc3339")]
@@ -90,19 +90,19 @@ pub struct FeatureView {
     pub updated_at: OffsetDateTime,
 }
 
-/// What an earlier release means that doesn't say it.
+/// The weight for answers of earlier releases, which omit it.
 fn one() -> i32 {
     1
 }
 
-/// How many tasks are in each state.
+/// Number of tasks by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskCounts {
     pub total: i64,
-    /// Ready, or waiting for a back-off, a verification or an integration to start.
+    /// Tasks that are ready, or wait for a back-off or for the start of a verification or an integration.
     pub pending: i64,
     pub blocked: i64,
-    /// With a session or an integration under way.
+    /// Tasks with a session or an integration under way.
     pub in_progress: i64,
     pub done: i64,
     pub failed: i64,
@@ -112,7 +112,7 @@ pub struct TaskCounts {
 }
 
 impl TaskCounts {
-    /// Tasks that need nothing more: done, skipped or cancelled.
+    /// Tasks that are done, skipped or cancelled.
     pub fn resolved(&self) -> i64 {
         self.done + self.skipped + self.cancelled
     }
@@ -132,7 +132,7 @@ impl TaskCounts {
         }
     }
 
-    /// Tasks that are worked on, or would be in time.
+    /// Tasks that are in progress or still to come.
     pub fn open(&self) -> i64 {
         self.pending + self.blocked + self.in_progress
     }

@@ -1,4 +1,4 @@
-//! What is known of a feature's gate on its base commit.
+//! State of a feature's gate on its base commit.
 
 use std::fmt;
 
@@ -6,39 +6,39 @@ use ralph_domain::gate;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// What is known of the gate on the base commit.
+/// State of the gate on the base commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
-    /// It passes there.
+    /// The gate passes.
     Passed,
-    /// It fails there: nothing lands before a person decides.
+    /// The gate fails: nothing lands before a person decides.
     Failed,
-    /// Nobody knows yet: nothing lands before.
+    /// The gate has not been checked yet: nothing lands before.
     Unknown,
-    /// A person said that it may fail there, or took the check out.
+    /// A person allowed the gate to fail, or removed the check.
     MayFail,
 }
 
 /// The gate of a feature's current or last run, on its base commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct GateView {
-    /// Its commands.
+    /// Commands of the gate.
     pub commands: Vec<String>,
     pub base_commit: String,
     pub state: GateState,
-    /// The task that tries it there, if there was need of one.
+    /// The task that checks the gate on the base commit, if one was needed.
     pub task: Option<String>,
-    /// The command that failed when it was tried last.
+    /// The command that failed in the last check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_command: Option<String>,
-    /// The end of its output.
+    /// End of that command's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Trees on which it both passed and failed: such a gate says little.
+    /// Trees on which the gate both passed and failed; such a gate is unreliable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flaky_trees: i64,
-    /// Who tried it last, for how long, and when.
+    /// The worker of the last check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ fn is_zero(n: &i64) -> bool {
 }
 
 impl GateView {
-    /// Whether a person has to decide about it.
+    /// Whether a person must decide because the gate fails.
     pub fn fails(&self) -> bool {
         self.state == GateState::Failed
     }

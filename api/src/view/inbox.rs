@@ -1,4 +1,4 @@
-//! All that waits for a person, over all features, with what they can do about it.
+//! The inbox: everything that waits for a person in any feature, with commands to type.
 
 use ralph_domain::status::condition::Word;
 use serde::{Deserialize, Serialize};
@@ -7,31 +7,31 @@ use time::OffsetDateTime;
 use super::dispatch::QuestionView;
 use super::feature::TaskCounts;
 
-/// What waits for a person.
+/// The inbox: everything that waits for a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InboxView {
-    /// Each thing by itself, in the order of how it is decided: approvals first.
+    /// Items in the order of their kinds: approvals first.
     pub items: Vec<InboxItem>,
-    /// How many features, of the 500 newest, are in each condition.
+    /// Number of features in each condition, among the 500 newest.
     pub features: Vec<ConditionCount>,
-    /// Their tasks.
+    /// Tasks of these features.
     pub tasks: TaskCounts,
-    /// What they cost so far, live sessions included. US dollars.
+    /// Cost of these features so far, including live sessions. US dollars.
     pub cost_usd: f64,
-    /// Whether some of that is estimated.
+    /// Whether some of the cost is estimated.
     pub estimated: bool,
 }
 
-/// How many features are in a condition.
+/// Number of features in a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ConditionCount {
     /// The condition.
     pub word: Word,
-    /// How many.
+    /// Number of features.
     pub features: i64,
 }
 
-/// What kind of thing waits.
+/// Kind of an item.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema,
 )]
@@ -41,28 +41,28 @@ pub enum InboxKind {
     Approval,
     /// A task needs a person.
     Review,
-    /// An agent asked something, and nobody answered.
+    /// An agent's question has no answer yet.
     Question,
     /// A task or a feature failed for good.
     Failed,
-    /// A limit lets nothing go on.
+    /// A limit stops all progress.
     Limit,
     /// A feature waits for a run.
     Run,
-    /// A feature can't go on as it is.
+    /// A feature is stuck until a person changes something.
     Blocked,
     /// A feature is paused.
     Paused,
-    /// An agent isn't started.
+    /// An agent is unavailable.
     Agent,
     /// Tasks have no worker.
     Worker,
-    /// A memory was found to hurt, and is switched off.
+    /// A memory is switched off because it was found to hurt.
     Memory,
 }
 
 impl InboxKind {
-    /// The word on screens.
+    /// Word for screens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approval => "approval",
@@ -80,35 +80,36 @@ impl InboxKind {
     }
 }
 
-/// One thing that waits.
+/// One item of the inbox.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InboxItem {
-    /// What kind of thing it is.
+    /// Kind of the item.
     pub kind: InboxKind,
     /// FEATURE/KEY, a feature, an agent or a limit.
     pub name: String,
-    /// The feature, by its name, or by its id where others have that name.
+    /// Name of the feature, or its id if other features have the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
-    /// The task's id.
+    /// Id of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The task's title.
+    /// Title of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Why it waits.
     pub reason: String,
-    /// Since when, as far as that is known.
+    /// Start of the wait, if known.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub since: Option<OffsetDateTime>,
-    /// What an agent asked.
+    /// The agent's question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
-    /// What a person can do, as it is typed: what shows it first, and of what decides the likely one first.
+    /// Commands that a person can type: first the one that shows the item, then decisions, the likeliest
+    /// first.
     pub commands: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! What answers show, a file a noun: SPEC 1's words as field names, ids in their short form, times as RFC 3339.
+//! Views in answers, one file per noun: field names are SPEC 1's words, ids have their short form, times are
+//! RFC 3339.
 
 mod availability;
 mod branch;

@@ -1,18 +1,18 @@
-//! Lists in pages.
+//! Pages of lists.
 
 use serde::{Deserialize, Serialize};
 
-/// A part of a list (SPEC 9.1).
+/// A page of a list (SPEC 9.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Page<T> {
-    /// What it holds.
+    /// Items of the page.
     pub items: Vec<T>,
-    /// Asks for what follows; `None` at the end.
+    /// Cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// A list that is whole.
+    /// The only page of a list.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next: None }
     }

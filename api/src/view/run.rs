@@ -5,63 +5,63 @@ use ralph_domain::states::RunOutcome;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// A run: its limits, what it used, how it ended.
+/// A run: its limits, its usage, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunView {
     pub id: String,
     pub feature: String,
-    /// The name of its feature, where it is known.
+    /// Name of its feature, if known.
     #[serde(default)]
     pub feature_name: String,
-    /// The one task that it is of, with its parts; all of the feature when it isn't given.
+    /// The one task that it runs, with its subtasks; the whole feature when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_task: Option<String>,
-    /// `None` while it goes on.
+    /// `None` while the run continues.
     pub outcome: Option<RunOutcome>,
-    /// Why it ended, in words.
+    /// Why the run ended.
     pub reason: Option<String>,
     pub model: Option<String>,
     pub model_strategy: String,
     pub agent: Option<String>,
-    /// Whether a task that only a person can move on waits for one; else it fails for good.
+    /// Whether a task that needs a person waits for one; otherwise it fails for good.
     pub review: bool,
     pub limits: RunLimits,
     pub iterations: i32,
-    /// Iterations that were done.
+    /// Successful iterations.
     pub succeeded: i32,
     pub input_tokens: i64,
     pub output_tokens: i64,
-    /// What its sessions cost that ended. US dollars.
+    /// Cost of its ended sessions. US dollars.
     pub cost_usd: f64,
-    /// Whether any cost is known or estimated; not before a session reported or wrote something.
+    /// Whether any cost is known or estimated; `false` until a session reported or wrote something.
     #[serde(default = "yes")]
     pub cost_known: bool,
     /// Whether some of its cost is estimated.
     #[serde(default)]
     pub estimated: bool,
-    /// Whether nothing is paid by what it uses.
+    /// Whether a subscription pays for it, so that its use costs nothing extra.
     #[serde(default)]
     pub subscription: bool,
-    /// What its live sessions used so far, beside that.
+    /// Additional usage of its live sessions so far.
     #[serde(default)]
     pub in_flight: InFlight,
     #[serde(with = "time::serde::rfc3339")]
     pub started_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub ended_at: Option<OffsetDateTime>,
-    /// How long it took, or takes so far, pauses left out.
+    /// Duration, or time so far, without pauses.
     pub elapsed_ms: i64,
     /// Whether its feature's deadline passed before it ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
 }
 
-/// What an earlier release means that doesn't say it.
+/// The value for answers of earlier releases, which omit it.
 fn yes() -> bool {
     true
 }
 
-/// Limits of a run; `None` is no limit (SPEC 3.4).
+/// Limits of a run; `None` means no limit (SPEC 3.4).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RunLimits {
     pub iterations: Option<i32>,

@@ -13,17 +13,17 @@ use super::dispatch::DispatchView;
 pub struct TaskView {
     pub id: String,
     pub feature: String,
-    /// The name of its feature.
+    /// Name of its feature.
     #[serde(default)]
     pub feature_name: String,
     pub parent: Option<String>,
     pub key: String,
-    /// Keys of the tasks that it waits for, at most 20.
+    /// Keys of the tasks that block it, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     pub title: String,
     pub status: TaskState,
-    /// Why it failed, needs a person or can't land yet.
+    /// Why it failed, needs a person, or can't land yet.
     pub reason: Option<String>,
     pub priority: i32,
     pub pool: String,
@@ -38,47 +38,47 @@ pub struct TaskView {
     pub failures: i16,
     pub open_blockers: i32,
     pub children: i32,
-    /// Whether a failed or cancelled ancestor keeps it from being worked on.
+    /// Whether a failed or cancelled ancestor holds it.
     pub held: bool,
-    /// The task that changes the same and is waited for, in a feature that avoids conflicts.
+    /// The task with the same paths that it waits for, in a feature that avoids conflicts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<HeldBy>,
-    /// Its concurrency key, or its feature's.
+    /// Its concurrency key, or the key of its feature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
-    /// Why it isn't worked on now.
+    /// Why it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
-    /// Until when, where that is known.
+    /// End of the wait, if known.
     #[serde(
         default,
         with = "time::serde::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub waits_until: Option<OffsetDateTime>,
-    /// Its place in the queue, where it waits for a slot.
+    /// Its position in the queue, if it waits for a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueuePosition>,
-    /// What it is declared to change.
+    /// The declared paths that it changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// What runs now.
+    /// Its live session.
     pub session: Option<TaskSession>,
 }
 
 impl TaskView {
-    /// What people call it: `FEATURE/KEY`.
+    /// Name for people: `FEATURE/KEY`.
     pub fn handle(&self) -> String {
         format!("{}/{}", self.feature_name, self.key)
     }
 }
 
-/// Why a task waits that could else begin.
+/// Why an otherwise ready task is held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HeldBy {
-    /// The task that is waited for.
+    /// The task that it waits for.
     pub task: String,
-    /// What both change.
+    /// A path that both change.
     pub path: String,
 }
 
@@ -88,18 +88,18 @@ impl std::fmt::Display for HeldBy {
     }
 }
 
-/// A task that waits for another one which changes the same.
+/// A task that waits for another one that changes the same path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HeldTask {
     /// The task.
     pub task: String,
-    /// Its title.
+    /// Title of the task.
     pub title: String,
-    /// What it waits for.
+    /// The task that it waits for, and the path.
     pub held_by: HeldBy,
 }
 
-/// What runs for a task.
+/// A task's live session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskSession {
     pub id: String,
@@ -110,7 +110,7 @@ pub struct TaskSession {
     pub started_at: OffsetDateTime,
 }
 
-/// A task as others mention it.
+/// A reference to a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskRef {
     pub id: String,
@@ -118,21 +118,21 @@ pub struct TaskRef {
     pub status: TaskState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// FEATURE/KEY, or its id where that stands for several; where something is asked of a person.
+    /// FEATURE/KEY, or its id if that is ambiguous; set if the task waits for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What a person can do about it, as it is typed.
+    /// Commands that a person can type about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
 }
 
-/// A task with everything around it.
+/// A task with its description, relations and dispatches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TaskDetail {
     #[serde(flatten)]
     pub task: TaskView,
     pub description: String,
-    /// What it waits for that could start, while no worker can start it.
+    /// What it waits for if it is ready but no worker can start it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
     pub blockers: Vec<TaskRef>,
@@ -140,11 +140,11 @@ pub struct TaskDetail {
     pub subtasks: Vec<TaskRef>,
     /// The last 100 dispatches, oldest first.
     pub dispatches: Vec<DispatchView>,
-    /// The commit on the feature branch, once it landed.
+    /// The commit on the feature branch once it has landed.
     pub landed_commit: Option<String>,
 }
 
-/// What was done to a task.
+/// A change to a task or a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LogEntry {
     #[serde(with = "time::serde::rfc3339")]

@@ -13,16 +13,15 @@ use time::OffsetDateTime;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look.
+    /// Read everything.
     Read,
-    /// Submit and steer.
+    /// Submit and control work.
     Submit,
     /// Everything.
     Admin,
 }
 
 impl Role {
-    /// The word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -32,21 +31,21 @@ impl Role {
     }
 }
 
-/// A token as lists show it; the token itself is nowhere.
+/// A token as lists show it, without the secret.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 pub struct TokenView {
     pub name: String,
     pub role: Role,
-    /// Patterns of the repositories that it may name; none for any.
+    /// Patterns of the repositories that the token may name; none for any.
     pub repositories: Vec<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// From when on it is refused; `null` for never.
+    /// Time at which the token expires; `null` for never.
     #[serde(with = "time::serde::rfc3339::option")]
     pub expires_at: Option<OffsetDateTime>,
-    /// Whether that is over, by the database's clock.
+    /// Whether the token has expired by the database's clock.
     pub expired: bool,
-    /// When it last came with a request, to the hour; `null` for never.
+    /// Time of its last request, to the hour; `null` for never.
     #[serde(default, with = "time::serde::rfc3339::option")]
     pub last_used_at: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339::option")]

@@ -1,23 +1,23 @@
-//! The train of a feature: what waits to land, and what is known of it.
+//! The train of a feature: attempts that wait to land, and their checks.
 
 use ralph_domain::train::Landing;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-/// Where a car stands.
+/// Status of a car.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CarStatus {
     Waiting,
-    /// A worker has its check.
+    /// A worker checks it.
     Checking,
-    /// Its check passed behind what is to land before it.
+    /// Its check passed on top of the cars ahead.
     Passed,
-    /// Its check failed there: it leaves when its turn finds the same.
+    /// Its check failed on top of the cars ahead; it leaves the train if its turn has the same result.
     Failed,
-    /// It conflicts with what is to land before it, which counts once that landed.
+    /// It conflicts with the cars ahead; the conflict counts once they have landed.
     Conflict,
-    /// It has its turn.
+    /// It is landing.
     Landing,
 }
 
@@ -41,28 +41,29 @@ pub struct CarView {
     pub title: String,
     pub attempt: i32,
     pub status: CarStatus,
-    /// How many it was checked behind.
+    /// Number of cars ahead of it in its check.
     pub behind: i64,
-    /// When it passed.
+    /// Time at which the attempt passed.
     #[serde(with = "time::serde::rfc3339")]
     pub since: OffsetDateTime,
 }
 
-/// What waits to land on a feature's branch, in its order.
+/// Attempts that wait to land on a feature's branch, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TrainView {
     pub landing: Landing,
-    /// How many wait.
+    /// Number of cars.
     pub length: i64,
-    /// The first of them.
+    /// The first cars.
     pub cars: Vec<CarView>,
-    /// How long the gate took last, if it is known.
+    /// Duration of the gate's last run, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_ms: Option<i64>,
-    /// How long it takes from now, if nothing fails and slots are free.
+    /// Expected time until all have landed, if nothing fails and slots are free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_ms: Option<i64>,
-    /// Checks of the feature so far, and how many of them were for nothing.
+    /// Number of the feature's checks so far.
     pub checks: i64,
+    /// Number of checks that were wasted.
     pub wasted: i64,
 }

@@ -6,20 +6,20 @@ use time::OffsetDateTime;
 
 use super::availability::UnavailableAgent;
 
-/// Where a worker stands.
+/// Status of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerStatus {
-    /// It was heard within a lease and takes work.
+    /// Its last heartbeat is within a lease, and it takes work.
     Ready,
-    /// It finishes what runs and takes nothing new, or was asked to.
+    /// It finishes its sessions and takes no new work, or was asked to drain.
     Draining,
-    /// It was not heard for longer than a lease.
+    /// Its last heartbeat is older than a lease.
     Away,
 }
 
 impl WorkerStatus {
-    /// The word on screens.
+    /// Word for screens.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -29,20 +29,20 @@ impl WorkerStatus {
     }
 }
 
-/// A worker that said hello.
+/// A registered worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WorkerView {
     pub name: String,
     pub status: WorkerStatus,
     pub pools: Vec<String>,
     pub agents: Vec<String>,
-    /// Those of its agents that are not started now.
+    /// Its unavailable agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doors: Vec<UnavailableAgent>,
-    /// Why it is drained, where nobody asked for that: everything failed on it.
+    /// Why it drains without a request: every session failed on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_reason: Option<String>,
-    /// What it keeps of build output for later checkouts, as far as it told. Bytes.
+    /// Size of the build output stored for later checkouts, if reported. Bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_bytes: Option<i64>,
     pub slots: i32,
@@ -57,7 +57,7 @@ pub struct WorkerView {
 }
 
 impl WorkerView {
-    /// What it keeps of build output, for people; `None` where it did not tell.
+    /// Size of its stored build output for people; `None` if it reported none.
     pub fn warm(&self) -> Option<String> {
         Some(size(u64::try_from(self.warm_bytes?).unwrap_or(0)))
     }

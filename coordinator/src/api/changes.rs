@@ -1,4 +1,4 @@
-//! What was changed, and by whom.
+//! Logs of changes and their actors.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,10 +10,10 @@ use crate::api::http::request::PathParams;
 use crate::store;
 use crate::store::view::{LogEntry, Page};
 
-/// Rows of a log: the newest.
+/// Most rows of a log; the newest ones.
 const MAX_ROWS: i64 = 10_000;
 
-/// What was done to a feature and its tasks, by whom and with which values; the newest 10,000, oldest first.
+/// Changes to a feature and its tasks, with actors and values: the newest 10,000, oldest first.
 #[utoipa::path(
     get,
     path = "/features/{id}/log",
@@ -31,8 +31,8 @@ pub async fn of_feature(
     Ok(Json(Page::whole(log)))
 }
 
-/// What was done through the API in 400 days: to features, tasks, tokens, the memory, budgets, schedules, hooks and workers; by whom,
-/// and with which values. The newest 10,000, oldest first.
+/// Changes through the API in the last 400 days to features, tasks, tokens, the memory, budgets, schedules,
+/// hooks and workers, with actors and values: the newest 10,000, oldest first.
 #[utoipa::path(
     get,
     path = "/changes",

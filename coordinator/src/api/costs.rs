@@ -1,4 +1,4 @@
-//! Spending, and the rest of each limit.
+//! Costs, and the remainder of each limit.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,18 +19,18 @@ use crate::store::budget::Tasks;
 use crate::store::costs::{By, CostRow};
 use crate::{flow, store};
 
-/// Which costs, and how they are added up.
+/// Period and grouping of costs.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CostsQuery {
-    /// What they are added up by; features when it isn't given.
+    /// Grouping; by feature when omitted.
     #[serde(default)]
     by: By,
-    /// Only of sessions that ended since, and of those that run (RFC 3339).
+    /// Count only live sessions and sessions that ended after this time (RFC 3339).
     since: Option<String>,
 }
 
-/// What was spent, by features, tasks, models, agents, accounts, days or kinds of session.
+/// Costs by feature, task, model, agent, account, day or kind of session.
 #[utoipa::path(
     get,
     path = "/costs",
@@ -45,7 +45,7 @@ pub async fn costs(
 ) -> Result<Json<CostsView>, Problem> {
     let since = query.since.as_deref().map(|text| {
         OffsetDateTime::parse(text, &Rfc3339)
-            .map_err(|_| Problem::refused(format!("`since` is a time as 2026-12-01T08:00:00Z, not `{text}`")))
+            .map_err(|_| Problem::refused(format!("`since` is a time such as 2026-12-01T08:00:00Z, not `{text}`")))
     });
     let since = since.transpose()?;
     let items = store::costs::costs(&mut *app.db().await?, query.by, since).await?;
@@ -59,7 +59,7 @@ pub async fn costs(
     }))
 }
 
-/// Limits at every level: what is spent, in flight and left.
+/// Limits at every level, with the spent, in-flight and remaining amounts.
 #[utoipa::path(
     get,
     path = "/budgets",
@@ -75,7 +75,8 @@ pub async fn budgets(State(app): State<App>) -> Result<Json<BudgetsView>, Proble
     Ok(Json(BudgetsView { items }))
 }
 
-/// Sets a limit while work runs. One below what is spent lets nothing new begin, and ends what runs in order.
+/// Sets a limit while work runs. A limit below the spent amount lets nothing new start, and ends live
+/// sessions in an orderly way.
 #[utoipa::path(
     put,
     path = "/budgets/{level}",
@@ -115,7 +116,7 @@ pub async fn set_budget(
     budgets(State(app)).await
 }
 
-/// What a limit is of.
+/// The level and the object of a limit.
 async fn key(app: &App, level: Level, name: Option<&str>) -> Result<Key, Problem> {
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Ok((level, String::new()));
@@ -138,15 +139,15 @@ async fn key(app: &App, level: Level, name: Option<&str>) -> Result<Key, Problem
     })
 }
 
-/// Of how many tasks.
+/// Parameters of an estimate.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct EstimateQuery {
-    /// The identity of the repository.
+    /// Identity of the repository.
     repo_id: String,
-    /// Tasks that are left.
+    /// Number of remaining tasks.
     tasks: i64,
-    /// How many of them run side by side; 1 when it isn't given.
+    /// Number of tasks that run at once; 1 when omitted.
     #[serde(default = "one")]
     side_by_side: i64,
 }
@@ -155,7 +156,7 @@ fn one() -> i64 {
     1
 }
 
-/// What tasks are going to cost and how long they are going to take, by what tasks of their repository took before.
+/// Estimated cost and duration of tasks, from past tasks of their repository.
 #[utoipa::path(
     get,
     path = "/estimate",

@@ -1,7 +1,7 @@
 //! Event streams of features.
 //!
-//! However many clients watch a feature, one task reads it: after a signal, and every second. Each event
-//! contains the whole small state and replaces the one before, so a slow or a returning client misses
+//! One task reads a watched feature for all of its clients: after a signal, and every second. Each event
+//! contains the whole small state and replaces the previous one, so a slow or a returning client misses
 //! nothing.
 
 use std::collections::HashMap;
@@ -18,30 +18,30 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::services::Deps;
 use crate::store::view::{self, Progress};
 
-/// How often a watched feature is read without a signal.
+/// Interval between reads of a watched feature without a signal.
 const POLL: Duration = Duration::from_secs(1);
 /// Shortest pause between two reads, despite signals.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The features that are watched now.
+/// The watched features.
 #[derive(Debug, Clone, Default)]
 pub struct Feeds(Arc<Mutex<HashMap<FeatureId, Weak<Feed>>>>);
 
-/// One watched feature. Its reader ends when nobody watches it any more.
+/// One watched feature. Its reader ends with the last client.
 #[derive(Debug)]
 struct Feed {
     latest: watch::Receiver<Option<Arc<Snapshot>>>,
     _reader: DropGuard,
 }
 
-/// What was read last.
+/// The last read progress.
 #[derive(Debug)]
 struct Snapshot {
     json: String,
     over: bool,
 }
 
-/// The feature's progress as events named `progress`, the last one when its run is over.
+/// Streams the feature's progress as events named `progress`; the last one comes when the run has ended.
 pub fn events(
     feeds: &Feeds,
     deps: &Deps,
@@ -54,21 +54,21 @@ pub fn events(
         if ended {
             return None;
         }
-        let said = tokio::select! {
+        let snapshot = tokio::select! {
             () = shutdown.cancelled() => return None,
-            said = next(&mut latest) => said?,
+            snapshot = next(&mut latest) => snapshot?,
         };
-        let event = Event::default().event("progress").data(&said.json);
-        Some((Ok(event), (latest, feed, shutdown, said.over)))
+        let event = Event::default().event("progress").data(&snapshot.json);
+        Some((Ok(event), (latest, feed, shutdown, snapshot.over)))
     })
 }
 
-/// The next unseen state; the first call returns the present one.
+/// The next unseen state; the first call returns the current one.
 async fn next(latest: &mut watch::Receiver<Option<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
     loop {
         latest.changed().await.ok()?;
-        if let Some(said) = latest.borrow_and_update().clone() {
-            return Some(said);
+        if let Some(snapshot) = latest.borrow_and_update().clone() {
+            return Some(snapshot);
         }
     }
 }
@@ -99,7 +99,7 @@ async fn read(
     sender: watch::Sender<Option<Arc<Snapshot>>>,
     ended: CancellationToken,
 ) {
-    // Without signals the poll alone does it (DESIGN 1.5).
+    // Without signals, polling suffices (DESIGN 1.5).
     let signals = deps.bus.client.subscribe(deps.bus.subjects.events(id)).await;
     let mut signals = signals.map_or_else(
         |_| futures::stream::pending().left_stream(),
@@ -120,7 +120,7 @@ async fn read(
             }
             // The feature was deleted, so the streams end with the sender.
             Ok(None) => return,
-            Err(error) => tracing::debug!(%error, feature = %id, "a watched feature could not be read"),
+            Err(error) => tracing::debug!(%error, feature = %id, "could not read a watched feature"),
         }
         let wait = async {
             tokio::time::sleep(SHORTEST).await;
@@ -133,7 +133,7 @@ async fn read(
     }
 }
 
-/// Whether nothing changed but the clock.
+/// Whether both differ at most in elapsed times.
 fn same(shown: &Progress, read: &Progress) -> bool {
     let without_clock = |progress: &Progress| {
         let mut progress = progress.clone();

@@ -1,4 +1,4 @@
-//! Live sessions: follows one task from session to session, until nothing more will come.
+//! Live transcripts: follows one task from session to session until the task ends.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::bus::TranscriptReader;
 use crate::store;
 use crate::store::view::{self, TranscriptOf};
 
-/// How often a followed transcript is read.
+/// Interval between reads of a followed transcript.
 const POLL: Duration = Duration::from_millis(500);
-/// Events that wait for a slow client.
+/// Most events queued for a slow client.
 const WAITING_EVENTS: usize = 256;
 
-/// The sessions of a task as they happen, from the one of `attempt`, else the last one, until nothing more will come. Each
-/// entry's event id lets a reader go on after it (`Last-Event-ID`).
+/// Streams the sessions of a task as they happen, starting with the session of `attempt`, else with the last
+/// one, until the task ends. A reader can continue after an entry by its event id (`Last-Event-ID`).
 #[utoipa::path(
     get,
     path = "/tasks/{id}/transcript/events",
@@ -41,7 +41,7 @@ const WAITING_EVENTS: usize = 256;
         (
             "last-event-id" = Option<String>,
             Header,
-            description = "Goes on after the event with this id",
+            description = "Continues after the event with this id",
             pattern = "^[0-9a-f]{32}:[0-9]{1,18}$"
         )
     ),
@@ -49,7 +49,7 @@ const WAITING_EVENTS: usize = 256;
         status = 200,
         body = Following,
         content_type = "text/event-stream",
-        description = "Server-sent events; those of entries have ids to go on from"
+        description = "Server-sent events; events of entries have ids for `last-event-id`"
     ))
 )]
 pub async fn events(
@@ -63,13 +63,13 @@ pub async fn events(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok())
         .map(|text| {
-            Position::parse(text).ok_or_else(|| Problem::refused("`Last-Event-ID` is none of this stream"))
+            Position::parse(text).ok_or_else(|| Problem::refused("`Last-Event-ID` is not an id of this stream"))
         })
         .transpose()?;
     let start = match resume {
         Some(position) => {
             if !view::is_of_task(&mut *app.db().await?, position.dispatch, task).await? {
-                return Err(Problem::refused("`Last-Event-ID` is of another task's sessions"));
+                return Err(Problem::refused("`Last-Event-ID` belongs to another task"));
             }
             Some(position)
         }
@@ -92,31 +92,30 @@ pub async fn events(
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-/// An event; that of a transcript's entry with the id from which to continue.
+/// An event; a transcript entry's event has an id for continuing after it.
 type NumberedEvent = (Option<String>, Following);
 
-/// The sessions of a task from there on, until nothing more will come.
+/// Streams the sessions of a task from `start` until the task ends.
 pub fn follow(app: App, task: TaskId, start: Option<Position>) -> impl Stream<Item = NumberedEvent> {
     let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
     let follower = Follower { app, task, sender };
     tokio::spawn(follower.run(start));
     futures::stream::unfold(receiver, |mut receiver| async {
-        let told: NumberedEvent = receiver.recv().await?;
-        Some((told, receiver))
+        let event: NumberedEvent = receiver.recv().await?;
+        Some((event, receiver))
     })
 }
 
 /// A client's position: `DISPATCH:NUMBER` of the last entry, as an event's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The session.
     pub dispatch: DispatchId,
-    /// The number of the next entry.
+    /// Number of the next entry.
     pub next: u64,
 }
 
 impl Position {
-    /// Reads an event's id.
+    /// Parses an event's id.
     pub fn parse(text: &str) -> Option<Self> {
         let (dispatch, seq) = text.split_once(':')?;
         Some(Self {
@@ -131,7 +130,7 @@ impl Position {
     }
 }
 
-/// The sessions of one client, read until it leaves.
+/// Reads a task's sessions for one client until the client disconnects.
 struct Follower {
     app: App,
     task: TaskId,
@@ -152,49 +151,49 @@ impl Follower {
     async fn follow(&self, start: Option<Position>) {
         let mut after = None;
         if let Some(position) = start {
-            self.one(position).await;
+            self.follow_session(position).await;
             after = Some(position.dispatch);
         }
         loop {
             match self.next(after).await {
                 Ok(NextSession::Dispatch(dispatch)) => {
-                    self.one(Position { dispatch, next: 0 }).await;
+                    self.follow_session(Position { dispatch, next: 0 }).await;
                     after = Some(dispatch);
                 }
-                Ok(NextSession::Over(status)) => {
-                    return self.say(None, Following::End { status }).await;
+                Ok(NextSession::Ended(status)) => {
+                    return self.send(None, Following::End { status }).await;
                 }
                 Ok(NextSession::Nothing) | Err(_) => tokio::time::sleep(POLL).await,
             }
         }
     }
 
-    /// Tells one session to its end.
-    async fn one(&self, mut position: Position) {
+    /// Follows one session to its end.
+    async fn follow_session(&self, mut position: Position) {
         let mut announced = false;
         let mut reader = None;
         loop {
-            // Read before the entries: if the session had ended by then, they are complete.
+            // Described before the entries are read: if the session has ended, the entries are complete.
             match self.describe(position.dispatch).await {
                 Ok(Some(of)) => {
                     let live = of.live;
                     if !announced {
-                        self.say(None, Following::Dispatch(of)).await;
+                        self.send(None, Following::Dispatch(of)).await;
                         announced = true;
                     }
-                    if self.tell(&mut position, &mut reader, live).await.is_ok() && !live {
+                    if self.send_entries(&mut position, &mut reader, live).await.is_ok() && !live {
                         return;
                     }
                 }
                 Ok(None) => return,
-                Err(error) => tracing::debug!(%error, "a session that is followed could not be read"),
+                Err(error) => tracing::debug!(%error, "could not read a followed session"),
             }
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Sends new entries; all of them when the session has ended.
-    async fn tell(
+    /// Sends new entries, and all remaining entries when the session has ended.
+    async fn send_entries(
         &self,
         position: &mut Position,
         reader: &mut Option<TranscriptReader>,
@@ -217,10 +216,10 @@ impl Follower {
             if more.is_empty() {
                 break;
             }
-            self.tell_new(position, numbered(more, &holder)).await;
+            self.send_new(position, numbered(more, &holder)).await;
         }
         if !live {
-            self.tell_new(position, stored_entries(&self.app, position.dispatch).await?)
+            self.send_new(position, stored_entries(&self.app, position.dispatch).await?)
                 .await;
             if let Some(done) = reader.take() {
                 done.close().await;
@@ -229,11 +228,11 @@ impl Follower {
         Ok(())
     }
 
-    async fn tell_new(&self, position: &mut Position, mut found: BTreeMap<u64, TranscriptEntry>) {
+    async fn send_new(&self, position: &mut Position, mut found: BTreeMap<u64, TranscriptEntry>) {
         for (seq, entry) in found.split_off(&position.next) {
             position.next = seq + 1;
             let id = Position::of(position.dispatch, seq);
-            self.say(Some(id), Following::Entry(entry)).await;
+            self.send(Some(id), Following::Entry(entry)).await;
         }
     }
 
@@ -250,19 +249,19 @@ impl Follower {
             .await?
             .pop()
         else {
-            return Ok(NextSession::Over("deleted".to_owned()));
+            return Ok(NextSession::Ended("deleted".to_owned()));
         };
         let open = matches!(task.status.as_str(), "pending" | "blocked" | "in_progress");
         let running = view::feature_of_task_runs(&mut conn, self.task).await?;
         Ok(if open && running {
             NextSession::Nothing
         } else {
-            NextSession::Over(task.status.as_str().to_owned())
+            NextSession::Ended(task.status.as_str().to_owned())
         })
     }
 
-    async fn say(&self, id: Option<String>, what: Following) {
-        // A reader that left ends the follower.
+    async fn send(&self, id: Option<String>, what: Following) {
+        // A closed channel ends the follower elsewhere.
         let _ = self.sender.send((id, what)).await;
     }
 }
@@ -270,7 +269,7 @@ impl Follower {
 enum NextSession {
     Dispatch(DispatchId),
     Nothing,
-    Over(String),
+    Ended(String),
 }
 
 #[cfg(test)]
@@ -280,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_goes_on_after_the_entry_that_it_names() {
+    fn a_reader_continues_after_the_entry_of_its_last_event_id() {
         let dispatch = DispatchId::new();
         let position = Position::parse(&Position::of(dispatch, 41)).unwrap();
         assert_eq!(position, Position { dispatch, next: 42 });

@@ -1,6 +1,6 @@
-//! `/healthz` says that the process lives, `/readyz` that it can work (DESIGN 8). Neither needs a token, and
-//! neither says more. The API serves both, as does a listener of their own, which answers from the start and
-//! however busy the API is.
+//! `/healthz` shows that the process lives, `/readyz` that it can work (DESIGN 8). Neither needs a token, and
+//! neither returns anything else. The API serves both. A separate listener serves them too: it answers from
+//! the start, even while the API is busy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,29 +20,28 @@ use crate::api::http::problem::Problem;
 use crate::services::Deps;
 use crate::store;
 
-/// How long the database may take.
+/// Time limit of the database's answer.
 const DATABASE_WITHIN: Duration = Duration::from_secs(2);
 /// Most connections of the separate listener.
 const CONNECTIONS: usize = 128;
-/// Clients of this listener send their request at once.
+/// Time limit for the head of a request to the separate listener.
 const HEAD: Duration = Duration::from_secs(2);
 
-/// A coordinator that answers.
+/// Health of a coordinator.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct HealthView {
     /// `ok` or `ready`.
     status: &'static str,
 }
 
-/// How far a coordinator is.
+/// Startup state of a coordinator.
 #[derive(Debug, Clone)]
 pub struct Health(Arc<Mutex<Stage>>);
 
 #[derive(Debug, Clone)]
 enum Stage {
-    /// It waits for this.
+    /// The coordinator waits for this.
     Starting(String),
-    /// It works.
     Serving(Box<Deps>),
 }
 
@@ -57,7 +56,6 @@ impl Health {
         self.set(Stage::Starting(what.to_owned()));
     }
 
-    /// It works.
     pub fn serves(&self, deps: Deps) {
         self.set(Stage::Serving(Box::new(deps)));
     }
@@ -93,7 +91,7 @@ pub async fn serve_health(health: Health, listener: TcpListener, shutdown: Cance
     .await;
 }
 
-/// The process answers.
+/// Whether the process lives.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -105,7 +103,7 @@ pub async fn live() -> Json<HealthView> {
     Json(HealthView { status: "ok" })
 }
 
-/// Database and broker answer, and the loops move that everything waits for.
+/// Whether the database and the broker answer and the essential loops make progress.
 #[utoipa::path(
     get,
     path = "/readyz",

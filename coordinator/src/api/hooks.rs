@@ -1,7 +1,7 @@
-//! Webhooks: create, list, remove; and the address that receives deliveries.
+//! Webhooks: create, list, remove; and the path that receives deliveries.
 //!
-//! A request proves itself by a signature of its body, as GitHub sends it, or by the secret as a bearer
-//! token. A request without a proof gets the same answer as one to an unknown hook.
+//! A request needs a signature of its body, as GitHub sends it, or the secret as a bearer token. A request
+//! without either gets the same answer as one to an unknown hook.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -13,6 +13,7 @@ use sha2::Sha256;
 use uuid::Uuid;
 
 use super::body::{CreateHook, CreatedHook, Done, Hooked};
+use super::logins::random;
 use crate::api::http::access::bearer;
 use crate::api::http::app::App;
 use crate::api::http::locate;
@@ -23,13 +24,11 @@ use crate::store;
 use crate::store::feature::hook::HookView;
 use crate::store::view::Page;
 
-/// 256 bits.
-const SECRET_BYTES: usize = 32;
 /// Largest body of a delivery.
 const MAX_HOOK_BYTES: usize = 1024 * 1024;
 /// Longest id of a delivery. Characters.
 const MAX_DELIVERY: usize = 200;
-/// Headers that name a delivery.
+/// Headers with the id of a delivery.
 const DELIVERY: [&str; 3] = ["x-github-delivery", "ralph-delivery", "idempotency-key"];
 
 /// Every hook, without its secret.
@@ -45,7 +44,7 @@ pub async fn list(State(app): State<App>) -> Result<Json<Page<HookView>>, Proble
     Ok(Json(Page::whole(hooks)))
 }
 
-/// Makes a hook, whose requests make copies of a feature and run them.
+/// Creates a hook; each request to it copies a feature and runs the copy.
 #[utoipa::path(
     post,
     path = "/hooks",
@@ -66,18 +65,17 @@ pub async fn create(
     }
     let mut conn = app.db().await?;
     let feature = locate::feature(&mut conn, &request.feature).await?;
-    let random: [u8; SECRET_BYTES] = rand::random();
-    let secret = hex(&random);
+    let secret = random();
     if !store::feature::hook::create(&mut conn, &name, feature, &secret).await? {
         return Err(Problem::conflict(format!(
-            "a hook `{name}` stands already; remove it first, or choose another name"
+            "a hook `{name}` already exists; remove it first, or choose another name"
         )));
     }
     let path = format!("/hooks/{name}");
     Ok((StatusCode::CREATED, Json(CreatedHook { name, path, secret })))
 }
 
-/// Takes a hook away; what it made stays.
+/// Removes a hook; features that it created stay.
 #[utoipa::path(
     delete,
     path = "/hooks/{name}",
@@ -92,13 +90,14 @@ pub async fn remove(
     match store::feature::hook::remove(&mut *app.db().await?, &name).await? {
         true => Ok(Json(Done::of(1))),
         false => Err(Problem::not_found(
-            "there is no such hook; `hook list` shows those that there are",
+            "there is no such hook; `hook list` shows all hooks",
         )),
     }
 }
 
-/// Makes a copy of the hook's feature and runs it. The body, up to 1 MB, is signed with the secret (`X-Hub-Signature-256`), or the secret
-/// is the bearer token. The same delivery (`X-GitHub-Delivery`, `Ralph-Delivery` or `Idempotency-Key`) does nothing twice.
+/// Copies the hook's feature and runs the copy. The body of up to 1 MB is signed with the secret
+/// (`X-Hub-Signature-256`), or the secret is the bearer token. A repeated delivery (`X-GitHub-Delivery`,
+/// `Ralph-Delivery` or `Idempotency-Key`) has no further effect.
 #[utoipa::path(
     post,
     path = "/hooks/{name}",
@@ -115,7 +114,7 @@ pub async fn fire(
     let (parts, body) = request.into_parts();
     let body = whole(&parts.extensions, body, MAX_HOOK_BYTES).await?;
     let secret = store::feature::hook::secret(&mut *app.db().await?, &name).await?;
-    // An unknown hook takes the same time.
+    // A request to an unknown hook takes the same time.
     let key = secret.as_deref().unwrap_or("none");
     if !proves(&parts.headers, &body, key) || secret.is_none() {
         return Err(Problem::unproven());
@@ -138,8 +137,8 @@ pub async fn fire(
     }
 }
 
-/// The identity of a delivery: its id, else its signature. A request with a bearer token and without an id is
-/// always new.
+/// The identity of a delivery: its id, else its signature. A request with a bearer token but no id is always
+/// new.
 fn delivery_of(headers: &HeaderMap) -> Result<String, Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match DELIVERY.iter().find_map(|name| text(name)) {
@@ -151,7 +150,7 @@ fn delivery_of(headers: &HeaderMap) -> Result<String, Problem> {
     }
 }
 
-/// Whether the sender knows the secret. Compares hashes or HMACs, so that the time says nothing.
+/// Whether the sender knows the secret. Compares hashes or HMACs, so that the time reveals nothing.
 fn proves(headers: &HeaderMap, body: &[u8], secret: &str) -> bool {
     if let Some(token) = bearer(headers) {
         return sha256_hex(token.as_bytes()) == sha256_hex(secret.as_bytes());
@@ -167,10 +166,6 @@ fn proves(headers: &HeaderMap, body: &[u8], secret: &str) -> bool {
     };
     mac.update(body);
     signature.is_some_and(|signature| mac.verify_slice(&signature).is_ok())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
@@ -193,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_checked_as_github_makes_it() {
+    fn a_request_needs_githubs_signature_or_the_secret() {
         // The example of GitHub's documentation.
         let (secret, body) = ("It's a Secret to Everybody", b"Hello, World!");
         let signed = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";

@@ -1,4 +1,4 @@
-//! Everything that waits for a person, and past events, over all features.
+//! The inbox and past events of all features.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,11 +12,12 @@ use crate::api::http::problem::Problem;
 use crate::api::http::request::QueryParams;
 use crate::store::view::{self, EventView, InboxView, Page};
 
-/// Default and largest number of events in an answer.
+/// Default number of events in an answer.
 const EVENTS: i64 = 1_000;
 const MOST_EVENTS: i64 = 10_000;
 
-/// All that waits for a person: approvals, tasks that need one, questions, limits, agents, features that need a run.
+/// Everything that waits for a person: approvals, tasks in review, questions, limits, agents, features that
+/// need a run.
 #[utoipa::path(
     get,
     path = "/inbox",
@@ -29,21 +30,21 @@ pub async fn show(State(app): State<App>) -> Result<Json<InboxView>, Problem> {
     Ok(Json(view::inbox(&mut *app.db().await?, lease_ms).await?))
 }
 
-/// Which events.
+/// Period, feature and number of events.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LogQuery {
-    /// Since when: RFC 3339.
+    /// Start of the period: RFC 3339.
     #[param(format = DateTime)]
     since: String,
-    /// Of this feature alone: its name, or the beginning of its id.
+    /// Only this feature's events: its name, or a prefix of its id.
     feature: Option<String>,
-    /// At most so many, the newest; 1000 when it isn't given.
+    /// Most events, the newest ones; 1000 when omitted.
     #[param(minimum = 1, maximum = 10000)]
     limit: Option<i64>,
 }
 
-/// What happened since then, in the order of time; `next` is the time of the oldest where there are more.
+/// Events since then in chronological order; if there are more, `next` is the time of the oldest one.
 #[utoipa::path(
     get,
     path = "/log",
@@ -58,7 +59,7 @@ pub async fn log(
 ) -> Result<Json<Page<EventView>>, Problem> {
     let since = OffsetDateTime::parse(&query.since, &Rfc3339).map_err(|_| {
         let text = &query.since;
-        Problem::refused(format!("`since` is a time as 2026-12-01T08:00:00Z, not `{text}`"))
+        Problem::refused(format!("`since` is a time such as 2026-12-01T08:00:00Z, not `{text}`"))
     })?;
     let limit = query.limit.unwrap_or(EVENTS);
     if !(1..=MOST_EVENTS).contains(&limit) {

@@ -1,4 +1,5 @@
-//! Links that log a browser in to the page: a code that a token's holder asks for, which lasts minutes and is used up by its first use.
+//! Links that log a browser in to the page: the holder of a token requests a code, which is valid for minutes
+//! and for one login.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,11 +11,11 @@ use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::store::login;
 
-/// How long a code lasts. Seconds.
+/// Lifetime of a code. Seconds.
 const LASTS_S: f64 = 300.0;
 
-/// Makes a link that logs a browser in to the page, once and within five minutes. There it may do what the token may with which this
-/// is asked for.
+/// Creates a link that logs a browser in to the page, once and within five minutes. The browser gets the
+/// rights of the token that requests the link.
 #[utoipa::path(
     post,
     path = "/logins",

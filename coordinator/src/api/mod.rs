@@ -1,9 +1,9 @@
 //! The HTTP API for people and programs (SPEC 9.1).
 //!
 //! `/api/v1/…` speaks JSON in the words of SPEC 1 and needs a bearer token. A list is `{"items": […], "next":
-//! cursor or null}`; an error is a problem document (RFC 9457) that says what to do next. What is
-//! asked and answered is in `ralph-api`, shared with the command line. Nothing here decides: a handler reads the
-//! request, calls a step of [`crate::flow`] or a query of [`crate::store::view`], and returns the result.
+//! cursor or null}`; an error is a problem document (RFC 9457) that says what to do next. The bodies are in
+//! `ralph-api`, which the command line shares. Nothing here decides: a handler reads the request, calls a
+//! step of [`crate::flow`] or a query of [`crate::store::view`], and returns the result.
 
 mod changes;
 pub mod costs;

@@ -1,7 +1,8 @@
-//! Everything that changes, as one stream: which feature it is, and that is all. Whoever is told reads anew what they show of it.
+//! All changes as one stream of events, each with only the id of the changed feature. A client then reads the
+//! feature again.
 //!
-//! However many listen, one task hears the signals; it passes on what came within a moment as one event a feature. An event carries nothing
-//! that could be missed: whoever was away is told that anything may have changed.
+//! One task receives the signals for all clients. It merges the signals of a moment into one event per
+//! feature. A client misses nothing: after a gap it gets an event that says that anything may have changed.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -21,30 +22,31 @@ use uuid::Uuid;
 use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 
-/// What comes within it is told at once.
+/// Signals within this time become one event per feature.
 const MOMENT: Duration = Duration::from_millis(100);
-/// Features that a slow listener may be behind by.
+/// Most events queued for a slow client.
 const WAITING: usize = 256;
 
-/// Something changed.
+/// A change of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Changed {
-    /// The feature; `null` where anything may have changed, as for whoever has only begun to listen.
+    /// The feature; `null` if anything may have changed, as in the first event of a stream.
     pub feature: Option<String>,
 }
 
-/// Whoever hears it, while somebody listens.
+/// The shared receiver of signals, which lives as long as its clients.
 #[derive(Debug, Clone, Default)]
-pub struct News(Arc<Mutex<Weak<Ear>>>);
+pub struct News(Arc<Mutex<Weak<Listener>>>);
 
 #[derive(Debug)]
-struct Ear {
-    told: broadcast::Sender<Changed>,
-    _hearing: DropGuard,
+struct Listener {
+    changes: broadcast::Sender<Changed>,
+    _listening: DropGuard,
 }
 
-/// What changes from now on: an event `changed` for each feature of which something does, at most ten a second each. The first event, and
-/// one after a gap, names no feature: anything may have changed, so whoever lost the connection reads anew and has missed nothing.
+/// Streams changes from now on: an event `changed` for each changed feature, at most ten a second per
+/// feature. The first event, and one after a gap, names no feature: anything may have changed, so a client
+/// that lost its connection reads everything again and misses nothing.
 #[utoipa::path(
     get,
     path = "/events",
@@ -61,21 +63,20 @@ pub async fn events(State(app): State<App>) -> Result<impl IntoResponse, Problem
     Ok(stream(&app))
 }
 
-/// The stream.
 pub fn stream(app: &App) -> impl IntoResponse + use<> {
-    let ear = app.news.join(app);
+    let listener = app.news.join(app);
     let first = futures::stream::iter([Changed { feature: None }]);
-    let state = (ear.told.subscribe(), ear, app.shutdown.clone());
-    let later = futures::stream::unfold(state, |(mut told, ear, shutdown)| async move {
+    let state = (listener.changes.subscribe(), listener, app.shutdown.clone());
+    let later = futures::stream::unfold(state, |(mut changes, listener, shutdown)| async move {
         let changed = tokio::select! {
             () = shutdown.cancelled() => return None,
-            changed = told.recv() => match changed {
+            changed = changes.recv() => match changed {
                 Ok(changed) => changed,
                 Err(RecvError::Lagged(_)) => Changed { feature: None },
                 Err(RecvError::Closed) => return None,
             },
         };
-        Some((changed, (told, ear, shutdown)))
+        Some((changed, (changes, listener, shutdown)))
     });
     let events = first.chain(later).map(|changed| {
         let json = serde_json::to_string(&changed).unwrap_or_default();
@@ -85,29 +86,29 @@ pub fn stream(app: &App) -> impl IntoResponse + use<> {
 }
 
 impl News {
-    fn join(&self, app: &App) -> Arc<Ear> {
-        let mut ear = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ear) = ear.upgrade() {
-            return ear;
+    fn join(&self, app: &App) -> Arc<Listener> {
+        let mut listener = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = listener.upgrade() {
+            return listener;
         }
-        let (told, _) = broadcast::channel(WAITING);
+        let (changes, _) = broadcast::channel(WAITING);
         let token = app.shutdown.child_token();
-        tokio::spawn(hear(app.clone(), told.clone(), token.clone()));
-        let new = Arc::new(Ear {
-            told,
-            _hearing: token.drop_guard(),
+        tokio::spawn(listen(app.clone(), changes.clone(), token.clone()));
+        let new = Arc::new(Listener {
+            changes,
+            _listening: token.drop_guard(),
         });
-        *ear = Arc::downgrade(&new);
+        *listener = Arc::downgrade(&new);
         new
     }
 }
 
-/// Hears signals until nobody listens any more.
-async fn hear(app: App, told: broadcast::Sender<Changed>, ended: CancellationToken) {
+/// Receives signals until the last client is gone.
+async fn listen(app: App, changes: broadcast::Sender<Changed>, ended: CancellationToken) {
     let subject = app.deps.bus.subjects.events_all();
     let signals = app.deps.bus.client.subscribe(subject).await;
     let Ok(mut signals) = signals else {
-        tracing::warn!("what changes can't be heard; pages that are open look for themselves");
+        tracing::warn!("could not subscribe to changes; open pages poll instead");
         return ended.cancelled().await;
     };
     loop {
@@ -127,7 +128,7 @@ async fn hear(app: App, told: broadcast::Sender<Changed>, ended: CancellationTok
             };
         }
         for feature in changed {
-            let _ = told.send(Changed { feature });
+            let _ = changes.send(Changed { feature });
         }
     }
 }
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_names_its_feature() {
+    fn the_subject_of_a_signal_names_its_feature() {
         let id = FeatureId(Uuid::from_u128(7));
         let subject = format!("ralph.events.{}", id.0.simple());
         assert_eq!(feature(&subject), Some(id.short()));

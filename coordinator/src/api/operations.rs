@@ -17,9 +17,8 @@ use crate::flow::Signals;
 use crate::flow::control::{self, CommandOutcome, FeatureCommand};
 use crate::flow::integrate::operations::{self, MergeRequest, Operated, RevertRequest};
 use crate::store;
-use crate::store::view;
 
-/// Takes what the base branch has by now into the feature's.
+/// Merges the base branch into the feature's branch.
 #[utoipa::path(
     post,
     path = "/features/{id}/update",
@@ -35,7 +34,7 @@ pub async fn update(
 ) -> OperationResult {
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
-    let wanted = match made_before(db, new).await? {
+    let operated = match created_before(db, new).await? {
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
@@ -43,10 +42,10 @@ pub async fn update(
                 .await?
         }
     };
-    begun(&app, feature, wanted).await
+    start_run(&app, feature, operated).await
 }
 
-/// Brings the feature's branch into another.
+/// Merges the feature's branch into another branch.
 #[utoipa::path(
     post,
     path = "/features/{id}/merge",
@@ -72,17 +71,17 @@ pub async fn merge(
     }
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let wanted = match made_before(db, new).await? {
+    let operated = match created_before(db, new).await? {
         Some(made) => made,
         None => {
             let id = TaskId(new.id);
             store::retry_serialization(|| operations::merge(db, feature, id, asked, caller.name())).await?
         }
     };
-    begun(&app, feature, wanted).await
+    start_run(&app, feature, operated).await
 }
 
-/// Takes back what a task landed.
+/// Reverts what a task landed.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/revert",
@@ -104,7 +103,7 @@ pub async fn revert(
     let feature = store::task::feature_of(&mut conn, task).await?;
     drop(conn);
     let Some(feature) = feature else {
-        return Err(gone());
+        return Err(Problem::deleted("feature or the task"));
     };
     let how = RevertRequest {
         redo: options.redo,
@@ -112,7 +111,7 @@ pub async fn revert(
     };
     let (db, templates) = (&app.deps.db, &app.deps.settings.templates);
     let why = options.reason.as_deref();
-    let wanted = match made_before(db, new).await? {
+    let operated = match created_before(db, new).await? {
         Some(made) => made,
         None => {
             let first = TaskId(new.id);
@@ -120,11 +119,11 @@ pub async fn revert(
             store::retry_serialization(revert).await?
         }
     };
-    begun(&app, feature, wanted).await
+    start_run(&app, feature, operated).await
 }
 
-/// The tasks of an earlier try with the same key, whose coordinator died.
-async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, Signals)>> {
+/// The tasks that an earlier try with the same key created before its coordinator died.
+async fn created_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, Signals)>> {
     if !new.again {
         return Ok(None);
     }
@@ -134,24 +133,20 @@ async fn made_before(db: &PgPool, new: NewId) -> sqlx::Result<Option<(Operated, 
 
 type OperationResult = Result<(axum::http::StatusCode, Json<BranchOperations>), Problem>;
 
-/// Starts a run with the settings of the last one when none is under way, since nobody wants these tasks to
-/// wait. When other tasks are open, which a person may hold back, a revert waits for the next run.
-async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
+/// Starts a run with the settings of the last one when no run is under way, so that these tasks do not wait.
+/// If other tasks are open, which a person may hold back, the operation waits for the next run.
+async fn start_run(app: &App, feature: FeatureId, (operated, signals): (Operated, Signals)) -> OperationResult {
     let tasks: Vec<TaskId> = match operated {
         Operated::Accepted(tasks) => tasks,
-        Operated::NotFound => return Err(gone()),
+        Operated::NotFound => return Err(Problem::deleted("feature or the task")),
         Operated::Refused(why) => return Err(Problem::conflict(why)),
         Operated::Unfinished(why) => return Err(Problem::unfinished(why)),
     };
     app.deps.bus.emit(signals).await;
-    let mut conn = app.db().await?;
-    let options = super::features::as_before(&mut conn, feature, RunOptions::default()).await?;
-    let alone = store::git::operation::progress(&mut conn, feature).await?.open == 0;
-    let total = view::features(&mut conn, &[feature.0])
+    let alone = store::git::operation::progress(&mut *app.db().await?, feature)
         .await?
-        .first()
-        .map_or(0, |feature| feature.tasks.total);
-    drop(conn);
+        .open
+        == 0;
     let answer = |run: Option<RunId>| {
         let operating = BranchOperations {
             feature: feature.short(),
@@ -163,11 +158,8 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
     if !alone {
         return answer(None);
     }
-    let settings = options
-        .settings(usize::try_from(total).unwrap_or(0))
-        .map_err(super::submit::unfit)?
-        .within(&app.deps.settings.ceilings);
-    let command = FeatureCommand::Run(Box::new(settings));
+    let settings = super::features::settings_after_last(app, feature, RunOptions::default()).await?;
+    let command = FeatureCommand::Run(settings);
     let db = &app.deps.db;
     let (outcome, run, signals) =
         store::retry_serialization(|| control::feature(db, feature, &command)).await?;
@@ -175,8 +167,4 @@ async fn begun(app: &App, feature: FeatureId, (operated, signals): (Operated, Si
         app.deps.bus.emit(signals).await;
     }
     answer(run)
-}
-
-fn gone() -> Problem {
-    Problem::not_found("it was deleted meanwhile")
 }

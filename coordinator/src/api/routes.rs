@@ -1,5 +1,5 @@
-//! All routes, grouped by the role that they need. The OpenAPI document comes from the same lines, so it
-//! neither names a missing route nor omits one.
+//! All routes, grouped by the role that they need. The OpenAPI document comes from the same lines, so both
+//! always match.
 
 use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa::openapi::path::{Operation, PathItem};
@@ -23,27 +23,27 @@ use crate::api::{
 };
 use crate::store::access::Role;
 
-/// All routes, each behind its role.
+/// All routes, each with the check of its role.
 pub fn all(app: &App) -> axum::Router<App> {
     // The last layer is the first to see a request.
     let reads = reads()
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(app.clone(), access::may_read));
     let figures = figures().route_layer(from_fn_with_state(app.clone(), access::may_read));
     let submits = submits()
-        .route_layer(from_fn_with_state(app.clone(), audit::noted))
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn_with_state(app.clone(), audit::record))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(app.clone(), idempotency::idempotent))
         .route_layer(from_fn_with_state(app.clone(), access::may_submit));
     let administers = administers()
-        .route_layer(from_fn_with_state(app.clone(), audit::noted))
-        .route_layer(from_fn(locate::within))
+        .route_layer(from_fn_with_state(app.clone(), audit::record))
+        .route_layer(from_fn(locate::with_repository))
         .route_layer(from_fn_with_state(app.clone(), idempotency::idempotent))
         .route_layer(from_fn_with_state(app.clone(), access::may_administer));
     assemble(reads, submits, administers, figures).split_for_parts().0
 }
 
-/// The routes' own descriptions; [`super::openapi`] completes them.
+/// The descriptions of the routes; [`super::openapi`] completes them.
 pub fn description() -> OpenApi {
     assemble(reads(), submits(), administers(), figures()).into_openapi()
 }
@@ -155,7 +155,7 @@ fn figures() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(metrics::metrics))
 }
 
-/// What anybody may ask.
+/// Routes without a token.
 fn open() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::live))
@@ -199,20 +199,20 @@ mod tests {
 
     use super::*;
 
-    /// The router lists its routes only in its debug output, as `RouteId(1): "/api/v1/status"`.
+    /// The router's routes, from its debug output: `RouteId(1): "/api/v1/status"`.
     fn routed() -> BTreeSet<String> {
         let router = assemble(reads(), submits(), administers(), figures())
             .split_for_parts()
             .0;
-        let told = format!("{router:?}");
-        let paths = told.split('"').filter(|text| text.starts_with('/'));
-        // Two entries are the fallback's.
+        let debug = format!("{router:?}");
+        let paths = debug.split('"').filter(|text| text.starts_with('/'));
+        // Two entries belong to the fallback.
         let own = paths.filter(|path| *path != "/" && !path.contains("__private__axum_fallback"));
         own.map(str::to_owned).collect()
     }
 
     #[test]
-    fn every_route_is_described_and_everything_described_is_a_route() {
+    fn the_openapi_document_has_exactly_the_routes_of_the_router() {
         let described: BTreeSet<String> = description().paths.paths.into_keys().collect();
         assert!(described.len() > 40, "{described:?}");
         assert_eq!(routed(), described);

@@ -16,7 +16,7 @@ use crate::store;
 use crate::store::feature::schedule::{NewSchedule, ScheduleView};
 use crate::store::view::Page;
 
-/// What begins by itself, at most 1,000; what fires next comes first.
+/// Lists at most 1,000 schedules, the one that fires next first.
 #[utoipa::path(
     get,
     path = "/schedules",
@@ -29,7 +29,8 @@ pub async fn list(State(app): State<App>) -> Result<Json<Page<ScheduleView>>, Pr
     Ok(Json(Page::whole(schedules)))
 }
 
-/// Lets a feature's run begin at a time, or copies of it at the times of a cron expression. It replaces the schedule that it had.
+/// Schedules a feature's run at a time, or copies of the feature at the times of a cron expression. Replaces
+/// an earlier schedule.
 #[utoipa::path(
     put,
     path = "/features/{id}/schedule",
@@ -51,7 +52,7 @@ pub async fn set(
         .await?
         .pop();
     set.map(Json)
-        .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("feature"))
 }
 
 fn checked(body: SetSchedule) -> Result<NewSchedule, Problem> {
@@ -68,7 +69,7 @@ fn checked(body: SetSchedule) -> Result<NewSchedule, Problem> {
         (None, Some(cron)) => Timetable::parse(cron, &zone)
             .map_err(Problem::refused)?
             .after(OffsetDateTime::now_utc())
-            .ok_or_else(|| Problem::refused("this never fires"))?,
+            .ok_or_else(|| Problem::refused("`cron` never fires"))?,
         _ => return Err(Problem::refused("give either `at` or `cron`")),
     };
     Ok(NewSchedule {
@@ -80,7 +81,7 @@ fn checked(body: SetSchedule) -> Result<NewSchedule, Problem> {
     })
 }
 
-/// Pauses a feature's schedule, or lets it go on; times that passed meanwhile count as missed.
+/// Pauses or resumes a feature's schedule; times that pass meanwhile count as missed.
 #[utoipa::path(
     patch,
     path = "/features/{id}/schedule",
@@ -100,7 +101,7 @@ pub async fn pause(
     one(changed)
 }
 
-/// Takes a feature's schedule away; what it made stays.
+/// Removes a feature's schedule; features that it created stay.
 #[utoipa::path(
     delete,
     path = "/features/{id}/schedule",
@@ -121,7 +122,7 @@ fn one(found: bool) -> Result<Json<Done>, Problem> {
     match found {
         true => Ok(Json(Done::of(1))),
         false => Err(Problem::not_found(
-            "the feature has no schedule; `schedule list` shows those that there are",
+            "the feature has no schedule; `schedule list` shows all schedules",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The whole system, its workers, its runs.
+//! The whole system, its workers, and its runs.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use crate::domain::graph::nearest;
 use crate::store;
 use crate::store::view::{self, Page, RunView, SystemView, WorkerView};
 
-/// Everything at a glance.
+/// Overview of the system.
 #[utoipa::path(
     get,
     path = "/status",
@@ -29,7 +29,7 @@ pub async fn status(State(app): State<App>) -> Result<Json<SystemView>, Problem>
     Ok(Json(view::system(&mut *app.db().await?, lease_ms).await?))
 }
 
-/// Every worker.
+/// All workers.
 #[utoipa::path(
     get,
     path = "/workers",
@@ -63,7 +63,7 @@ pub async fn worker(
     }
 }
 
-/// Asks a worker to finish what runs and take nothing new.
+/// Asks a worker to finish its sessions and take no new work.
 #[utoipa::path(
     post,
     path = "/workers/{name}/drain",
@@ -86,7 +86,7 @@ pub async fn drain(
     Ok(Json(Done::of(1)))
 }
 
-/// Forgets a worker that is away and holds nothing. It may say hello again.
+/// Forgets a worker that is away and holds no session. The worker may register again.
 #[utoipa::path(
     delete,
     path = "/workers/{name}",
@@ -106,13 +106,13 @@ pub async fn forget(
     let workers = view::workers(&mut conn, lease_ms).await?;
     Err(match workers.iter().any(|worker| worker.name == name) {
         true => Problem::conflict(format!(
-            "{name} was heard a moment ago, or holds a session: stop it, and forget it once `worker list` shows it as away"
+            "{name} sent a heartbeat a moment ago, or holds a session: stop it, and forget it once `worker list` shows it as away"
         )),
         false => no_worker(&name, &workers),
     })
 }
 
-/// What this coordinator has in force, secrets hidden, and where each value comes from.
+/// The effective configuration of this coordinator with the source of each value; secrets are hidden.
 #[utoipa::path(
     get,
     path = "/config",
@@ -126,14 +126,14 @@ pub async fn config(State(app): State<App>) -> Json<Page<Setting>> {
 
 fn no_worker(name: &str, workers: &[WorkerView]) -> Problem {
     let near = nearest(name, workers.iter().map(|worker| worker.name.as_str()));
-    locate::nothing("worker", name, near)
+    locate::unknown("worker", name, near)
 }
 
-/// Which runs a list shows.
+/// Filter of a list of runs.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RunsQuery {
-    /// Only those of this feature: its name, or the beginning of its id.
+    /// Only this feature's runs: its name, or a prefix of its id.
     #[serde(default)]
     feature: Option<String>,
 }

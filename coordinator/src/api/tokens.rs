@@ -1,4 +1,4 @@
-//! Tokens: create, list, revoke. Only the answer to the creation contains the token.
+//! Tokens: create, list, revoke. Only the answer to the creation contains the token itself.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,6 +7,7 @@ use ralph_shared::repositories;
 use ralph_shared::subjects::is_label;
 
 use super::body::{CreateToken, CreatedToken, Done};
+use super::logins::random;
 use crate::api::http::access::hash_token;
 use crate::api::http::app::App;
 use crate::api::http::idempotency::NewId;
@@ -17,13 +18,11 @@ use crate::domain::graph::nearest;
 use crate::store::access::{self, TokenView};
 use crate::store::view::Page;
 
-/// 256 bits.
-const TOKEN_BYTES: usize = 32;
-/// Latest expiry of a token: 10 × 365 × 24 × 60 × 60 × 1000.
+/// Longest lifetime of a token: 10 × 365 × 24 × 60 × 60 × 1000 ms.
 const LONGEST_MS: i64 = 315_360_000_000;
 const MOST_PATTERNS: usize = 100;
 
-/// Every token, without itself.
+/// Lists every token, without its secret.
 #[utoipa::path(
     get,
     path = "/tokens",
@@ -35,7 +34,7 @@ pub async fn list(State(app): State<App>) -> Result<Json<Page<TokenView>>, Probl
     Ok(Json(Page::whole(access::list(&mut *app.db().await?).await?)))
 }
 
-/// Makes a token.
+/// Creates a token.
 #[utoipa::path(
     post,
     path = "/tokens",
@@ -60,12 +59,11 @@ pub async fn create(
         .is_some_and(|ms| !(1..=LONGEST_MS).contains(&ms))
     {
         return Err(Problem::invalid(
-            "`expires_in_ms` is 1 to 315360000000, which is ten years; leave it out for a token that never expires",
+            "`expires_in_ms` is 1 to 315360000000, which is ten years; omit it for a token that never expires",
         ));
     }
     check_patterns(&request.repositories)?;
-    let random: [u8; TOKEN_BYTES] = rand::random();
-    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = random();
     let hash = hash_token(&token);
     let (name, role, expires) = (&request.name, request.role, request.expires_in_ms);
     let repositories = &request.repositories;
@@ -81,7 +79,7 @@ pub async fn create(
     .await?;
     let Some(made) = made else {
         return Err(Problem::conflict(format!(
-            "a token `{name}` stands already; revoke it first, or choose another name"
+            "a token `{name}` already exists; revoke it first, or choose another name"
         )));
     };
     let created = CreatedToken {
@@ -121,10 +119,10 @@ pub async fn revoke(
         return Ok(Json(Done::of(1)));
     }
     let tokens = access::list(&mut conn).await?;
-    let standing = tokens.iter().filter(|token| token.revoked_at.is_none());
-    let near = nearest(&name, standing.map(|token| token.name.as_str()));
+    let valid = tokens.iter().filter(|token| token.revoked_at.is_none());
+    let near = nearest(&name, valid.map(|token| token.name.as_str()));
     Err(Problem::not_found(format!(
-        "there is no token `{name}` that could be revoked; {}`ralph token list` shows which there are",
+        "there is no valid token `{name}`; {}`ralph token list` shows all tokens",
         did_you_mean(near)
     )))
 }

@@ -1,4 +1,4 @@
-//! Sessions as people see them: their transcripts, complete or growing, and their prompts.
+//! Transcripts of sessions, complete or growing, and their prompts.
 
 use std::collections::BTreeMap;
 
@@ -21,26 +21,26 @@ use crate::store;
 use crate::store::dispatch::transcript::Holder;
 use crate::store::view::{self, TranscriptOf};
 
-/// Bytes that are read from the beginning of a transcript in the stream, and as many from its end.
+/// Most bytes read from the beginning of a transcript in the stream, and from its end.
 const HALF_BYTES: usize = 32 * 1024 * 1024;
 
-/// Which attempt.
+/// Selects an attempt.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AttemptQuery {
-    /// Number of the attempt; the last session when it isn't given.
+    /// Number of the attempt; the last session when omitted.
     #[serde(default)]
     pub attempt: Option<i32>,
 }
 
-/// Which session.
+/// Selects a session.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SessionQuery {
-    /// Number of the attempt; the last session when neither this nor `kind` is given.
+    /// Number of the attempt; the last session when both this and `kind` are omitted.
     #[serde(default)]
     pub attempt: Option<i32>,
-    /// What the session did; of an attempt it is the work when it isn't given.
+    /// Kind of the session; work when omitted with an `attempt`.
     #[serde(default)]
     pub kind: Option<SessionKind>,
 }
@@ -78,7 +78,7 @@ pub async fn prompt(
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<SessionQuery>,
 ) -> Result<Json<PromptSent>, Problem> {
-    // Without a kind, the session that began the attempt: a verifier's is asked for by its kind.
+    // Without a kind, the session that began the attempt; for a verifier's prompt, the client gives the kind.
     let (of, dispatch) = match query.kind {
         None => find_beginning(&app, &id, query.attempt).await?,
         Some(_) => find(&app, &id, &query).await?,
@@ -86,7 +86,7 @@ pub async fn prompt(
     let mut conn = app.db().await?;
     let sent = store::dispatch::prompt::read(&mut conn, dispatch).await?;
     let (frame, body) =
-        sent.ok_or_else(|| Problem::not_found(format!("the prompt of {} is no longer kept", of.dispatch)))?;
+        sent.ok_or_else(|| Problem::not_found(format!("the prompt of {} has been deleted", of.dispatch)))?;
     let sections = store::dispatch::prompt::sections(&mut conn, dispatch).await?;
     let (items, _) = view::uses(&mut conn, dispatch).await?;
     Ok(Json(PromptSent {
@@ -111,20 +111,20 @@ pub(super) async fn find(
     with_source(&mut conn, dispatch).await
 }
 
-/// The requested session does not exist, or not yet.
+/// The error for a session that does not exist, or not yet.
 pub(super) fn no_such_session(task: TaskId, attempt: Option<i32>, kind: Option<SessionKind>) -> Problem {
     let what = match (attempt, kind) {
         (None, None) => return Problem::not_found(format!("no session of {task} has started yet")),
         (Some(n), None) => format!("attempt {n}"),
         (None, Some(kind)) => format!("session of the kind `{kind}`"),
-        (Some(n), Some(kind)) => format!("session of the kind `{kind}` in an attempt {n}"),
+        (Some(n), Some(kind)) => format!("session of the kind `{kind}` in attempt {n}"),
     };
     Problem::not_found(format!(
         "{task} has no {what}; `ralph task show {task}` lists its attempts"
     ))
 }
 
-/// The first session of an attempt, or the last first session.
+/// The first session of `attempt`, or of the last attempt.
 pub(super) async fn find_beginning(
     app: &App,
     task: &str,
@@ -143,10 +143,10 @@ async fn with_source(
 ) -> Result<(TranscriptOf, DispatchId), Problem> {
     let of = view::of_dispatch(conn, dispatch).await?;
     of.map(|of| (of, dispatch))
-        .ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("task"))
 }
 
-/// What is known of a transcript.
+/// The known entries of a transcript.
 pub async fn entries(app: &App, dispatch: DispatchId) -> Result<Vec<TranscriptEntry>, Problem> {
     Ok(transcripts::entries(&app.deps.bus, &app.deps.db, dispatch, HALF_BYTES).await?)
 }

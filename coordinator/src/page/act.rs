@@ -1,4 +1,4 @@
-//! What forms ask for, done by the API's own routes.
+//! Executes forms through the API's routes.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::confirmations::{GOES_ON, confirmation};
+use super::confirmations::{RUN_RESUMED, confirmation};
 use super::sheet::{encoded, own_path};
 use super::site::Site;
 use super::words::line;
@@ -23,25 +23,21 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view::{LogEntry, Page};
 
-/// A form's fields.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct FormFields(HashMap<String, String>);
 
 impl FormFields {
-    /// Whether it is a form of this session.
-    ///
-    /// # Errors
-    /// When it isn't.
+    /// Checks that the form belongs to this session.
     pub fn check(&self, visitor: &Visitor) -> Result<(), Trouble> {
-        let said = self.get("csrf").as_bytes();
+        let sent = self.get("csrf").as_bytes();
         let secret = visitor.csrf.as_bytes();
-        // In a time that tells nothing of how much of it is right.
-        let differs = said
+        // The time of the comparison must not reveal how much of it matches.
+        let differs = sent
             .iter()
             .zip(secret)
             .fold(0, |differs, (a, b)| differs | (a ^ b));
-        match said.len() == secret.len() && differs == 0 {
+        match sent.len() == secret.len() && differs == 0 {
             true => Ok(()),
             false => Err(Trouble::stale_form()),
         }
@@ -55,7 +51,7 @@ impl FormFields {
 /// A request to the API, and the confirmation when it is done.
 type ActionRequest = (Method, String, Value, &'static str);
 
-/// Does it, and leads back with a word on what was done.
+/// Executes a form, and redirects back with a confirmation.
 pub async fn act(
     State(site): State<Site>,
     visitor: Visitor,
@@ -63,17 +59,17 @@ pub async fn act(
     Form(form): Form<FormFields>,
 ) -> Result<Redirect, Trouble> {
     form.check(&visitor)?;
-    let (method, path, body, said) = request(&kind, &verb, &form)?;
+    let (method, path, body, done) = request(&kind, &verb, &form)?;
     let answer = match site.request(&visitor, method, &path, &body).await {
         Err(Trouble::Problem(StatusCode::CONFLICT, problem)) if kind == "task" => {
-            return Err(meanwhile(&site, &visitor, form.get("of"), problem).await);
+            return Err(with_last_change(&site, &visitor, form.get("of"), problem).await);
         }
         answer => answer?,
     };
-    let (goes_on, back) = match answer["feature"]["id"].as_str() {
-        // What is new is shown.
+    let (resumed, back) = match answer["feature"]["id"].as_str() {
+        // Leads to the new feature.
         Some(made) if verb == "submit" => ("", format!("/features/{}", encoded(made))),
-        _ if answer["run"].is_string() => (GOES_ON, own_path(form.get("back"))),
+        _ if answer["run"].is_string() => (RUN_RESUMED, own_path(form.get("back"))),
         _ => ("", own_path(form.get("back"))),
     };
     let (back, mark) = back
@@ -87,39 +83,39 @@ pub async fn act(
     };
     Ok(Redirect::to(&format!(
         "{back}{join}did={}{mark}",
-        encoded(&format!("{said}{goes_on}"))
+        encoded(&format!("{done}{resumed}"))
     )))
 }
 
-/// Says who did what to the task last: somebody may have decided while the form was open.
-async fn meanwhile(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<ProblemBody>) -> Trouble {
+/// Adds the last change of the task to a refusal: another person may have decided while the form was open.
+async fn with_last_change(site: &Site, visitor: &Visitor, of: &str, mut problem: Box<ProblemBody>) -> Trouble {
     let path = format!("/tasks/{}/log", encoded(of));
     if let Ok(log) = site.read::<Page<LogEntry>>(visitor, &path).await
         && let Some(last) = log.items.last()
     {
         let how_long = relative(OffsetDateTime::now_utc() - last.at).unwrap_or_default();
         let (what, by) = (line(&last.what), line(&last.actor));
-        problem.errors.push(format!(
-            "The last that was done to it: {what}, by {by}, {how_long}"
-        ));
+        problem
+            .errors
+            .push(format!("The last change of the task: {what}, by {by}, {how_long}"));
     }
     Trouble::Problem(StatusCode::CONFLICT, problem)
 }
 
-/// What a form means.
+/// The request that a form stands for.
 fn request(kind: &str, verb: &str, form: &FormFields) -> Result<ActionRequest, Trouble> {
     if (kind, verb) == ("feature", "submit") {
         return submitted(form);
     }
     let of = encoded(form.get("of"));
     if of.is_empty() {
-        return Err(Trouble::incomplete("the form doesn't say what it is about"));
+        return Err(Trouble::incomplete("the form names no object"));
     }
     match kind {
         "task" if verb == "answer" => Ok((
             Method::POST,
             format!("/tasks/{of}/answer"),
-            answered(form)?,
+            answer_of(form)?,
             confirmation(verb),
         )),
         "task" => Ok((
@@ -146,23 +142,23 @@ fn request(kind: &str, verb: &str, form: &FormFields) -> Result<ActionRequest, T
             Method::POST,
             format!("/workers/{of}/drain"),
             json!({}),
-            "It finishes what runs and takes nothing new",
+            "The worker finishes its sessions and takes no new work",
         )),
         "worker" if verb == "forget" => Ok((
             Method::DELETE,
             format!("/workers/{of}"),
             json!({}),
-            "It is forgotten",
+            "The worker is forgotten",
         )),
         _ => Err(Trouble::not_found("there is no such form")),
     }
 }
 
-/// A feature from what somebody wrote; without a name it is called as that begins.
+/// The submission of a feature; without a name, the description's first line gives one.
 fn submitted(form: &FormFields) -> Result<ActionRequest, Trouble> {
     let description = form.get("description").replace("\r\n", "\n");
     let Some(first) = description.lines().next() else {
-        return Err(Trouble::incomplete("say in a sentence what should be there"));
+        return Err(Trouble::incomplete("describe in a sentence what the feature should do"));
     };
     let name = match form.get("name") {
         "" => names::for_task(first, FeatureId::new()),
@@ -203,7 +199,7 @@ fn of_feature(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, 
                 Method::PUT,
                 format!("{path}/texts/{verb}"),
                 body,
-                "It is stored, and counts as approved",
+                "The text is stored, and counts as approved",
             ))
         }
         _ => Ok((
@@ -222,19 +218,19 @@ fn of_memory(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, T
             Method::POST,
             "/memory/prune".to_owned(),
             ids,
-            "It is hidden from now on",
+            "The entry is hidden",
         )),
         "restore" => Ok((
             Method::POST,
             "/memory/restore".to_owned(),
             ids,
-            "It is shown again",
+            "The entry is restored",
         )),
         "edit" => Ok((
             Method::POST,
             format!("/memory/{of}/edit"),
             json!({ "title": form.get("title"), "body": form.get("body").replace("\r\n", "\n") }),
-            "It is changed",
+            "The entry is changed",
         )),
         "revoke" => Ok((
             Method::POST,
@@ -243,7 +239,7 @@ fn of_memory(verb: &str, of: &str, form: &FormFields) -> Result<ActionRequest, T
                 encoded(form.get("attempt"))
             ),
             json!({}),
-            "What the attempt left is taken back",
+            "The attempt's entries are revoked",
         )),
         _ => Err(Trouble::not_found("there is no such form")),
     }
@@ -256,8 +252,8 @@ fn with_reason(form: &FormFields) -> Value {
     }
 }
 
-/// The answer to a question: a choice, or words.
-fn answered(form: &FormFields) -> Result<Value, Trouble> {
+/// The answer to a question: a choice, or a text.
+fn answer_of(form: &FormFields) -> Result<Value, Trouble> {
     let mut body = Map::new();
     if !form.get("question").is_empty() {
         body.insert("question".to_owned(), form.get("question").into());
@@ -269,17 +265,17 @@ fn answered(form: &FormFields) -> Result<Value, Trouble> {
         ),
         choice => {
             let number = choice.parse::<usize>();
-            let number = number.map_err(|_| Trouble::incomplete("the choice is no number"))?;
+            let number = number.map_err(|_| Trouble::incomplete("the choice is not a number"))?;
             body.insert("choice".to_owned(), number.into())
         }
     };
     Ok(body.into())
 }
 
-/// A limit as the API takes it.
+/// A limit as a field of the API.
 fn raised(cost: &str, form: &FormFields) -> Result<Map<String, Value>, Trouble> {
     let value = form.get("value");
-    let wrong = || Trouble::incomplete("the limit is no number; write it as 5, 5.50 or, for a time, as 24h");
+    let wrong = || Trouble::incomplete("the limit is not a number; write it as 5, 5.50 or, for a time, 24h");
     let (field, value) = match form.get("flag") {
         "--max-cost" => (cost, json!(value.parse::<f64>().map_err(|_| wrong())?)),
         "--max-tokens" => ("tokens", json!(value.parse::<i64>().map_err(|_| wrong())?)),
@@ -306,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_becomes_a_request_of_the_api() {
+    fn a_form_becomes_a_request_to_the_api() {
         let form = sent(&[("of", "todo/a"), ("reason", " why\r\nnot ")]);
         let (method, path, body, _) = request("task", "retry", &form).unwrap();
         assert_eq!((method, path.as_str()), (Method::POST, "/tasks/todo%2Fa/retry"));

@@ -1,4 +1,5 @@
-//! The style sheet and the script: their addresses hold a hash of what they say, so that browsers keep them for good.
+//! The style sheet and the script. Their paths contain a hash of their content, so that browsers can cache
+//! them forever.
 
 use std::sync::LazyLock;
 
@@ -7,8 +8,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ralph_shared::wire::sha256_hex;
 
-/// A year.
-const FOR_GOOD: &str = "public, max-age=31536000, immutable";
+/// Cached for a year.
+const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
 
 /// A file that the page loads.
 pub struct Asset {
@@ -28,7 +29,6 @@ impl Asset {
     }
 }
 
-/// How it looks.
 pub static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
         "page",
@@ -53,7 +53,7 @@ pub async fn file(Path(name): Path<String>) -> Response {
         Some(asset) => {
             let headers = [
                 (header::CONTENT_TYPE, asset.kind),
-                (header::CACHE_CONTROL, FOR_GOOD),
+                (header::CACHE_CONTROL, CACHE_FOREVER),
             ];
             (headers, asset.text).into_response()
         }

@@ -1,5 +1,6 @@
-//! What a person can do, as forms. Views tell it as the commands that are typed (`domain::choices`, `domain::next`), so that the page
-//! offers what the command line does; a command that has no form here is shown as it is.
+//! Forms for a person's commands. Views name commands as people type them (`domain::choices`,
+//! `domain::next`), so that the page offers the same as the command line; it shows a command without a form
+//! as text.
 
 use maud::{Markup, html};
 
@@ -8,22 +9,22 @@ use super::words::line;
 use crate::page::session::signed_in::Visitor;
 use crate::store::view::QuestionView;
 
-/// What a command does.
+/// The meaning of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Choice {
-    /// Something to a task: the verb, and which.
+    /// A command on a task: verb and task.
     Task(String, String),
-    /// Something to a feature.
+    /// A command on a feature: verb and feature.
     Feature(String, String),
-    /// Raises a limit of a feature's run: which feature, the flag, to how much.
+    /// Raises a limit of a feature's run: feature, flag, value.
     Limit(String, String, String),
-    /// Raises a limit of a level: which level, of whom, the flag, to how much.
+    /// Raises a limit of a level: level, name, flag, value.
     Budget(String, Option<String>, String, String),
-    /// Shows a text of a feature: which text, and whose.
+    /// Shows a text of a feature: text and feature.
     Text(String, String),
-    /// Shows what a task changed.
+    /// Shows the changes of a task.
     Diff(String),
-    /// Anything else.
+    /// Any other command.
     Other(String),
 }
 
@@ -61,39 +62,39 @@ pub fn read(command: &str) -> Choice {
     }
 }
 
-/// What a verb is called on its button, and whether it sends words along, wants them, or takes none.
+/// The button of a verb, and whether its form has a text.
 fn verb(word: &str) -> (&'static str, Words) {
     match word {
         "approve" => ("Approve", Words::None),
         "reject" => ("Send back", Words::Required),
-        "retry" => ("Try again", Words::Optional),
+        "retry" => ("Retry", Words::Optional),
         "feedback" => ("Leave feedback", Words::Required),
-        "say" => ("Say something", Words::Required),
+        "say" => ("Send a message", Words::Required),
         "answer" => ("Answer", Words::Required),
         "interrupt" => ("Interrupt", Words::Optional),
-        "skip" => ("Skip it", Words::Confirmation),
+        "skip" => ("Skip", Words::Confirmation),
         "cancel" => ("Cancel", Words::Confirmation),
         "run" => ("Run", Words::None),
-        "resume" => ("Go on", Words::None),
+        "resume" => ("Resume", Words::None),
         "pause" => ("Pause", Words::None),
         "stop" => ("Stop the run", Words::Confirmation),
         "release" => ("Take from its worker", Words::Confirmation),
-        "review" => ("Review once more", Words::None),
+        "review" => ("Review again", Words::None),
         _ => ("Do it", Words::None),
     }
 }
 
-/// The words that go with a verb.
+/// The text of a verb's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Words {
     None,
-    /// It needs another confirmation.
+    /// No text, but a second click.
     Confirmation,
     Optional,
     Required,
 }
 
-/// A form for something to a task or a feature; `back` is where it leads.
+/// A form for a command on a task or a feature; `back` is the page to return to.
 pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, first: bool) -> Markup {
     let (name, words) = verb(word);
     let action = format!("/do/{kind}/{word}");
@@ -113,7 +114,7 @@ pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, fir
                 form method="post" action=(action) {
                     (fields)
                     @if words != Words::Confirmation {
-                        label { (if words == Words::Required { "What should the agent know?" } else { "What should the agent know? (may stay empty)" })
+                        label { (if words == Words::Required { "What should the agent know?" } else { "What should the agent know? (optional)" })
                             textarea name="reason" rows="3" required[words == Words::Required] {}
                         }
                     }
@@ -124,7 +125,7 @@ pub fn form(visitor: &Visitor, kind: &str, word: &str, of: &str, back: &str, fir
     }
 }
 
-/// Forms that answer a question: a button for each choice, and words.
+/// Forms that answer a question: a button for each choice, and a text field.
 pub fn answer_forms(visitor: &Visitor, question: &QuestionView, of: &str, back: &str) -> Markup {
     let fields = html! {
         (hidden(visitor))
@@ -168,7 +169,7 @@ pub fn merge(visitor: &Visitor, of: &str, into: &str, back: &str) -> Markup {
                     select name="how" {
                         option value="merge" { "by a merge commit" }
                         option value="squash" { "as one commit" }
-                        option value="ff" { "by moving it forward" }
+                        option value="ff" { "by fast-forward" }
                     }
                 }
                 button.primary type="submit" { "Merge" }
@@ -207,7 +208,7 @@ pub fn limit(
     }
 }
 
-/// Forms for commands; those that show something are left to the page itself.
+/// Forms for commands that change something.
 pub fn forms(visitor: &Visitor, commands: &[String], back: &str) -> Markup {
     let choices: Vec<Choice> = commands.iter().map(|command| read(command)).collect();
     let acts = choices.iter().filter(|choice| is_act(choice)).collect::<Vec<_>>();
@@ -246,7 +247,7 @@ fn one(visitor: &Visitor, choice: &Choice, back: &str, first: bool) -> Markup {
     }
 }
 
-/// The commands that have no form here, to be typed.
+/// The commands without a form, as text to type.
 pub fn typed(commands: &[String]) -> Markup {
     let others: Vec<&String> = commands
         .iter()
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_become_choices() {
+    fn each_command_becomes_its_choice() {
         let check = |command: &str, expected: Choice| {
             assert_eq!(read(&format!("ralph {command}")), expected);
         };

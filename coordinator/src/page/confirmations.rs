@@ -1,50 +1,50 @@
-//! What the page says once a form is done.
+//! Confirmations after forms.
 
-/// The confirmation of each verb.
+/// Confirmations by verb.
 const CONFIRMATIONS: [(&str, &str); 16] = [
     ("approve", "Approved"),
     ("reject", "Sent back"),
-    ("retry", "It is tried again"),
-    ("feedback", "The next session is told"),
+    ("retry", "The task will be tried again"),
+    ("feedback", "The next session gets the feedback"),
     ("answer", "Answered"),
-    ("say", "The session is told"),
+    ("say", "The session gets the message"),
     ("skip", "Skipped"),
     ("cancel", "Cancelled"),
     ("interrupt", "The session is interrupted"),
-    ("release", "It is taken from its worker"),
-    ("run", "It runs"),
-    ("resume", "It goes on"),
-    ("pause", "It is paused"),
+    ("release", "The task is taken from its worker"),
+    ("run", "The run has started"),
+    ("resume", "The feature is resumed"),
+    ("pause", "The feature is paused"),
     ("stop", "The run is stopped"),
-    ("review", "It is reviewed once more"),
-    ("merge", "It is merged as soon as a worker has a slot"),
+    ("review", "A review has started"),
+    ("merge", "The feature will be merged as soon as a worker has a slot"),
 ];
 
-/// The same of what has no verb of its own.
+/// Other confirmations.
 const DONE: [&str; 10] = [
     "Done",
     "Submitted",
     "The limit is raised",
-    "It is stored, and counts as approved",
-    "It finishes what runs and takes nothing new",
-    "It is forgotten",
-    "It is hidden from now on",
-    "It is shown again",
-    "It is changed",
-    "What the attempt left is taken back",
+    "The text is stored, and counts as approved",
+    "The worker finishes its sessions and takes no new work",
+    "The worker is forgotten",
+    "The entry is hidden",
+    "The entry is restored",
+    "The entry is changed",
+    "The attempt's entries are revoked",
 ];
 
-pub const GOES_ON: &str = "; the run goes on";
+pub const RUN_RESUMED: &str = "; the run goes on";
 
 pub fn confirmation(verb: &str) -> &'static str {
     let known = CONFIRMATIONS.iter().find(|(known, _)| *known == verb);
-    known.map_or("Done", |(_, said)| said)
+    known.map_or("Done", |(_, words)| words)
 }
 
-/// Whether these words are a confirmation. An address can make the page show nothing else.
+/// Whether the text is a confirmation. A link cannot make the page show any other text.
 pub fn is_confirmation(words: &str) -> bool {
-    let words = words.strip_suffix(GOES_ON).unwrap_or(words);
-    CONFIRMATIONS.iter().any(|(_, said)| *said == words) || DONE.contains(&words)
+    let words = words.strip_suffix(RUN_RESUMED).unwrap_or(words);
+    CONFIRMATIONS.iter().any(|(_, known)| *known == words) || DONE.contains(&words)
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_done_is_said() {
+    fn only_known_confirmations_are_shown() {
         assert!(is_confirmation("Approved; the run goes on") && is_confirmation("The limit is raised"));
         assert!(!is_confirmation("Call this number") && !is_confirmation(""));
     }

@@ -1,4 +1,4 @@
-//! One feature: where it is and why, what runs, its graph, its tasks, what landed, its texts, and who did what.
+//! One feature: its state and the reason, its sessions, graph, tasks, landed commits, texts and log.
 
 use axum::extract::{Path, Query, State};
 use maud::{Markup, html};
@@ -22,16 +22,16 @@ use crate::store::view::{
     self, FeatureView, GraphNode, LogEntry, Page, Progress, RunView, TaskView, TrainView,
 };
 
-/// Tasks of a graph that are looked at.
+/// Most tasks of a graph.
 const DRAWN: i64 = 100_000;
-/// Tasks of a list.
+/// Tasks per page.
 const LISTED: i64 = 200;
-/// Of a text that is shown. Bytes.
+/// Longest shown text. Bytes.
 const TEXT_BYTES: usize = 400 * 1024;
-/// Entries of a log that are shown, the newest.
+/// Most shown entries of a log; the newest ones.
 const LOG: usize = 500;
 
-/// The parts, by their address and name.
+/// The parts of the page: address and name.
 const PARTS: [(&str, &str); 5] = [
     ("", "Overview"),
     ("tasks", "Tasks"),
@@ -40,7 +40,7 @@ const PARTS: [(&str, &str); 5] = [
     ("log", "Log"),
 ];
 
-/// What a list shows.
+/// Filter and start of a list.
 #[derive(Debug, Default, Deserialize)]
 pub struct FeatureQuery {
     status: Option<String>,
@@ -90,7 +90,7 @@ fn graph(nodes: &[GraphNode], edges: &[(TaskId, TaskId)], feature: &FeatureView)
             div.line {
                 h2 { "Graph" }
                 div.zoom {
-                    @for (how, sign, words) in [("out", "−", "Smaller"), ("in", "+", "Larger"), ("whole", "⤢", "The whole, or as it was")] {
+                    @for (how, sign, words) in [("out", "−", "Smaller"), ("in", "+", "Larger"), ("whole", "⤢", "Whole graph, or original size")] {
                         button type="button" data-zoom=(how) aria-label=(words) title=(words) { (sign) }
                     }
                 }
@@ -100,7 +100,7 @@ fn graph(nodes: &[GraphNode], edges: &[(TaskId, TaskId)], feature: &FeatureView)
     }
 }
 
-/// Another part.
+/// Another part of the page.
 pub async fn part(
     State(site): State<Site>,
     visitor: Visitor,
@@ -191,18 +191,18 @@ fn facts(visitor: &Visitor, feature: &FeatureView) -> Markup {
             @if let Some(repo) = &feature.repo { div { dt { "Repository" } dd { code { (line(repo)) } } } }
             @if let Some(dir) = &feature.dir { div { dt { "Folder" } dd { code { (line(dir)) } } } }
             @if let Some(deadline) = feature.deadline { div { dt { "Deadline" } dd { (ago(deadline)) } } }
-            div { dt { "Begun" } dd { (ago(feature.created_at)) } }
+            div { dt { "Created" } dd { (ago(feature.created_at)) } }
         }
         @if let Some(most) = run.and_then(|run| run.limits.cost_usd).filter(|_| visitor.may_act()) {
             details #limits {
-                summary { "Change its limit" }
+                summary { "Change the cost limit" }
                 (choice::limit(visitor, "/do/feature/limit", &feature.id, None, "--max-cost", &format!("{most:.2}"), &format!("/features/{}", feature.id)))
             }
         }
     }
 }
 
-/// What was spent of what its run may.
+/// The cost, and the part of the run's limit that is spent.
 fn cost(feature: &FeatureView, run: Option<&RunView>) -> Markup {
     let all = feature.cost_usd + feature.in_flight_usd;
     html! {
@@ -215,7 +215,7 @@ fn cost(feature: &FeatureView, run: Option<&RunView>) -> Markup {
     }
 }
 
-/// What is asked of a person.
+/// Tasks and commands that need a person.
 fn needs(visitor: &Visitor, progress: &Progress) -> Markup {
     let back = format!("/features/{}", progress.feature.id);
     let shown = progress.attention.iter().any(|task| !task.commands.is_empty());
@@ -260,16 +260,16 @@ fn sessions(progress: &Progress) -> Markup {
     }
 }
 
-/// What waits to land, in its order.
+/// The train: attempts that wait to land, in order.
 fn landing(train: &TrainView) -> Markup {
     html! {
         section #train {
-            h2 { "To land " span.count { (train.length) } }
+            h2 { "Waiting to land " span.count { (train.length) } }
             p.dim {
                 (train.landing.as_str())
                 @if let Some(ms) = train.gate_ms { ", the gate takes " (show_ms(ms)) }
                 @if let Some(ms) = train.expected_ms { ", about " (show_ms(ms)) " if nothing fails" }
-                @if train.wasted > 0 { ", " (train.wasted) " of " (train.checks) " checks for nothing" }
+                @if train.wasted > 0 { ", " (train.wasted) " of " (train.checks) " checks wasted" }
             }
             table.list {
                 @for (n, car) in (1..).zip(&train.cars) {
@@ -307,7 +307,7 @@ fn failures(progress: &Progress) -> Markup {
     }
 }
 
-/// Tasks, a row each.
+/// A table of tasks.
 fn table(tasks: &[TaskView]) -> Markup {
     html! {
         table.list {
@@ -383,14 +383,14 @@ async fn texts(site: &Site, visitor: &Visitor, feature: &FeatureView) -> Result<
                     (pre(text, TEXT_BYTES))
                     @if visitor.may_act() && text.len() < TEXT_BYTES {
                         details #{ "edit-" (which) } {
-                            summary.button { "Change it" }
+                            summary.button { "Edit" }
                             form method="post" action={ "/do/feature/" (which) } {
                                 (hidden(visitor))
                                 input type="hidden" name="of" value=(feature.id);
                                 input type="hidden" name="back" value=(back);
-                                textarea hidden name="before" aria-label="As it was" readonly { "\n" (text) }
+                                textarea hidden name="before" aria-label="Original text" readonly { "\n" (text) }
                                 label { (name) textarea.wide name="text" rows="24" required { "\n" (text) } }
-                                p.dim { "Storing it approves it." }
+                                p.dim { "Storing the text approves it." }
                                 button.primary type="submit" { "Store" }
                             }
                         }
@@ -401,10 +401,10 @@ async fn texts(site: &Site, visitor: &Visitor, feature: &FeatureView) -> Result<
     })
 }
 
-/// A log of who did what, the newest first.
+/// A log of changes and their actors, the newest first.
 pub fn entries(log: &[LogEntry]) -> Markup {
     html! {
-        @if log.is_empty() { p.empty { "Nobody has done anything yet." } }
+        @if log.is_empty() { p.empty { "There are no changes yet." } }
         ol #log.events {
             @for entry in log.iter().rev().take(LOG) {
                 li.event {
@@ -417,6 +417,6 @@ pub fn entries(log: &[LogEntry]) -> Markup {
                 }
             }
         }
-        @if log.len() > LOG { p.dim { "and " (log.len() - LOG) " earlier ones" } }
+        @if log.len() > LOG { p.dim { "and " (log.len() - LOG) " earlier entries" } }
     }
 }

@@ -1,4 +1,4 @@
-//! All features, the newest first.
+//! The list of all features, the newest first.
 
 use axum::extract::{Query, State};
 use maud::{Markup, html};
@@ -11,10 +11,10 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view::{FeatureView, Page, TaskCounts};
 
-/// Features of a page.
+/// Features per page.
 const ROWS: i64 = 100;
 
-/// Where the list begins.
+/// Start of the list.
 #[derive(Debug, Deserialize)]
 pub struct FeaturesQuery {
     after: Option<String>,
@@ -23,9 +23,9 @@ pub struct FeaturesQuery {
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
-    Query(asked): Query<FeaturesQuery>,
+    Query(query): Query<FeaturesQuery>,
 ) -> Result<Markup, Trouble> {
-    let after = asked
+    let after = query
         .after
         .map(|after| format!("&cursor={}", encoded(&after)))
         .unwrap_or_default();
@@ -41,7 +41,7 @@ pub async fn page(
         table.list #features {
             @for feature in &features.items { (row(feature)) }
         }
-        @if let Some(next) = &features.next { p { a href={ "/features?after=" (encoded(next)) } { "Older ones" } } }
+        @if let Some(next) = &features.next { p { a href={ "/features?after=" (encoded(next)) } { "Older features" } } }
     };
     let sheet = Sheet {
         title: "Features",
@@ -52,7 +52,7 @@ pub async fn page(
     Ok(sheet.of(&visitor))
 }
 
-/// A form for a feature from a sentence; what it doesn't ask for, the command line takes.
+/// A form for a new feature with a few fields; the command line has all options.
 fn new(visitor: &Visitor, known: &[FeatureView]) -> Markup {
     let mut repositories: Vec<&str> = known.iter().filter_map(|one| one.repo.as_deref()).collect();
     let last = repositories.first().copied().unwrap_or_default();
@@ -63,15 +63,15 @@ fn new(visitor: &Visitor, known: &[FeatureView]) -> Markup {
             summary.button { "New feature…" }
             form method="post" action="/do/feature/submit" {
                 (hidden(visitor))
-                label { "What should be there? A sentence is enough."
+                label { "What should the feature do? A sentence is enough."
                     textarea name="description" rows="4" required {}
                 }
                 div.filter {
-                    label { "Name (may stay empty)" input name="name" autocomplete="off" pattern="[a-z0-9][a-z0-9._\\-]{0,62}"; }
-                    label.wide { "Repository, as the coordinator reaches it (empty: no code)"
+                    label { "Name (optional)" input name="name" autocomplete="off" pattern="[a-z0-9][a-z0-9._\\-]{0,62}"; }
+                    label.wide { "Repository address for the coordinator (empty: no code)"
                         input name="repo" list="repositories" value=(last) autocomplete="off";
                     }
-                    label.check { input type="checkbox" name="approve" value="plan" checked; " The plan waits for me" }
+                    label.check { input type="checkbox" name="approve" value="plan" checked; " The plan waits for my approval" }
                 }
                 datalist #repositories { @for one in &repositories { option value=(one) {} } }
                 button.primary type="submit" { "Submit" }
@@ -96,7 +96,7 @@ fn row(feature: &FeatureView) -> Markup {
     }
 }
 
-/// How far the tasks are, as a bar.
+/// The progress of the tasks as a bar.
 pub fn bar(tasks: &TaskCounts) -> Markup {
     let parts = [
         ("done", tasks.done + tasks.skipped + tasks.cancelled),

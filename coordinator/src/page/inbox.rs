@@ -1,4 +1,4 @@
-//! What waits for a person: each thing with its reason, what there is to decide by, and what decides.
+//! The inbox: each item with its reason, the material for a decision, and the commands.
 
 use axum::extract::{Query, State};
 use maud::{Markup, html};
@@ -15,17 +15,16 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view::{self, InboxItem, InboxKind, InboxView, SystemView};
 
-/// Things that are shown with what there is to decide by; further ones lead to it.
+/// Items that are shown with their text or diff; further items link to it.
 const WITH_INSIDE: usize = 12;
-/// Of a plan or a diff within the inbox. Bytes.
+/// Longest shown text or diff. Bytes.
 const INSIDE_BYTES: usize = 24 * 1024;
-/// Characters of a reason.
+/// Longest reason. Characters.
 const REASON: usize = 1_200;
 
-/// What was just done.
+/// The confirmation of the last form.
 #[derive(Debug, Deserialize)]
 pub struct Did {
-    /// In words.
     pub did: Option<String>,
 }
 
@@ -67,7 +66,7 @@ pub async fn page(
     Ok(sheet.of(&visitor))
 }
 
-/// All features in a line.
+/// Totals of all features on one line.
 fn glance(inbox: &InboxView, system: &SystemView) -> Markup {
     let tasks = &inbox.tasks;
     html! {
@@ -117,7 +116,7 @@ fn one(visitor: &Visitor, item: &InboxItem, inside: &Markup) -> Markup {
     }
 }
 
-/// Why it waits, without the commands that are buttons here.
+/// Why the item waits, without the commands that are buttons here.
 fn reason(item: &InboxItem) -> Option<&str> {
     let reason = item
         .reason
@@ -127,7 +126,6 @@ fn reason(item: &InboxItem) -> Option<&str> {
     (!reason.is_empty() && reason != "no reason given").then_some(reason)
 }
 
-/// What kind of thing it is, in words.
 fn kind_in_words(kind: InboxKind) -> &'static str {
     match kind {
         InboxKind::Approval => "Approve",
@@ -144,7 +142,7 @@ fn kind_in_words(kind: InboxKind) -> &'static str {
     }
 }
 
-/// What there is to decide by: the text that waits, or the diff.
+/// The material for a decision: the text that waits, or the diff.
 async fn inside(site: &Site, visitor: &Visitor, item: &InboxItem) -> Result<Markup, Trouble> {
     for command in &item.commands {
         match choice::read(command) {
@@ -156,7 +154,7 @@ async fn inside(site: &Site, visitor: &Visitor, item: &InboxItem) -> Result<Mark
                 let Some(change) = change else { continue };
                 return Ok(html! {
                     details.inside open {
-                        summary { "What it changes " (diff::sum(&change.diff)) }
+                        summary { "Changes " (diff::sum(&change.diff)) }
                         (diff::show(&change.diff, INSIDE_BYTES))
                         p { a href={ "/tasks/" (id.short()) "/diff" } { "The whole diff" } }
                     }
@@ -182,7 +180,7 @@ async fn text(site: &Site, visitor: &Visitor, which: &str, feature: &str) -> Res
             details.inside open {
                 summary { (name) }
                 (pre(&text, INSIDE_BYTES))
-                p { a href={ "/features/" (encoded(feature)) "/texts" } { "Read all, or change it" } }
+                p { a href={ "/features/" (encoded(feature)) "/texts" } { "Read all, or edit" } }
             }
         }
     })

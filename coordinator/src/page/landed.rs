@@ -1,4 +1,4 @@
-//! What landed on a feature's branch, with what each task changed.
+//! Landed commits of a feature's branch, with the changes of each task.
 
 use maud::{Markup, html};
 
@@ -11,14 +11,14 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view::{self, FeatureView, Landing, Page};
 
-/// Landings of a page.
+/// Commits per page.
 const LISTED: i64 = 100;
-/// So many of them, the last, are shown with their changes; the others lead to these.
+/// Number of commits whose changes are shown; others link to their changes.
 const WITH_CHANGES: usize = 20;
-/// Of a change. Bytes.
+/// Longest shown diff. Bytes.
 const DIFF_BYTES: usize = 16 * 1024;
 
-/// The part of the feature's page.
+/// The part `landed` of the feature's page.
 pub async fn part(
     site: &Site,
     visitor: &Visitor,
@@ -42,22 +42,22 @@ pub async fn part(
                     p {
                         code { (one.commit.get(..12).unwrap_or(&one.commit)) } " "
                         a href={ "/tasks/" (one.task) } data-open { (line(&one.title)) } " "
-                        span.dim { (ago(one.at)) @if one.empty { ", changes nothing" } @if one.reverted { ", taken back" } }
+                        span.dim { (ago(one.at)) @if one.empty { ", changes nothing" } @if one.reverted { ", reverted" } }
                     }
                     @match changes.get(n).and_then(Option::as_ref) {
                         Some(change) => {
                             details id={ "change-" (one.commit) } {
-                                summary { "What it changes " (diff::sum(&change.diff)) }
+                                summary { "Changes " (diff::sum(&change.diff)) }
                                 (diff::show(&change.diff, DIFF_BYTES))
                                 p { a href={ "/tasks/" (one.task) "/diff" } { "The whole diff" } }
                             }
                         }
-                        None if n >= WITH_CHANGES => { p { a href={ "/tasks/" (one.task) "/diff" } { "What it changes" } } }
+                        None if n >= WITH_CHANGES => { p { a href={ "/tasks/" (one.task) "/diff" } { "Changes" } } }
                         None => {}
                     }
                 }
             }
         }
-        @if let Some(next) = &landed.next { p { a href={ "?after=" (encoded(next)) } { "Earlier ones" } } }
+        @if let Some(next) = &landed.next { p { a href={ "?after=" (encoded(next)) } { "Earlier commits" } } }
     })
 }

@@ -1,4 +1,4 @@
-//! What open pages hear: that something changed, and what a session does.
+//! Streams for open pages: changes, and the entries of a session.
 
 use std::convert::Infallible;
 
@@ -22,20 +22,21 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view;
 
-/// What changes, as the API tells it.
+/// Streams changes, as the API does.
 pub async fn changes(State(site): State<Site>, visitor: Visitor) -> Result<Response, Trouble> {
     let response = news::stream(&site.app).into_response();
     Ok(bounded(site.app, visitor.holder.hash, response)?)
 }
 
-/// From where a transcript is followed.
+/// Start of a followed transcript.
 #[derive(Debug, Deserialize)]
 pub struct From {
-    /// After the event with this id, where the browser names no other.
+    /// Start after the event with this id, unless the browser sends a last event id.
     after: Option<String>,
 }
 
-/// The sessions of a task from there on, each entry as it is shown. What came before is read again, so that calls are known that began then.
+/// Streams the sessions of a task from there on as rendered entries. Reads earlier entries again, so that
+/// tool calls that started earlier are known.
 pub async fn transcript(
     State(site): State<Site>,
     visitor: Visitor,
@@ -83,29 +84,29 @@ pub async fn transcript(
     Ok(bounded(site.app, visitor.holder.hash, response)?)
 }
 
-/// What the browser has of a transcript.
+/// The part of a transcript that the browser has.
 struct Transcript {
-    /// Entries of the present session that it has.
+    /// Number of the current session's entries that the browser has.
     known: u64,
     calls: Calls,
     is_first: bool,
 }
 
 impl Transcript {
-    /// `None` for what it has already.
+    /// Renders an event; `None` if the browser has it already.
     fn show(&mut self, what: &Following) -> Option<Markup> {
         match what {
             Following::Dispatch(of) => {
-                let begins_anew = !std::mem::take(&mut self.is_first);
-                if begins_anew {
+                let is_further = !std::mem::take(&mut self.is_first);
+                if is_further {
                     self.calls = Calls::default();
                     self.known = 0;
                 }
-                let told = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.as_str()) ", attempt " (of.attempt) " on " (of.worker) } };
-                (begins_anew || self.known == 0).then_some(told)
+                let heading = html! { li.entry.t-session id={ "s-" (of.dispatch) } { (of.kind.as_str()) ", attempt " (of.attempt) " on " (of.worker) } };
+                (is_further || self.known == 0).then_some(heading)
             }
             Following::Entry(entry) if entry.seq < self.known => {
-                self.calls.learn(entry);
+                self.calls.record(entry);
                 None
             }
             Following::Entry(entry) => self.calls.show(entry),

@@ -1,4 +1,4 @@
-//! What happened over all features, by day, and what was spent.
+//! Events of all features by day, and costs.
 
 use axum::extract::{Query, State};
 use maud::{Markup, html};
@@ -14,12 +14,12 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view::{EventView, FeatureView, Happened, Page};
 
-/// Events of a page.
+/// Most shown events.
 const EVENTS: i64 = 500;
 /// Rows of a table of costs.
 const ROWS: usize = 12;
 
-/// Which events.
+/// Filter of the events.
 #[derive(Debug, Default, Deserialize)]
 pub struct EventQuery {
     since: Option<String>,
@@ -55,12 +55,12 @@ pub async fn page(
         div.columns {
             section #events aria-label="Events" {
                 (sum(&log.items))
-                @if events.is_empty() { p.empty { "Nothing happened" @if !what.is_empty() || feature.is_some() { " of that kind" } "." } }
+                @if events.is_empty() { p.empty { "Nothing happened" @if !what.is_empty() || feature.is_some() { " of this kind" } "." } }
                 @for (day, events) in by_day(&events) {
                     h2.day { (day_in_words(day, now.date())) }
                     ol.events { @for event in events { (one(event)) } }
                 }
-                @if log.next.is_some() { p.dim { "There is more: the newest " (EVENTS) " are shown." } }
+                @if log.next.is_some() { p.dim { "Only the newest " (EVENTS) " events are shown." } }
             }
             (spent)
         }
@@ -74,7 +74,7 @@ pub async fn page(
     Ok(sheet.of(&visitor))
 }
 
-/// Since when it shows, and the word for it.
+/// The start of the period, and its name in the form.
 fn since(
     asked: Option<&str>,
     left: Option<OffsetDateTime>,
@@ -108,9 +108,9 @@ fn filter(asked: &EventQuery, word: &str, has_left: bool, features: &[FeatureVie
                     @for one in features { option value=(one.id) selected[one.id == feature || one.name == feature] { (line(&one.name)) } }
                 }
             }
-            label { "Of the kind"
+            label { "Kind"
                 select name="what" data-submit {
-                    @for (value, name) in [("", "all"), ("landed", "landed"), ("trouble", "went wrong"), ("person", "people did"), ("runs", "runs")] {
+                    @for (value, name) in [("", "all"), ("landed", "landed"), ("trouble", "went wrong"), ("person", "by people"), ("runs", "runs")] {
                         option value=(value) selected[what == value] { (name) }
                     }
                 }
@@ -147,7 +147,7 @@ fn is_trouble(event: &EventView) -> bool {
             && went_wrong.iter().any(|word| event.what.contains(word))
 }
 
-/// The whole in a line.
+/// Totals on one line.
 fn sum(events: &[EventView]) -> Markup {
     let of = |happened: Happened| {
         i64::try_from(events.iter().filter(|event| event.event == happened).count()).unwrap_or(0)
@@ -220,11 +220,11 @@ fn one(event: &EventView) -> Markup {
 
 fn verb(event: &EventView) -> String {
     match event.event {
-        Happened::RunBegan => "Run began".to_owned(),
+        Happened::RunBegan => "Run started".to_owned(),
         Happened::RunEnded => format!("Run ended: {}", line(&event.what).replace('_', " ")),
         Happened::Landed => "Landed".to_owned(),
         Happened::Attempt => {
-            // As in `work 2 no_sigil`.
+            // For example `work 2 no_sigil`.
             let words: Vec<&str> = event.what.splitn(3, ' ').collect();
             match words[..] {
                 [kind, "1", outcome] => capital(&format!("{kind} {}", outcome.replace('_', " "))),
@@ -243,7 +243,7 @@ fn capital(words: &str) -> String {
         .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// What was spent since then, and how much of what limits is left.
+/// Costs since then, and the spent part of each limit.
 async fn spent(site: &Site, visitor: &Visitor, since: &str) -> Result<Markup, Trouble> {
     let since = encoded(since);
     let mut tables = Vec::new();
@@ -263,7 +263,7 @@ async fn spent(site: &Site, visitor: &Visitor, since: &str) -> Result<Markup, Tr
         .iter()
         .filter(|one| one.max_cost_usd.is_some() && one.spent_usd.is_some());
     Ok(html! {
-        aside #spent aria-label="What was spent" {
+        aside #spent aria-label="Costs" {
             h2 { "Spent" }
             @for one in limited {
                 @let max = one.max_cost_usd.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is remembered: listed, searched as a claim does, shown, corrected.
+//! The memory: lists entries, searches them as a claim does, shows and corrects them.
 
 use axum::extract::{Path, Query, State};
 use axum::http::Method;
@@ -16,14 +16,14 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 use crate::store::view::{FeatureView, MemoryView, Page};
 
-/// Entries of a list.
+/// Entries per page.
 const ROWS: i64 = 100;
-/// Entries of an answer.
+/// Most entries of a search.
 const HITS: usize = 20;
-/// Of an entry. Bytes.
+/// Longest shown entry. Bytes.
 const TEXT_BYTES: usize = 64 * 1024;
 
-/// Which entries.
+/// Search, filter and start of a list.
 #[derive(Debug, Default, Deserialize)]
 pub struct EntryQuery {
     q: Option<String>,
@@ -62,7 +62,7 @@ pub async fn page(
     Ok(sheet.of(&visitor))
 }
 
-/// Repositories that features are of.
+/// The repositories of features.
 async fn repos(site: &Site, visitor: &Visitor) -> Result<Vec<String>, Trouble> {
     let features: Page<FeatureView> = site.read(visitor, "/features?limit=200").await?;
     let mut repos: Vec<String> = features
@@ -89,7 +89,7 @@ fn filter(asked: &EntryQuery, repos: &[String]) -> Markup {
     let chosen = |value: &Option<String>, one: &str| value.as_deref().unwrap_or_default() == one;
     html! {
         form.filter method="get" action="/memory" {
-            label.wide { "Search, as a task's title" input type="search" name="q" value=[asked.q.as_deref()] autocomplete="off"; }
+            label.wide { "Search with a task's title" input type="search" name="q" value=[asked.q.as_deref()] autocomplete="off"; }
             label { "Repository"
                 select name="repo" data-submit {
                     option value="" { "all" }
@@ -103,7 +103,7 @@ fn filter(asked: &EntryQuery, repos: &[String]) -> Markup {
                     }
                 }
             }
-            label.check { input type="checkbox" name="all" value="1" checked[asked.all.is_some()] data-submit; " hidden ones, too" }
+            label.check { input type="checkbox" name="all" value="1" checked[asked.all.is_some()] data-submit; " include hidden entries" }
             button type="submit" { "Search" }
         }
     }
@@ -125,20 +125,20 @@ async fn list(site: &Site, visitor: &Visitor, asked: &EntryQuery) -> Result<Mark
     }
     let page: Page<MemoryView> = site.read(visitor, &path).await?;
     Ok(html! {
-        @if page.items.is_empty() { p.empty { "Nothing is remembered here yet." } }
+        @if page.items.is_empty() { p.empty { "There are no entries yet." } }
         table.list #entries {
             @for entry in &page.items {
                 tr data-row tabindex="-1" {
-                    td.dim { (word(&entry.kind)) }
+                    td.dim { (entry.kind.as_str()) }
                     td.main { a href={ "/memory/" (entry.id) } data-open { (title(entry)) }
                         @if entry.status != "live" { " " span.dim { (entry.status) } }
                         p.why { (cut_line(&entry.body, 160)) } }
-                    td.num.dim title="attempts that were shown it, and those of them that landed" { (entry.landed) "/" (entry.shown) }
+                    td.num.dim title="landed attempts of those that were shown the entry" { (entry.landed) "/" (entry.shown) }
                     td.num.dim { (ago(entry.created_at)) }
                 }
             }
         }
-        @if let Some(next) = &page.next { p { a href={ "/memory?after=" (encoded(next)) "&repo=" (encoded(asked.repo.as_deref().unwrap_or_default())) "&kind=" (encoded(asked.kind.as_deref().unwrap_or_default())) } { "Older ones" } } }
+        @if let Some(next) = &page.next { p { a href={ "/memory?after=" (encoded(next)) "&repo=" (encoded(asked.repo.as_deref().unwrap_or_default())) "&kind=" (encoded(asked.kind.as_deref().unwrap_or_default())) } { "Older entries" } } }
     })
 }
 
@@ -171,7 +171,7 @@ async fn search(
         html! {
             @for hit in hits {
                 tr data-row tabindex="-1" {
-                    td.dim { (word(&hit.kind)) }
+                    td.dim { (hit.kind.as_str()) }
                     td.main { a href={ "/memory/" (hit.id) } data-open { (line(&hit.title)) }
                         @if let Some(reason) = &hit.reason { p.why { (line(reason)) } } }
                     td.num.dim title="score" { (format!("{:.2}", hit.score)) }
@@ -180,10 +180,10 @@ async fn search(
         }
     };
     Ok(html! {
-        p.dim { "What a task of this title in " code { (line(repo)) } " would be shown" }
+        p.dim { "Entries that a task with this title in " code { (line(repo)) } " would be shown" }
         table.list #found { @for answer in &answers { (rows(&answer.items)) } }
-        @if answers.iter().all(|answer| answer.items.is_empty()) { p.empty { "Nothing is near enough." } }
-        details #left-out { summary { "What is left out" } table.list { @for answer in &answers { (rows(&answer.left_out)) } } }
+        @if answers.iter().all(|answer| answer.items.is_empty()) { p.empty { "No entry is similar enough." } }
+        details #left-out { summary { "Entries that are left out" } table.list { @for answer in &answers { (rows(&answer.left_out)) } } }
     })
 }
 
@@ -218,13 +218,13 @@ pub async fn entry(
 fn about(entry: &MemoryView) -> Markup {
     html! {
         dl.facts {
-            div { dt { "Kind" } dd { (word(&entry.kind)) @if let Some(category) = &entry.category { ", " (line(category)) } } }
+            div { dt { "Kind" } dd { (entry.kind.as_str()) @if let Some(category) = &entry.category { ", " (line(category)) } } }
             div { dt { "Repository" } dd { code { (line(&entry.repo)) } } }
             div { dt { "From" } dd { (entry.origin) @if let Some(task) = &entry.task { ", " a href={ "/tasks/" (task) } { (task) } @if let Some(n) = entry.attempt { ", attempt " (n) } } } }
             @if let Some(model) = &entry.model { div { dt { "Model" } dd { (line(model)) } } }
             div { dt { "Shown" } dd { (entry.shown) ": " (entry.landed) " landed, " (entry.failed) " failed" } }
             div { dt { "Weight" } dd { (format!("{:.2}", entry.weight)) } }
-            div { dt { "Made" } dd { (ago(entry.created_at)) } }
+            div { dt { "Created" } dd { (ago(entry.created_at)) } }
             @if !entry.tags.is_empty() { div { dt { "Tags" } dd { (line(&entry.tags.join(", "))) } } }
             @if !entry.paths.is_empty() { div { dt { "Files" } dd { (line(&entry.paths.join(", "))) } } }
             @if let Some(by) = &entry.superseded_by { div { dt { "Replaced by" } dd { a href={ "/memory/" (by) } { (by) } } } }
@@ -248,16 +248,16 @@ fn corrections(visitor: &Visitor, entry: &MemoryView) -> Markup {
     html! {
         div.acts {
             @match entry.status.as_str() {
-                "live" | "stale" => { (form("prune", "Hide it", &entry.id, html! {})) }
-                "pruned" => { (form("restore", "Show it again", &entry.id, html! {})) }
+                "live" | "stale" => { (form("prune", "Hide", &entry.id, html! {})) }
+                "pruned" => { (form("restore", "Restore", &entry.id, html! {})) }
                 _ => {}
             }
             @if let (Some(task), Some(attempt)) = (&entry.task, entry.attempt) {
-                (form("revoke", "Take back all that this attempt left", task, html! { input type="hidden" name="attempt" value=(attempt); }))
+                (form("revoke", "Revoke all entries of this attempt", task, html! { input type="hidden" name="attempt" value=(attempt); }))
             }
         }
         details #edit {
-            summary.button { "Change it" }
+            summary.button { "Edit" }
             form method="post" action="/do/memory/edit" {
                 (hidden(visitor))
                 input type="hidden" name="of" value=(entry.id);
@@ -277,6 +277,3 @@ fn title(entry: &MemoryView) -> String {
     }
 }
 
-fn word(kind: &crate::domain::recall::Kind) -> &'static str {
-    kind.as_str()
-}

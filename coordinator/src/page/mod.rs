@@ -1,17 +1,17 @@
-//! The page: what the API tells, to be read and acted on in a browser.
+//! The page: the API's views and commands in a browser.
 //!
-//! It is rendered on the server from what the API's handlers read, and what it changes it asks of the API's own routes, so that roles,
-//! refusals and the log of changes are the same. Its few scripts fetch a page again when the stream of events says that something
-//! changed, follow transcripts, and move by keys; without them everything but that works.
+//! The server renders it from data of the API's handlers. Changes go through the API's own routes, so that
+//! roles, refusals and the log of changes are the same. Its script fetches a page again when the stream of
+//! events reports a change, follows transcripts, and handles keys; everything else works without it.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
-//! | `routes`, `site` | the routes; what each handler works with, how it asks the API |
-//! | `crate::page::session::guard` | which hosts and origins may ask, and the headers of each answer |
+//! | `routes`, `site` | the routes; the handlers' context and their requests to the API |
+//! | `crate::page::session::guard` | the allowed hosts and origins, and the headers of each answer |
 //! | `crate::page::session::visitor`, `crate::page::session::login` | sessions of browsers |
-//! | `sheet`, `words` | the frame of every page; texts, times and amounts as it shows them |
-//! | `choice`, `act` | the commands that views name, as forms, and what becomes of them |
-//! | `inbox`, `log`, `features`, `feature`, `task`, … | a page each |
+//! | `sheet`, `words` | the frame of every page; texts, times and amounts |
+//! | `choice`, `act` | the commands of views as forms, and their execution |
+//! | `inbox`, `log`, `features`, `feature`, `task`, … | one page each |
 
 mod act;
 mod assets;

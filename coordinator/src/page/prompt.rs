@@ -1,4 +1,4 @@
-//! What a session was told: the prompt as it was sent, and what of the memory stands in it and why.
+//! The prompt of a session, and its memory entries with the reasons for their selection.
 
 use axum::extract::{Path, Query, State};
 use maud::{Markup, html};
@@ -11,7 +11,7 @@ use crate::api::body::PromptSent;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 
-/// Of a prompt's frame and its body. Bytes.
+/// Longest shown frame or body of a prompt. Bytes.
 const TEXT_BYTES: usize = 256 * 1024;
 
 pub async fn page(
@@ -22,7 +22,7 @@ pub async fn page(
 ) -> Result<Markup, Trouble> {
     let of = task::read(&site, &visitor, &id).await?;
     if of.dispatches.is_empty() {
-        let body = html! { (task::head(&visitor, &of, "prompt")) p.empty { "No session has begun yet." } };
+        let body = html! { (task::head(&visitor, &of, "prompt")) p.empty { "No session has started yet." } };
         return Ok(task::sheet(&visitor, &of, Watch::Nothing, body));
     }
     let path = format!("/tasks/{}/prompt?{}", of.task.id, asked.query());
@@ -31,8 +31,8 @@ pub async fn page(
         (task::head(&visitor, &of, "prompt"))
         p.dim { (prompt.of.kind.as_str()) ", attempt " (prompt.of.attempt) " on " (line(&prompt.of.worker)) }
         (memory(&prompt))
-        section { h2 { "What it was told" } (pre(&prompt.body, TEXT_BYTES)) }
-        details #frame { summary { "The instructions that all of its kind share" } (pre(&prompt.frame, TEXT_BYTES)) }
+        section { h2 { "Prompt" } (pre(&prompt.body, TEXT_BYTES)) }
+        details #frame { summary { "Instructions shared by all sessions of this kind" } (pre(&prompt.frame, TEXT_BYTES)) }
     };
     Ok(task::sheet(&visitor, &of, Watch::Nothing, body))
 }
@@ -41,7 +41,7 @@ fn memory(prompt: &PromptSent) -> Markup {
     html! {
         @if !prompt.items.is_empty() {
             section {
-                h2 { "What it was told of the memory" }
+                h2 { "Memory entries" }
                 table.list {
                     @for one in &prompt.items {
                         tr {

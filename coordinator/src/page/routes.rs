@@ -10,13 +10,13 @@ use super::site::Site;
 use super::{act, assets, feature, features, inbox, live, log, memory, prompt, settings, task, workers};
 use crate::api::http::app::App;
 use crate::api::http::locate;
-use crate::page::session::visitor::let_in;
+use crate::page::session::visitor::require_login;
 use crate::page::session::{guard, login};
 
-/// The page, which acts through `api`.
+/// The routes of the page, which acts through `api`.
 pub fn routes(app: App, api: Router) -> Router {
     let site = Site { app, api };
-    // An event has to go out when it comes.
+    // Compression would delay events.
     let large = DefaultPredicate::new().and(NotForContentType::SSE);
     let pages = Router::new()
         .route("/", get(inbox::page))
@@ -36,8 +36,8 @@ pub fn routes(app: App, api: Router) -> Router {
         .route("/live", get(live::changes))
         .route("/do/{kind}/{verb}", post(act::act))
         .route("/logout", post(login::log_out))
-        .route_layer(from_fn(locate::within))
-        .route_layer(from_fn_with_state(site.clone(), let_in));
+        .route_layer(from_fn(locate::with_repository))
+        .route_layer(from_fn_with_state(site.clone(), require_login));
     pages
         .route("/login", get(login::form).post(login::log_in))
         .route("/me", get(login::is_logged_in))

@@ -1,4 +1,4 @@
-//! What is set, and where that comes from.
+//! The settings, and their sources.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -19,7 +19,7 @@ pub async fn page(State(site): State<Site>, visitor: Visitor) -> Result<Markup, 
         .partition(|one| one.source.as_str() != "default");
     let body = html! {
         h1 { "Settings" }
-        p.dim { "What this coordinator has in force. Files, variables and flags set it; it is read when it starts." }
+        p.dim { "The effective settings of this coordinator, from files, variables and flags. It reads them when it starts." }
         label.find { span.hide { "Find a setting" } input type="search" placeholder="Find" data-find=".settings tr" autocomplete="off"; }
         @if !set.is_empty() { h2 { "Set" } (table(&set)) }
         h2 { "Defaults" }

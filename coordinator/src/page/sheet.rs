@@ -1,4 +1,4 @@
-//! The frame of every page: head, ways to the others, help.
+//! The frame of every page: head, navigation, help.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -6,7 +6,7 @@ use super::assets::{SCRIPT, STYLE};
 use crate::page::confirmations::is_confirmation;
 use crate::page::session::signed_in::Visitor;
 
-/// The pages that each page leads to: address, name, the key that goes there after `g`.
+/// The pages of the navigation: address, name, and the key that opens the page after `g`.
 const PLACES: [(&str, &str, char); 6] = [
     ("/", "Inbox", 'i'),
     ("/log", "Log", 'l'),
@@ -15,7 +15,7 @@ const PLACES: [(&str, &str, char); 6] = [
     ("/memory", "Memory", 'm'),
     ("/settings", "Settings", 's'),
 ];
-/// What else keys do.
+/// Other keys.
 const KEYS: [(&str, &str); 7] = [
     ("j / k", "to the next or the previous item"),
     ("Enter", "opens it"),
@@ -26,30 +26,28 @@ const KEYS: [(&str, &str); 7] = [
     ("?", "shows this"),
 ];
 
-/// What a page shows changes by.
+/// Changes after which the browser fetches a page again.
 #[derive(Debug, Clone)]
 pub enum Watch {
-    /// Anything.
+    /// Any change.
     All,
-    /// What happens to this feature.
+    /// A change of this feature.
     Feature(String),
     Nothing,
 }
 
 /// A page.
 pub struct Sheet<'a> {
-    /// What the window is called.
+    /// Title of the window.
     pub title: &'a str,
-    /// The address of the place that it belongs to.
+    /// Address of its entry in the navigation.
     pub place: &'a str,
-    /// When it is looked for anew.
     pub watch: Watch,
-    /// What it shows.
     pub body: Markup,
 }
 
 impl Sheet<'_> {
-    /// The page as somebody sees it.
+    /// Renders the page for a visitor.
     pub fn of(self, visitor: &Visitor) -> Markup {
         let watched = match &self.watch {
             Watch::All => Some("*"),
@@ -85,24 +83,24 @@ impl Sheet<'_> {
     }
 }
 
-/// A page for whoever isn't logged in, or where something went wrong.
+/// A page without navigation, for the login and for errors.
 pub fn bare(title: &str, body: &Markup) -> Markup {
     framed(title, &html! { main.bare #main { p.brand { "Ralph" } (body) } })
 }
 
-/// What each form says beside its own fields.
+/// The hidden field of each form that proves its session.
 pub fn hidden(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name="csrf" value=(visitor.csrf); }
 }
 
-/// What was done, once it is: the page that it led to says so.
-pub fn done(said: Option<&str>) -> Markup {
+/// The confirmation of the form that led to this page, if any.
+pub fn done(words: Option<&str>) -> Markup {
     html! {
-        @if let Some(said) = said.filter(|said| is_confirmation(said)) { p.done role="status" { (said) } }
+        @if let Some(words) = words.filter(|words| is_confirmation(words)) { p.done role="status" { (words) } }
     }
 }
 
-/// An address within the page; anything else becomes the inbox.
+/// The path if it is within the page, else the inbox.
 pub fn own_path(path: &str) -> String {
     let is_own = path.starts_with('/')
         && !path.starts_with("//")
@@ -112,7 +110,7 @@ pub fn own_path(path: &str) -> String {
     if is_own { path.to_owned() } else { "/".to_owned() }
 }
 
-/// A word as a part of an address.
+/// A text escaped for a path or a query.
 pub fn encoded(text: &str) -> String {
     ralph_cli::client::escape(text)
 }
@@ -153,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_leads_to_another_site() {
+    fn a_path_to_another_site_becomes_the_inbox() {
         for own in ["/", "/tasks/t-1?attempt=2", "/log?since=x"] {
             assert_eq!(own_path(own), own);
         }

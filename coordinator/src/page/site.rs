@@ -1,4 +1,4 @@
-//! What each handler of the page works with, and how it asks the API.
+//! The context of the page's handlers, and their requests to the API.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -13,22 +13,21 @@ use crate::api::http::app::App;
 use crate::page::session::signed_in::Visitor;
 use crate::page::session::trouble::Trouble;
 
-/// Pages refuse larger responses of the API. Bytes.
+/// Largest response of the API. Bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// What handlers work with.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// What the API's handlers work with.
+    /// The context of the API's handlers.
     pub app: App,
     pub(super) api: Router,
 }
 
 impl Site {
-    /// Sends a request to the API with the rights of the logged-in user.
+    /// Sends a request to the API with the rights of the visitor.
     ///
     /// # Errors
-    /// What the API refuses, in its words.
+    /// When the API refuses the request; the error has the API's text.
     pub async fn request(
         &self,
         visitor: &Visitor,
@@ -48,7 +47,7 @@ impl Site {
             .header(header::CONTENT_LENGTH, body.len())
             .extension(visitor.holder.clone())
             .body(Body::from(body))
-            .map_err(|_| Trouble::not_found("no such thing"))?;
+            .map_err(|_| Trouble::not_found("there is no such object"))?;
         let Ok(response) = self.api.clone().oneshot(request).await;
         let status = response.status();
         let bytes = to_bytes(response.into_body(), MAX_RESPONSE_BYTES)
@@ -58,15 +57,15 @@ impl Site {
             return Ok(serde_json::from_slice(&bytes).unwrap_or_default());
         }
         match serde_json::from_slice::<ProblemBody>(&bytes) {
-            Ok(problem) => Err(Trouble::of_api(status, problem)),
+            Ok(problem) => Err(Trouble::Problem(status, Box::new(problem))),
             Err(_) => Err(Trouble::failed()),
         }
     }
 
-    /// What the API tells somebody who is logged in.
+    /// Reads a view of the API with the rights of the visitor.
     ///
     /// # Errors
-    /// What the API refuses, in its words.
+    /// When the API refuses the request; the error has the API's text.
     pub async fn read<T: DeserializeOwned>(&self, visitor: &Visitor, path: &str) -> Result<T, Trouble> {
         let answer = self.request(visitor, Method::GET, path, &Value::Null).await?;
         serde_json::from_value(answer).map_err(|_| Trouble::failed())

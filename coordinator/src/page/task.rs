@@ -1,4 +1,4 @@
-//! One task: where it is and why, its attempts, what a session said and did, what changed, and who did what.
+//! One task: its state and the reason, its attempts, the transcript of a session, its changes and its log.
 
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
@@ -19,18 +19,19 @@ use crate::api::http::locate;
 use crate::api::transcript::entries;
 use crate::domain::states::TaskState;
 use crate::page::session::trouble::Trouble;
-use crate::page::session::{signed_in::Visitor, visitor::BY_ITSELF};
+use crate::page::session::{signed_in::Visitor, visitor::BACKGROUND};
 use crate::store::view::{self, DispatchView, LogEntry, Page, QuestionView, TaskDetail, TaskRef};
 
-/// Entries of a transcript that are shown at first, and those that come at once as somebody scrolls up: so many that a browser puts them in
-/// between two frames.
+/// Entries of a transcript that are shown at first.
 const ENTRIES: usize = 400;
+/// Entries that each scroll to the top adds: few enough for a browser to insert between two frames.
 const EARLIER: usize = 100;
-/// Of a description and of a diff. Bytes.
+/// Longest shown description. Bytes.
 const TEXT_BYTES: usize = 64 * 1024;
+/// Longest shown diff. Bytes.
 const DIFF_BYTES: usize = 512 * 1024;
 
-/// The parts, by their address and name.
+/// The parts of the page: address and name.
 const PARTS: [(&str, &str); 4] = [
     ("", "Session"),
     ("prompt", "Prompt"),
@@ -38,19 +39,17 @@ const PARTS: [(&str, &str); 4] = [
     ("log", "Log"),
 ];
 
-/// Which session, and which part of it.
+/// Selects a session, and a part of its transcript.
 #[derive(Debug, Default, Deserialize)]
 pub struct TaskQuery {
-    /// The number of the attempt.
     pub attempt: Option<i32>,
-    /// What the session did.
     pub kind: Option<SessionKind>,
     before: Option<u64>,
     did: Option<String>,
 }
 
 impl TaskQuery {
-    /// As the API is asked.
+    /// The query of the API's route.
     pub fn query(&self) -> String {
         let attempt = self.attempt.map(|n| format!("attempt={n}"));
         let kind = self.kind.map(|kind| format!("kind={}", kind.as_str()));
@@ -62,7 +61,7 @@ impl TaskQuery {
     }
 }
 
-/// The task with a session.
+/// The task with the transcript of a session.
 pub async fn page(
     State(site): State<Site>,
     visitor: Visitor,
@@ -71,11 +70,11 @@ pub async fn page(
     headers: HeaderMap,
 ) -> Result<Markup, Trouble> {
     let task = read(&site, &visitor, &id).await?;
-    let by_itself = headers.contains_key(BY_ITSELF);
+    let is_background = headers.contains_key(BACKGROUND);
     let transcript = match chosen(&task.dispatches, &asked) {
-        None if task.dispatches.is_empty() => html! { p.empty #session { "No session has begun yet." } },
+        None if task.dispatches.is_empty() => html! { p.empty #session { "No session has started yet." } },
         None => html! { p.empty #session { "There is no such session." } },
-        Some(shown) => session(&site, &task, &asked, shown, by_itself).await?,
+        Some(shown) => session(&site, &task, &asked, shown, is_background).await?,
     };
     let body = html! {
         (done(asked.did.as_deref()))
@@ -96,7 +95,7 @@ pub async fn page(
     ))
 }
 
-/// What it changes.
+/// The changes of the task.
 pub async fn diff(
     State(site): State<Site>,
     visitor: Visitor,
@@ -119,22 +118,22 @@ pub async fn diff(
                 p.dim {
                     "All attempts up to " (change.attempt) " together, compared with "
                     code { (change.base.get(..12).unwrap_or(&change.base)) } " " (diffs::sum(&change.diff))
-                    @if change.is_cut { ". Its worker told only this beginning; " code { "ralph task diff " (task.task.handle()) } " shows all." }
+                    @if change.is_cut { ". The worker reported only this beginning; " code { "ralph task diff " (task.task.handle()) } " shows all." }
                 }
                 @if let Some(weakened) = weakened {
-                    section.warning { h2 { "Tests that became weaker" }
+                    section.warning { h2 { "Weakened tests" }
                         ul { @for one in &weakened.test_changes { li { code { (line(&one.path)) } ": " (line(&one.lines.join(" "))) } } }
                     }
                 }
                 (diffs::show(&change.diff, DIFF_BYTES))
             }
-            None => { p.empty { "No attempt has told a change yet. " code { "ralph task diff " (task.task.handle()) } " asks git, in a clone." } }
+            None => { p.empty { "No attempt has reported changes yet. " code { "ralph task diff " (task.task.handle()) } " reads them from git, in a clone." } }
         }
     };
     Ok(sheet(&visitor, &task, Watch::Nothing, body))
 }
 
-/// Who did what to it.
+/// The log of the task.
 pub async fn log(
     State(site): State<Site>,
     visitor: Visitor,
@@ -157,7 +156,7 @@ pub async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<TaskDetail
     site.read(visitor, &format!("/tasks/{}", encoded(id))).await
 }
 
-/// A page about a task.
+/// Renders a page about a task.
 pub fn sheet(visitor: &Visitor, task: &TaskDetail, watch: Watch, body: Markup) -> Markup {
     let title = line(&task.task.title);
     let sheet = Sheet {
@@ -190,7 +189,7 @@ pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
             }
             @if let Some(why) = why { p.reason { (cut_line(why, 1_200)) @if let Some(until) = of.waits_until { " " (ago(until)) } } }
             @for question in open_questions(task) {
-                p.reason { "It asks: " (cut_line(&question.words(), 4_000)) @if let Some(until) = question.waits_until { " It waits until " (ago(until)) } }
+                p.reason { "The agent asks: " (cut_line(&question.words(), 4_000)) @if let Some(until) = question.waits_until { " The session waits until " (ago(until)) } }
                 (choice::answer_forms(visitor, question, &of.id, &address))
             }
             @if let Some(place) = &of.queue { p.dim { (line(&place.to_string())) } }
@@ -203,7 +202,7 @@ pub fn head(visitor: &Visitor, task: &TaskDetail, part: &str) -> Markup {
     }
 }
 
-/// What its last session asked and nobody answered.
+/// The last session's questions without an answer.
 fn open_questions(task: &TaskDetail) -> impl Iterator<Item = &QuestionView> {
     let of_last = task
         .dispatches
@@ -216,7 +215,7 @@ fn open_questions(task: &TaskDetail) -> impl Iterator<Item = &QuestionView> {
         .filter(|question| question.answer.is_none())
 }
 
-/// What can be done to a task as it is; what can't after all, the API refuses.
+/// The commands that fit the task's state; the API refuses those that are not possible.
 fn verbs(task: &TaskDetail) -> &'static [&'static str] {
     match task.task.status {
         TaskState::NeedsReview => &["approve", "reject", "retry", "skip"],
@@ -254,8 +253,8 @@ fn facts(task: &TaskDetail) -> Markup {
 fn neighbours(task: &TaskDetail) -> Markup {
     let groups: [(&str, &[TaskRef]); 3] = [
         ("Waits for", &task.blockers),
-        ("Others wait for it", &task.dependents),
-        ("Its parts", &task.subtasks),
+        ("Blocks", &task.dependents),
+        ("Subtasks", &task.subtasks),
     ];
     html! {
         @if groups.iter().any(|(_, tasks)| !tasks.is_empty()) {
@@ -301,7 +300,7 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
                 @if one.kind == SessionKind::Integrate { (one.kind.as_str()) " " (one.attempt) }
                 @else { a href={ (address) "#session" } data-open { (one.kind.as_str()) " " (one.attempt) } }
                 @if let Some(reason) = &one.reason { p.why { (cut_line(reason, 400)) } }
-                @if let Some(feedback) = &one.feedback { p.why { "was told: " (cut_line(feedback, 400)) } }
+                @if let Some(feedback) = &one.feedback { p.why { "feedback: " (cut_line(feedback, 400)) } }
                 @if let Some(words) = gate_times::words(&one.gate_times) { p.why { "gate: " (cut_line(&words, 400)) } }
                 @for asked in &one.questions {
                     p.why { "asked: " (line(&asked.words())) }
@@ -317,7 +316,8 @@ fn attempt(task: &TaskDetail, one: &DispatchView, is_shown: bool) -> Markup {
     }
 }
 
-/// The session that is shown: where nobody chose, the one that runs, else the last that worked rather than what judged it.
+/// The shown session: the chosen one, else the live one, else the last work session rather than its
+/// verification.
 fn chosen<'a>(dispatches: &'a [DispatchView], asked: &TaskQuery) -> Option<&'a DispatchView> {
     let sessions = || {
         dispatches
@@ -326,7 +326,7 @@ fn chosen<'a>(dispatches: &'a [DispatchView], asked: &TaskQuery) -> Option<&'a D
             .filter(|one| one.kind != SessionKind::Integrate)
     };
     if asked.attempt.is_none() && asked.kind.is_none() {
-        // Checks have no agent, and tell nothing where there is anything else.
+        // Checks have no agent, so any other session is more informative.
         let judges = |one: &&DispatchView| matches!(one.kind, SessionKind::Verify | SessionKind::Check);
         let live = sessions().find(|one| one.status == "live" && one.kind != SessionKind::Check);
         let worked = live.or_else(|| sessions().find(|one| !judges(one)));
@@ -338,13 +338,14 @@ fn chosen<'a>(dispatches: &'a [DispatchView], asked: &TaskQuery) -> Option<&'a D
     })
 }
 
-/// What a session said and did; whoever follows it and looks again by itself has that already.
+/// The transcript of a session. A background request gets no entries of a live session, since the browser has
+/// them already.
 async fn session(
     site: &Site,
     task: &TaskDetail,
     asked: &TaskQuery,
     chosen: &DispatchView,
-    by_itself: bool,
+    is_background: bool,
 ) -> Result<Markup, Trouble> {
     let last = task
         .dispatches
@@ -354,9 +355,9 @@ async fn session(
     let is_last = last.is_some_and(|one| one.id == chosen.id);
     let follows = is_last && asked.before.is_none() && !task_is_over(task);
     let query = format!("attempt={}&kind={}", chosen.attempt, chosen.kind.as_str());
-    let dispatch = whole_id(site, task, chosen).await?;
+    let dispatch = full_id(site, task, chosen).await?;
     let items = match dispatch {
-        Some(dispatch) if !(follows && by_itself) => entries(&site.app, dispatch).await?,
+        Some(dispatch) if !(follows && is_background) => entries(&site.app, dispatch).await?,
         _ => Vec::new(),
     };
     let most = if asked.before.is_some() { EARLIER } else { ENTRIES };
@@ -375,16 +376,16 @@ async fn session(
             }
             p #earlier hidden[part.earlier == 0] {
                 a href={ "?" (query) "&before=" (part.first) "#session" } { "Earlier" } " "
-                span.dim { (part.earlier) " before these" }
+                span.dim { (part.earlier) " earlier entries" }
             }
             ol #transcript.transcript data-follow=[follow] { @for entry in &part.shown { (entry) } }
-            @if part.shown.is_empty() && !follows { p.empty { "Nothing of it is kept." } }
+            @if part.shown.is_empty() && !follows { p.empty { "Its transcript is empty or has been deleted." } }
         }
     })
 }
 
-/// The whole id of a session, of which views tell the end alone.
-async fn whole_id(site: &Site, task: &TaskDetail, of: &DispatchView) -> Result<Option<DispatchId>, Trouble> {
+/// The full id of a session, since views have only the short one.
+async fn full_id(site: &Site, task: &TaskDetail, of: &DispatchView) -> Result<Option<DispatchId>, Trouble> {
     let mut conn = site.app.db().await?;
     let id = locate::task(&mut conn, &task.task.id).await?;
     Ok(view::session_of_task(&mut conn, id, Some(of.attempt), Some(of.kind)).await?)
@@ -404,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_shown_a_check_who_could_see_an_agent() {
+    fn a_check_is_shown_only_without_another_session() {
         let check = |of: &[(&str, &str)], expected: Option<usize>| {
             let dispatches = of.iter().enumerate().map(|(n, (kind, status))| {
                 let view = json!({"id": format!("d-{n}"), "task": "t", "run": "r", "kind": kind, "attempt": 1, "status": status,

@@ -1,7 +1,7 @@
-//! A transcript, entry by entry, the same whether it is read or followed.
+//! Renders a transcript entry by entry, both for reading and for following.
 //!
-//! A tool call is told several times: each time the whole call is shown anew under the same id, so that a reader who follows puts it in the
-//! place of what was known of it before.
+//! A tool call has several entries. Each of them renders the whole call under the same id, so that a browser
+//! that follows replaces the earlier state of the call.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use time::OffsetDateTime;
 
 use super::words::{block, bytes, clock, cut_line, line};
 
-/// Of a message, a thought, a tool's input or output. Bytes.
+/// Longest shown message, thought, tool input or tool output. Bytes.
 const TEXT_BYTES: usize = 64 * 1024;
-/// Output beyond is closed until somebody opens it. Lines.
+/// Longest tool output that is open at first. Lines.
 const OPEN_LINES: usize = 12;
-/// Calls whose beginning is remembered.
+/// Most tool calls whose state is stored.
 const CALLS: usize = 10_000;
 
-/// What is known of a session's tool calls so far.
+/// The state of a session's tool calls.
 #[derive(Debug, Default)]
 pub struct Calls(HashMap<String, Call>);
 
@@ -32,7 +32,7 @@ struct Call {
 }
 
 impl Calls {
-    /// Shows an entry, with the id of its element.
+    /// Renders an entry as an element with an id.
     pub fn show(&mut self, entry: &TranscriptEntry) -> Option<Markup> {
         let (at, seq) = (moment(entry), entry.seq);
         let shown = |class: &str, what: &str, body: Markup| {
@@ -88,69 +88,58 @@ impl Calls {
         }
     }
 
-    /// Takes notice of an entry that isn't shown again.
-    pub fn learn(&mut self, entry: &TranscriptEntry) {
-        if let TranscriptUpdate::Tool { .. } = &entry.update {
-            self.update_call(entry);
-        }
+    /// Records an entry without rendering it.
+    pub fn record(&mut self, entry: &TranscriptEntry) {
+        self.update_call(entry);
     }
 
     fn update_call(&mut self, entry: &TranscriptEntry) -> Option<Call> {
-        match &entry.update {
-            TranscriptUpdate::Tool {
-                id,
-                title,
-                status,
-                input,
-                output,
-            } => Some(self.call(entry.seq, id, title, status, input, output)),
-            _ => None,
-        }
-    }
-
-    fn call(
-        &mut self,
-        seq: u64,
-        id: &str,
-        title: &Option<String>,
-        status: &Option<String>,
-        input: &Option<String>,
-        output: &Option<String>,
-    ) -> Call {
+        let TranscriptUpdate::Tool {
+            id,
+            title,
+            status,
+            input,
+            output,
+        } = &entry.update
+        else {
+            return None;
+        };
         if self.0.len() >= CALLS && !self.0.contains_key(id) {
             self.0.clear();
         }
         let call = self.0.entry(id.to_owned()).or_insert_with(|| Call {
-            seq,
+            seq: entry.seq,
             ..Call::default()
         });
-        for (known, told) in [
+        for (known, new) in [
             (&mut call.title, title),
             (&mut call.status, status),
             (&mut call.input, input),
             (&mut call.output, output),
         ] {
-            if told.is_some() {
-                known.clone_from(told);
+            if new.is_some() {
+                known.clone_from(new);
             }
-        }
-        call.clone()
+            }
+            Some(call.clone())
     }
 }
 
 /// A part of a transcript.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// Its entries, each call once and as it was told last.
+    /// Its entries; each call once, in its last state.
     pub shown: Vec<Markup>,
-    /// The number of the first one, and how many stand before it.
+    /// Number of the first entry.
     pub first: u64,
+    /// Entries before the first one.
     pub earlier: usize,
-    /// How many entries of the whole tell an error.
+    /// Entries of the whole transcript with an error.
     pub errors: usize,
 }
 
-/// The last `most` entries before the number `before`, or of all. Only these are made to be seen: a long transcript is read part by part.
+/// Renders the last `most` entries, or the last ones before the number `before`. A reader loads a long
+/// transcript part by part.
 pub fn part(entries: &[TranscriptEntry], before: Option<u64>, most: usize) -> Part {
     let mut calls = Calls::default();
     let mut lines: Vec<(&TranscriptEntry, Option<Call>)> = Vec::new();
@@ -270,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_shown_whole_each_time_it_is_told() {
+    fn each_entry_of_a_call_renders_the_whole_call() {
         let mut calls = Calls::default();
         let first = calls.show(&tool_entry(3, Some("make test"), "pending", None));
         let then = calls.show(&tool_entry(5, None, "failed", Some("<i>no\u{1b}[31m</i>")));
@@ -287,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_each_call_once_and_says_what_stands_before() {
+    fn a_part_has_each_call_once_and_counts_earlier_entries() {
         let text = |seq| {
             entry(
                 seq,
@@ -312,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_to_people_is_left_out() {
+    fn entries_without_meaning_for_people_are_omitted() {
         let usage = TranscriptUpdate::Usage { text: "1".to_owned() };
         assert!(Calls::default().show(&entry(0, usage)).is_none());
     }

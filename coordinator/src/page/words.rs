@@ -1,5 +1,5 @@
-//! Texts, times and amounts as pages show them. What people and agents write is shown without what steers terminals, turns the direction
-//! of text or can't be seen, and only so much of it: escaping alone would leave that.
+//! Texts, times and amounts as pages show them. Texts of people and agents lose terminal control characters,
+//! text direction marks and invisible characters, and are cut: escaping alone would leave these in.
 
 use maud::{Markup, html};
 use ralph_shared::agents::prices::usd_text;
@@ -9,19 +9,19 @@ use time::format_description::well_known::Rfc3339;
 
 use ralph_cli::terminal::local_time::relative;
 
-/// Characters of a line.
+/// Longest line. Characters.
 const LINE: usize = 240;
-/// Characters of one line within a text: browsers lay out longer ones for seconds.
+/// Longest line within a text, since browsers need seconds to lay out longer ones. Characters.
 const LONG_LINE: usize = 4_000;
 
-/// One line: what is longer is cut.
+/// The text on one line, cut at a bound.
 pub fn line(text: &str) -> String {
     cut_line(text, LINE)
 }
 
-/// One line of so many characters at most.
+/// The text on one line of at most `most` characters.
 pub fn cut_line(text: &str, most: usize) -> String {
-    // Four bytes a character, and some for what is taken out.
+    // Four bytes per character, and as many for characters that are removed.
     let text = head(text, most * 8);
     let clean = plain(text);
     let clean = visible(&clean);
@@ -32,7 +32,7 @@ pub fn cut_line(text: &str, most: usize) -> String {
     }
 }
 
-/// A text of several lines, and how many of its bytes are left out.
+/// The beginning of a text in several lines, and the number of omitted bytes.
 pub fn block(text: &str, most_bytes: usize) -> (String, usize) {
     let shown = head(text, most_bytes);
     let clean = plain(shown);
@@ -53,7 +53,7 @@ pub fn block(text: &str, most_bytes: usize) -> (String, usize) {
     (out, text.len() - shown.len())
 }
 
-/// A text in its own lines.
+/// A preformatted text.
 pub fn pre(text: &str, most_bytes: usize) -> Markup {
     let (shown, left) = block(text, most_bytes);
     html! {
@@ -62,12 +62,12 @@ pub fn pre(text: &str, most_bytes: usize) -> Markup {
     }
 }
 
-/// The beginning of a text, at most so many bytes of it.
+/// The beginning of a text of at most `most` bytes.
 fn head(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }
 
-/// So many bytes.
+/// A size with its unit.
 pub fn bytes(n: usize) -> String {
     match n {
         0..1_000 => format!("{n} bytes"),
@@ -76,13 +76,13 @@ pub fn bytes(n: usize) -> String {
     }
 }
 
-/// US dollars; `~` where some of it is estimated.
+/// An amount in US dollars, with `~` if some of it is estimated.
 pub fn usd(amount: f64, estimated: bool) -> String {
     let about = if estimated { "~" } else { "" };
     format!("{about}${}", usd_text(amount, false))
 }
 
-/// Tokens and the like.
+/// A short form of a large number.
 pub fn count(n: i64) -> String {
     #[allow(clippy::cast_precision_loss)]
     let exact = n as f64;
@@ -101,12 +101,12 @@ pub fn counted(n: i64, word: &str) -> String {
     }
 }
 
-/// A time by its distance; the browser shows it in its own zone when it is pointed at.
+/// The distance of a time from now; the tooltip shows the time in the browser's time zone.
 pub fn ago(at: OffsetDateTime) -> Markup {
     let exact = at.format(&Rfc3339).unwrap_or_default();
-    let told =
+    let distance =
         relative(OffsetDateTime::now_utc() - at).unwrap_or_else(|| exact[..10.min(exact.len())].to_owned());
-    html! { time datetime=(exact) title=(exact) data-ago { (told) } }
+    html! { time datetime=(exact) title=(exact) data-ago { (distance) } }
 }
 
 /// The time of a day.
@@ -115,7 +115,7 @@ pub fn clock(at: OffsetDateTime) -> Markup {
     html! { time datetime=(exact) title=(exact) data-clock { (format!("{:02}:{:02}", at.hour(), at.minute())) } }
 }
 
-/// A state as a word with a sign, so that colour alone says nothing.
+/// A state as a word with a sign, so that it does not depend on colour alone.
 pub fn state(word: &str) -> Markup {
     html! { span class=(format!("state s-{word}")) { span.sign aria-hidden="true" { (sign(word)) } (word.replace('_', " ")) } }
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_shown_without_what_deceives_and_within_bounds() {
+    fn a_shown_text_is_bounded_and_has_no_deceptive_characters() {
         assert_eq!(line("a\u{1b}[31mred\u{202e}\u{200b}b\n  c\0"), "aredb c");
         assert_eq!(cut_line(&"ä".repeat(9), 4), "ääää…");
         let (shown, left) = block(&"x".repeat(1_000_000), 100_000);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_short() {
+    fn amounts_have_a_short_form() {
         for (amount, expected) in [
             (0.0, "$0.00"),
             (-0.0, "$0.00"),

@@ -1,4 +1,4 @@
-//! Who works: slots, agents and why some aren't started.
+//! Workers: their slots, their agents, and why agents are unavailable.
 
 use axum::extract::{Query, State};
 use maud::{Markup, html};
@@ -20,14 +20,14 @@ pub async fn page(
     let body = html! {
         (done(did.did.as_deref()))
         h1 { "Workers" }
-        @if system.workers.is_empty() { p.empty { "No worker has said hello. " code { "ralph-worker run" } " starts one." } }
+        @if system.workers.is_empty() { p.empty { "No worker has registered yet. " code { "ralph-worker run" } " starts one." } }
         @for waiting in &system.waiting { p.reason { (line(&waiting.to_string())) } }
         div #workers.items { @for worker in &system.workers { (one(&visitor, worker)) } }
         @if !system.pools.is_empty() {
             section #pools { h2 { "Pools" }
                 table.list {
                     @for (name, pool) in &system.pools {
-                        tr { td.main { (line(name)) } td.num { (counted(pool.slots, "slot")) } td.num { (counted(pool.ready, "task")) " could begin" } }
+                        tr { td.main { (line(name)) } td.num { (counted(pool.slots, "slot")) } td.num { (counted(pool.ready, "task")) " ready" } }
                     }
                 }
             }
@@ -54,13 +54,13 @@ fn one(visitor: &Visitor, worker: &WorkerView) -> Markup {
             header {
                 h2 { (line(&worker.name)) }
                 span.{ "state s-" (word) } { span.sign aria-hidden="true" { (sign(word)) } (worker.status.as_str()) }
-                p.where { "heard " (ago(worker.seen_at)) }
+                p.where { "last heartbeat " (ago(worker.seen_at)) }
             }
             dl.facts {
                 div { dt { "Slots" } dd { (busy) " of " (worker.slots) " busy" } }
                 div { dt { "Pools" } dd { (line(&worker.pools.join(", "))) } }
                 div { dt { "Agents" } dd { (line(&worker.agents.join(", "))) } }
-                @if let Some(warm) = worker.warm() { div { dt { "Build output kept" } dd { (warm) } } }
+                @if let Some(warm) = worker.warm() { div { dt { "Stored build output" } dd { (warm) } } }
                 div { dt { "Host" } dd { (line(&worker.host)) ", " (worker.pid) } }
                 div { dt { "Version" } dd { (line(&worker.version)) } }
                 div { dt { "Since" } dd { (ago(worker.started_at)) } }

@@ -310,7 +310,7 @@ async fn what_agents_write_stays_text_and_within_bounds() {
     for shown in [
         "+&lt;script&gt;alert(1)&lt;/script&gt;",
         "Binary files ",
-        "told only this beginning",
+        "reported only this beginning",
     ] {
         assert!(diff.contains(shown), "{shown}: {diff}");
     }

@@ -210,7 +210,7 @@ async fn of_two_people_who_decide_at_once_the_second_is_told_what_happened() {
     let [_, second] = both;
     let told = second.text().await.unwrap();
     assert!(
-        told.contains("The last that was done to it: approve, by "),
+        told.contains("The last change of the task: approve, by "),
         "{told}"
     );
 

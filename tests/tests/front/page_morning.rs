@@ -115,7 +115,7 @@ async fn a_morning_takes_one_page_and_five_clicks() {
     browser
         .click("article.k-failed details.act[open] form button")
         .await;
-    browser.shows("It is tried again").await;
+    browser.shows("The task will be tried again").await;
     browser.click("article.k-limit form button").await;
     browser.shows("The limit is raised").await;
     assert!(browser.clicks() <= CLICKS, "{} clicks", browser.clicks());

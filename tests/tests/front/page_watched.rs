@@ -179,7 +179,7 @@ impl Walk {
         browser.click("details[id^=act-interrupt] form button").await;
         browser.shows("The session is interrupted").await;
         browser.shows("It takes words for days as well.").await;
-        browser.shows("was told: Take words for days").await;
+        browser.shows("feedback: Take words for days").await;
         browser.write("#session input[type=search]", "parser").await;
         assert!(!browser.text().await.contains("It takes words for days as well."));
         // What is typed stays while the page changes.
@@ -226,7 +226,7 @@ impl Walk {
         browser
             .click("article.k-review details.act[open] form button")
             .await;
-        browser.shows("It is tried again").await;
+        browser.shows("The task will be tried again").await;
         self.ends("complete").await;
         browser.shows("Nothing waits for you").await;
     }
@@ -249,8 +249,8 @@ impl Walk {
         assert_eq!(browser.run(width).await.as_f64(), Some(before));
         browser.click("nav.parts a[href$='/landed']").await;
         browser.click("li.landed details summary").await;
-        browser.shows("What it changes").await;
-        for (key, words) in [("w", "Slots"), ("m", "Landed with memory"), ("s", "in force")] {
+        browser.shows("Changes").await;
+        for (key, words) in [("w", "Slots"), ("m", "Landed with memory"), ("s", "effective settings")] {
             browser.press(&format!("g{key}")).await;
             browser.shows(words).await;
             axe::finds_nothing_serious(browser, words).await;
@@ -275,7 +275,7 @@ impl Walk {
         self.go("/features/due-dates").await;
         browser.click("#act-merge summary").await;
         browser.click("#act-merge form button").await;
-        browser.shows("It is merged as soon as").await;
+        browser.shows("The feature will be merged as soon as").await;
         until("the merge", async || {
             self.stage.repository.file("main", "list.txt")
         })

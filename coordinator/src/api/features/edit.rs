@@ -1,8 +1,7 @@
-//! Edits of existing features.
+//! Edits features.
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::ids::RunId;
 
 use crate::api::body::{Done, EditFeature, RunOptions};
 use crate::api::http::app::App;
@@ -10,14 +9,15 @@ use crate::api::http::caller::Caller;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{Body, PathParams};
-use crate::api::submit::{checked_retries, checked_rounds, unfit};
+use crate::api::submit::{checked_retries, checked_rounds, invalid_settings};
+use crate::api::tasks::command_result;
 use crate::domain::run::RunSettings;
-use crate::flow::control::{By, CommandOutcome};
+use crate::flow::control::By;
 use crate::flow::edit;
 use crate::store;
 use crate::store::edit::FeatureEdit;
 
-/// Changes a feature: what sessions are told and given that begin from now on. Those that run go on as they began.
+/// Edits a feature: the change applies to sessions that start from now on. Live sessions continue unchanged.
 #[utoipa::path(
     patch,
     path = "/features/{id}",
@@ -43,9 +43,9 @@ pub async fn edit(
     };
     let (change, before, options) = checked(body)?;
     let ceilings = &app.deps.settings.ceilings;
-    options.check(ceilings).map_err(unfit)?;
-    // Options are checked on their own, whatever settings they apply to.
-    options.settings(0).map_err(unfit)?;
+    options.check(ceilings).map_err(invalid_settings)?;
+    // Checks the options alone, regardless of the settings that they change.
+    options.settings(0).map_err(invalid_settings)?;
     let changed = |now: &RunSettings| -> Result<RunSettings, String> {
         let settings = options
             .clone()
@@ -54,30 +54,21 @@ pub async fn edit(
             .map_err(|bad| bad.to_string())?;
         let mut settings = settings.within(ceilings);
         if options.iterations.is_none() {
-            // The request did not mention iterations, so they are neither recounted nor marked as chosen.
+            // The request omits iterations, so the limit is neither recounted nor marked as chosen.
             settings.max_iterations = now.max_iterations;
             settings.limit_grows = now.limit_grows;
         }
         Ok(settings)
     };
-    let asks_of_run = options != RunOptions::default();
-    let run: Option<edit::SettingsChange<'_>> = if asks_of_run { Some(&changed) } else { None };
+    let changes_run = options != RunOptions::default();
+    let run: Option<edit::SettingsChange<'_>> = if changes_run { Some(&changed) } else { None };
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, before.as_deref());
     let edited = || edit::feature(db, feature, &change, before, run, by);
-    let (outcome, signals) = store::retry_serialization(edited).await?;
-    match outcome {
-        CommandOutcome::Done(count) => {
-            let run = signals.resumed.first().map(RunId::short);
-            app.deps.bus.emit(signals).await;
-            Ok(Json(Done { count, run }))
-        }
-        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
-        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+    command_result(&app, store::retry_serialization(edited).await?, "feature").await
     }
-}
 
-/// The edit, the description that it started from, and the changes of run settings.
+/// The edit, the description that it started from, and the changed run options.
 fn checked(body: EditFeature) -> Result<(FeatureEdit, Option<String>, RunOptions), Problem> {
     if body.max_parallel.is_some_and(|n| n < 1) {
         return Err(Problem::invalid("`max_parallel` must be at least 1"));

@@ -1,4 +1,4 @@
-//! Features: looked at and steered.
+//! Features: show and control.
 
 pub(crate) mod edit;
 pub(crate) mod retention;
@@ -38,7 +38,7 @@ const STATES: [&str; 8] = [
     "cancelled",
 ];
 
-/// Which rows a list shows: words with commas between them.
+/// Filter of a list: statuses separated by commas.
 #[derive(Debug, Deserialize)]
 pub struct StatusQuery {
     #[serde(default)]
@@ -49,7 +49,7 @@ impl StatusQuery {
     /// The requested statuses of tasks.
     ///
     /// # Errors
-    /// When a word is no status of a task.
+    /// When a word is not a status of a task.
     pub fn task_states(&self) -> Result<Vec<TaskState>, Problem> {
         words(
             "task status",
@@ -59,14 +59,14 @@ impl StatusQuery {
     }
 }
 
-/// Features, newest first.
+/// Lists features, newest first.
 #[utoipa::path(
     get,
     path = "/features",
     operation_id = "list_features",
     tag = "features",
     params(
-        ("status" = Option<Vec<FeatureState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        ("status" = Option<Vec<FeatureState>>, Query, style = Form, explode = false, description = "Only items in one of these states"),
         PageQuery
     ),
     responses((status = 200, body = Page<FeatureView>))
@@ -98,7 +98,7 @@ pub async fn show(
     Ok(Json(read(&app, &id).await?.feature))
 }
 
-/// How far a feature is.
+/// Progress of a feature.
 #[utoipa::path(
     get,
     path = "/features/{id}/progress",
@@ -118,17 +118,17 @@ async fn read(app: &App, id: &str) -> Result<Progress, Problem> {
     let id = locate::feature(&mut conn, id).await?;
     view::progress(&mut conn, id, app.deps.settings.lease_ms())
         .await?
-        .ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("feature"))
 }
 
-/// Its tasks, in the order in which they were made.
+/// Tasks of a feature in the order of creation.
 #[utoipa::path(
     get,
     path = "/features/{id}/tasks",
     operation_id = "list_tasks_of_feature",
     tag = "features",
     params(
-        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only items in one of these states"),
         PageQuery
     ),
     responses((status = 200, body = Page<TaskView>))
@@ -150,7 +150,7 @@ pub async fn tasks(
     ))
 }
 
-/// What landed on its branch, the last first.
+/// Landed commits of the feature's branch, the last first.
 #[utoipa::path(
     get,
     path = "/features/{id}/landings",
@@ -170,7 +170,7 @@ pub async fn landings(
     Ok(Json(view::landings(&mut conn, feature, cursor, limit).await?))
 }
 
-/// How far it is, each time that it changes, until its run is over.
+/// Streams the feature's progress at every change until its run ends.
 #[utoipa::path(
     get,
     path = "/features/{id}/events",
@@ -180,7 +180,7 @@ pub async fn landings(
         status = 200,
         body = Progress,
         content_type = "text/event-stream",
-        description = "Server-sent events named `progress`, each with the whole state; the last one when the run is over"
+        description = "Server-sent events named `progress`, each with the whole state; the last one when the run has ended"
     ))
 )]
 pub async fn events(
@@ -234,8 +234,8 @@ pub async fn build(
     run_command(&app, &id, caller.by(new), FeatureCommand::Build(settings)).await
 }
 
-/// What a person goes by before they approve: the tasks that wait for one, that weakened tests, or that reviewed the
-/// feature, with their work and what was said of it.
+/// Material for approvals: tasks that wait for a person, that weakened tests, or that reviewed the feature,
+/// with their work and its verdicts.
 #[utoipa::path(
     get,
     path = "/features/{id}/review",
@@ -257,7 +257,7 @@ pub async fn examined(
     ))
 }
 
-/// Starts a run that reviews what was done.
+/// Starts a run that reviews the work done so far.
 #[utoipa::path(
     post,
     path = "/features/{id}/review",
@@ -277,12 +277,21 @@ pub async fn review(
     run_command(&app, &id, caller.by(new), FeatureCommand::Review(settings)).await
 }
 
-/// What a run goes by: what is wished for, else as in the last one.
+/// The settings of a run: the requested ones, else those of the last run.
 pub(super) async fn settings(app: &App, id: &str, options: RunOptions) -> Result<Box<RunSettings>, Problem> {
     let ceilings = &app.deps.settings.ceilings;
-    options.check(ceilings).map_err(super::submit::unfit)?;
+    options.check(ceilings).map_err(super::submit::invalid_settings)?;
+    let feature = locate::feature(&mut *app.db().await?, id).await?;
+    settings_after_last(app, feature, options).await
+}
+
+/// Completes checked options with the settings of the feature's last run.
+pub(super) async fn settings_after_last(
+    app: &App,
+    feature: FeatureId,
+    options: RunOptions,
+) -> Result<Box<RunSettings>, Problem> {
     let mut conn = app.db().await?;
-    let feature = locate::feature(&mut conn, id).await?;
     let tasks = view::features(&mut conn, &[feature.0])
         .await?
         .first()
@@ -290,12 +299,12 @@ pub(super) async fn settings(app: &App, id: &str, options: RunOptions) -> Result
     let options = as_before(&mut conn, feature, options).await?;
     let settings = options
         .settings(usize::try_from(tasks).unwrap_or(0))
-        .map_err(super::submit::unfit)?;
-    Ok(Box::new(settings.within(ceilings)))
+        .map_err(super::submit::invalid_settings)?;
+    Ok(Box::new(settings.within(&app.deps.settings.ceilings)))
 }
 
-/// A request completed with the settings of the feature's last run, or else of the draft.
-pub(super) async fn as_before(
+/// Completes options with the settings of the feature's last run, else of its draft.
+async fn as_before(
     conn: &mut PgConnection,
     feature: FeatureId,
     options: RunOptions,
@@ -310,7 +319,7 @@ pub(super) async fn as_before(
     })
 }
 
-/// Lets what runs end, starts nothing new.
+/// Pauses a feature: live sessions continue to their ends, and no new session starts.
 #[utoipa::path(
     post,
     path = "/features/{id}/pause",
@@ -327,7 +336,7 @@ pub async fn pause(
     run_command(&app, &id, caller.by(new), FeatureCommand::Pause).await
 }
 
-/// Goes on after a pause.
+/// Resumes a paused feature.
 #[utoipa::path(
     post,
     path = "/features/{id}/resume",
@@ -344,7 +353,7 @@ pub async fn resume(
     run_command(&app, &id, caller.by(new), FeatureCommand::Resume).await
 }
 
-/// Ends its run: what runs is ended in order, and a further run goes on with what is left.
+/// Ends the run: live sessions end in an orderly way, and a further run continues with the remaining tasks.
 #[utoipa::path(
     post,
     path = "/features/{id}/stop",
@@ -362,10 +371,10 @@ pub async fn stop(
     let feature = locate::feature(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
     let outcome = store::retry_serialization(|| finish::stop(db, feature, by)).await?;
-    answered(&app, feature, outcome).await
+    started(&app, feature, outcome).await
 }
 
-/// Ends it for good.
+/// Ends a feature for good.
 #[utoipa::path(
     post,
     path = "/features/{id}/cancel",
@@ -382,7 +391,7 @@ pub async fn cancel(
     run_command(&app, &id, caller.by(new), FeatureCommand::Cancel).await
 }
 
-/// Deletes a feature that doesn't run.
+/// Deletes a feature without a run under way.
 #[utoipa::path(
     delete,
     path = "/features/{id}",
@@ -398,7 +407,7 @@ pub async fn remove(
     let db = &app.deps.db;
     match store::retry_serialization(|| features::delete_feature(db, feature)).await? {
         CommandOutcome::Done(count) => Ok(Json(Done::of(count))),
-        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::NotFound => Err(Problem::deleted("feature")),
         CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }
@@ -412,10 +421,10 @@ pub(super) async fn run_command(
     let feature = locate::feature(&mut *app.db().await?, id).await?;
     let db = &app.deps.db;
     let outcome = store::retry_serialization(|| control::feature_by(db, feature, &command, by)).await?;
-    answered(app, feature, outcome).await
+    started(app, feature, outcome).await
 }
 
-async fn answered(
+async fn started(
     app: &App,
     feature: FeatureId,
     (outcome, run, signals): (CommandOutcome, Option<RunId>, Signals),
@@ -428,7 +437,7 @@ async fn answered(
                 run: run.map(|run| run.short()),
             }))
         }
-        CommandOutcome::NotFound => Err(Problem::not_found("the feature was deleted meanwhile")),
+        CommandOutcome::NotFound => Err(Problem::deleted("feature")),
         CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
     }
 }

@@ -13,10 +13,10 @@ use crate::api::http::request::{Body, PathParams};
 use crate::flow::maintenance::retention::{self, PruneRequestOutcome};
 use crate::store;
 
-/// Longest useful age: some 120 years. Milliseconds.
+/// Largest age, about 126 years. Milliseconds.
 const MAX_AGE_MS: u64 = 4_000_000_000_000;
 
-/// Removes the refs of a feature's attempts that nobody needs any more.
+/// Removes refs of a feature's attempts that are no longer needed.
 #[utoipa::path(
     post,
     path = "/features/{id}/prune",
@@ -47,7 +47,7 @@ pub async fn prune(
             plan
         }
         (PruneRequestOutcome::NotFound, _) => {
-            return Err(Problem::not_found("the feature was deleted meanwhile"));
+            return Err(Problem::deleted("feature"));
         }
         (PruneRequestOutcome::Refused(why), _) => return Err(Problem::conflict(why)),
     };

@@ -1,8 +1,7 @@
-//! The long texts of a feature: read them, and write them as a person.
+//! The long texts of a feature: show them, and write them as a person.
 
 use axum::Json;
 use axum::extract::State;
-use ralph_shared::ids::RunId;
 use ralph_shared::kind::SessionKind;
 
 use crate::api::body::{Done, TextsView, WriteText};
@@ -11,12 +10,13 @@ use crate::api::http::caller::Caller;
 use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::{Body, PathParams};
+use crate::api::tasks::command_result;
 use crate::domain::steps;
-use crate::flow::control::{By, CommandOutcome};
+use crate::flow::control::By;
 use crate::flow::edit;
 use crate::store;
 
-/// The texts.
+/// The description, the specification, the plan and the proposed task graph of a feature.
 #[utoipa::path(
     get,
     path = "/features/{id}/texts",
@@ -30,7 +30,8 @@ pub async fn show(
 ) -> Result<Json<TextsView>, Problem> {
     let mut conn = app.db().await?;
     let id = locate::feature(&mut conn, &id).await?;
-    let texts = store::feature::texts(&mut conn, id).await?.ok_or_else(gone)?;
+    let texts = store::feature::texts(&mut conn, id).await?;
+    let texts = texts.ok_or_else(|| Problem::deleted("feature"))?;
     Ok(Json(TextsView {
         description: texts.description,
         spec: texts.spec,
@@ -39,8 +40,8 @@ pub async fn show(
     }))
 }
 
-/// Stores the specification or the plan, and the step that would have written it is done; or the task graph in the place of
-/// the one that waits for approval.
+/// Stores the specification or the plan, which completes the step that would have written it, or replaces the
+/// task graph that waits for approval.
 #[utoipa::path(
     put,
     path = "/features/{id}/texts/{which}",
@@ -57,7 +58,7 @@ pub async fn store(
 ) -> Result<Json<Done>, Problem> {
     let step = steps::of_result(&which).ok_or_else(|| {
         Problem::not_found(format!(
-            "a feature has a `spec`, a `plan` and `tasks` that can be written, no `{which}`"
+            "a feature has no text `{which}`; it has `spec`, `plan` and `tasks`"
         ))
     })?;
     if body.text.trim().is_empty() {
@@ -67,7 +68,7 @@ pub async fn store(
     }
     let id = locate::feature(&mut *app.db().await?, &id).await?;
     let (db, before) = (&app.deps.db, body.before.as_deref());
-    let (outcome, signals) = if step == SessionKind::Build {
+    let result = if step == SessionKind::Build {
         store::retry_serialization(|| edit::graph(db, id, &body.text, before)).await?
     } else {
         let by = By {
@@ -77,17 +78,5 @@ pub async fn store(
         let stored = || edit::text(db, id, step, &body.text, before, by);
         store::retry_serialization(stored).await?
     };
-    match outcome {
-        CommandOutcome::Done(count) => {
-            let run = signals.resumed.first().map(RunId::short);
-            app.deps.bus.emit(signals).await;
-            Ok(Json(Done { count, run }))
-        }
-        CommandOutcome::NotFound => Err(gone()),
-        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+    command_result(&app, result, "feature").await
     }
-}
-
-fn gone() -> Problem {
-    Problem::not_found("the feature was deleted meanwhile")
-}

@@ -16,26 +16,26 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::http::connections::ConnectionLimits;
-use crate::api::http::slow_requests::Unheard;
+use crate::api::http::slow_requests::SlowRequests;
 
-/// How long a connection may be silent while others wait for its slot.
+/// Longest silence of a connection while others wait for its slot.
 const SILENCE: Duration = Duration::from_millis(500);
-/// Pause after the system refused a connection for lack of a resource.
-const WANT: Duration = Duration::from_secs(1);
+/// Pause after the system could not accept a connection for lack of a resource.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest time between two log lines about waiting connections.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// How long running requests may take after a shutdown begins; streams end at once.
+const WARN_AGAIN: Duration = Duration::from_secs(60);
+/// Time limit of running requests after a shutdown begins; streams end at once.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// The local address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Local(pub SocketAddr);
 
-/// Serves `router`, over as many connections as there are slots.
+/// Serves `router` over at most as many connections as there are slots.
 pub(in crate::api) async fn serve_connections(
     router: Router,
     listener: TcpListener,
-    places: &ConnectionLimits,
+    slots: &ConnectionLimits,
     head: Duration,
     shutdown: CancellationToken,
 ) {
@@ -45,18 +45,18 @@ pub(in crate::api) async fn serve_connections(
         service: TowerToHyperService::new(router),
         http,
         open: GracefulShutdown::new(),
-        unheard: Unheard::default(),
+        slow: SlowRequests::default(),
     };
-    let mut said: Option<Instant> = None;
+    let mut warned: Option<Instant> = None;
     loop {
-        if places.is_full() && said.is_none_or(|at| at.elapsed() > SAY_AGAIN) {
-            tracing::warn!("as many connections as `[api] max_connections` allows; further ones wait");
-            said = Some(Instant::now());
+        if slots.is_full() && warned.is_none_or(|at| at.elapsed() > WARN_AGAIN) {
+            tracing::warn!("`[api] max_connections` is reached; further connections wait");
+            warned = Some(Instant::now());
         }
         // A connection without a slot stays in the system's queue.
         let next = async {
-            while tokio::time::timeout(SILENCE, places.free()).await.is_err() {
-                connections.unheard.close_older(SILENCE);
+            while tokio::time::timeout(SILENCE, slots.free()).await.is_err() {
+                connections.slow.close_older(SILENCE);
             }
             listener.accept().await
         };
@@ -65,11 +65,11 @@ pub(in crate::api) async fn serve_connections(
             accepted = next => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => connections.serve(stream, peer, places.connection()),
-            Err(error) if is_the_callers(&error) => {}
+            Ok((stream, peer)) => connections.serve(stream, peer, slots.connection()),
+            Err(error) if is_from_client(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "no connection can be taken; trying again");
-                tokio::time::sleep(WANT).await;
+                tracing::warn!(%error, "could not accept a connection; trying again");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -86,41 +86,41 @@ struct Connections {
     service: TowerToHyperService<Router>,
     http: http1::Builder,
     open: GracefulShutdown,
-    unheard: Unheard,
+    slow: SlowRequests,
 }
 
 impl Connections {
-    /// Serves a connection, which gives its slot back at its end.
-    fn serve(&self, stream: TcpStream, peer: SocketAddr, place: Option<OwnedSemaphorePermit>) {
-        let silent = self.unheard.opened(peer.ip());
-        let closed = silent.closed();
+    /// Serves a connection in a task of its own; the connection frees its slot at its end.
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, slot: Option<OwnedSemaphorePermit>) {
+        let slow = self.slow.opened(peer.ip());
+        let closed = slow.closed();
         let service = self.service.clone();
         let local = stream.local_addr().map(Local);
-        let heard = service_fn(move |mut request: hyper::Request<Incoming>| {
-            silent.heard();
+        let handler = service_fn(move |mut request: hyper::Request<Incoming>| {
+            slow.arrived();
             if let Ok(local) = local {
                 request.extensions_mut().insert(local);
             }
             service.call(request)
         });
-        let connection = self.http.serve_connection(TokioIo::new(stream), heard);
+        let connection = self.http.serve_connection(TokioIo::new(stream), handler);
         let connection = self.open.watch(connection);
         tokio::spawn(async move {
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection broke off");
+                        tracing::debug!(%error, "a connection failed");
                     }
                 }
                 () = closed.cancelled() => {}
             }
-            drop(place);
+            drop(slot);
         });
     }
 }
 
 /// Whether the client ended a connection before it was accepted.
-fn is_the_callers(error: &io::Error) -> bool {
+fn is_from_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset

@@ -1,7 +1,7 @@
 //! Authentication: a bearer token, found by its hash, with a role (DESIGN 7).
 //!
-//! The database compares tokens through an index on their SHA-256, so the time of a comparison says nothing
-//! about a token.
+//! The database compares tokens through an index on their SHA-256, so the time of a comparison reveals
+//! nothing about a token.
 
 use std::time::Instant;
 
@@ -17,76 +17,71 @@ use sqlx::PgPool;
 use super::app::App;
 use super::problem::Problem;
 use crate::api::http::caller::Caller;
-use crate::api::http::connections::StreamPlace;
-use crate::api::http::standings::{AGAIN, brought};
+use crate::api::http::connections::StreamSlot;
+use crate::api::http::token_cache::{RECHECK, look_up};
 use crate::store;
 use crate::store::access::{Role, TokenStatus};
 
-/// Longer ones are none of ours. Bytes.
+/// Longest token. Bytes.
 const MAX_TOKEN: usize = 512;
 
-/// The form of a token in the database.
+/// The hash under which the database stores a token.
 pub fn hash_token(token: &str) -> String {
     sha256_hex(token.as_bytes())
 }
 
-/// The name of a coordinator's first token. Each coordinator has its own: several may use the same servers,
-/// and none removes another's token.
+/// The name of a coordinator's first token. Each coordinator has its own name: several may use the same
+/// servers, and none must remove another's token.
 pub fn operator_name(token: &str) -> String {
     let hash = hash_token(token);
     format!("operator-{}", &hash[..12])
 }
 
 /// Makes sure that `token` exists with this role, under `name` if it is new.
-///
-/// # Errors
-/// When the database can't be written.
 pub async fn register_token(db: &PgPool, name: &str, token: &str, role: Role) -> sqlx::Result<()> {
     let mut conn = db.acquire().await?;
     store::access::ensure(&mut conn, name, &hash_token(token), role).await
 }
 
-/// Who asks: whoever holds the token that a request brings, or that a browser's session stands for.
+/// The token of a request, or of a browser's session.
 #[derive(Debug, Clone)]
 pub struct Holder {
-    /// The token's hash.
     pub hash: String,
-    /// What the token is called.
     pub name: String,
-    /// What it may do.
     pub role: Role,
     /// Patterns of the repositories that it may name; none for any.
     pub repositories: Vec<String>,
 }
 
-/// Lets requests pass that may look.
+/// Admits requests with a token that may read.
 pub async fn may_read(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
-    let holder = check(&app, sender(&request), Role::Read).await?;
+    let holder = check(&app, hash_in_request(&request), Role::Read).await?;
     let hash = holder.hash.clone();
     request.extensions_mut().insert(holder);
     bounded(app, hash, next.run(request).await)
 }
 
-/// A stream needs a place among the streams, and ends soon after its token does.
+/// Takes a slot for a stream, and ends the stream soon after its token becomes invalid. Other responses pass
+/// unchanged.
 ///
 /// # Errors
-/// When streams have all places that they may.
+/// When no slot for a stream is free.
 pub fn bounded(app: App, hash: String, response: Response) -> Result<Response, Problem> {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return Ok(response);
     }
-    let place = app.places.stream(&hash)?;
+    let slot = app.slots.stream(&hash)?;
     let (parts, body) = response.into_parts();
     let stream = body
         .into_data_stream()
-        .take_until(Box::pin(ended(app, hash, place)));
+        .take_until(Box::pin(token_ends(app, hash, slot)));
     Ok(Response::from_parts(parts, Body::from_stream(stream)))
 }
 
-/// Admits requests with a token that may submit and steer.
+/// Admits requests with a token that may submit and control work.
 pub async fn may_submit(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
-    called(&app, Role::Submit, request, next).await
+    with_caller(&app, Role::Submit, request, next).await
 }
 
 /// Admits requests with a token that may do everything.
@@ -95,27 +90,27 @@ pub async fn may_administer(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    called(&app, Role::Admin, request, next).await
+    with_caller(&app, Role::Admin, request, next).await
 }
 
 /// Serves a request of a role and attaches the caller.
-async fn called(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
-    let holder = check(app, sender(&request), role).await?;
+async fn with_caller(app: &App, role: Role, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let holder = check(app, hash_in_request(&request), role).await?;
     request
         .extensions_mut()
         .insert(Caller::new(holder.name, holder.repositories));
     Ok(next.run(request).await)
 }
 
-/// The hash of the token that a request brings. What the page asks for somebody comes with that of their session.
-fn sender(request: &Request) -> Option<String> {
+/// The hash of a request's token. A request from the page has the token of its session.
+fn hash_in_request(request: &Request) -> Option<String> {
     match request.extensions().get::<Holder>() {
         Some(holder) => Some(holder.hash.clone()),
         None => bearer(request.headers()).map(hash_token),
     }
 }
 
-/// Finds out whose token it is, and that it may.
+/// Looks up the token, and checks its role.
 async fn check(app: &App, hash: Option<String>, needed: Role) -> Result<Holder, Problem> {
     let holder = holder(app, hash.ok_or_else(Problem::no_token)?).await?;
     match holder.role {
@@ -124,13 +119,13 @@ async fn check(app: &App, hash: Option<String>, needed: Role) -> Result<Holder, 
     }
 }
 
-/// Whose token has that hash.
+/// Looks up the token with that hash, and counts the request against its rate.
 ///
 /// # Errors
-/// When it isn't one, is none any more, or asks too fast.
+/// When the token is unknown or expired, or exceeds its rate.
 pub async fn holder(app: &App, hash: String) -> Result<Holder, Problem> {
-    let standing = brought(&mut *app.db().await?, &hash).await?;
-    let (name, role, repositories) = match standing {
+    let status = look_up(&mut *app.db().await?, &hash).await?;
+    let (name, role, repositories) = match status {
         None => return Err(Problem::wrong_token()),
         Some(TokenStatus::Expired { name, at }) => return Err(Problem::expired_token(&name, at)),
         Some(TokenStatus::Holds {
@@ -149,17 +144,18 @@ pub async fn holder(app: &App, hash: String) -> Result<Holder, Problem> {
     })
 }
 
-/// Comes when a token was revoked or has expired, and holds the stream's place until then. A token that can't be looked up lasts.
-async fn ended(app: App, hash: String, _place: StreamPlace) {
+/// Waits until a token is revoked or expires, and holds the stream's slot until then. A token that can't be
+/// looked up counts as valid.
+async fn token_ends(app: App, hash: String, _slot: StreamSlot) {
     loop {
-        tokio::time::sleep(AGAIN).await;
-        if !app.standings.lasts(&app.deps.db, &hash).await {
+        tokio::time::sleep(RECHECK).await;
+        if !app.token_cache.is_valid(&app.deps.db, &hash).await {
             return;
         }
     }
 }
 
-/// The token that a request brings.
+/// The bearer token of a request.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
@@ -181,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bearer_tokens_are_taken() {
+    fn only_bearer_tokens_of_a_bounded_length_are_accepted() {
         check("Bearer abc", Some("abc"));
         check("bearer  abc ", Some("abc"));
         check("Basic abc", None);

@@ -1,4 +1,4 @@
-//! What every handler works with.
+//! The context of every handler.
 
 use tokio_util::sync::CancellationToken;
 
@@ -6,27 +6,24 @@ use super::problem::Problem;
 use super::rate::Rates;
 use crate::api::feed::Feeds;
 use crate::api::http::connections::ConnectionLimits;
-use crate::api::http::standings::Standings;
+use crate::api::http::token_cache::TokenCache;
 use crate::api::metrics::cached::Counted;
 use crate::api::news::News;
 use crate::services::Deps;
 
-/// The database, the broker, and shared state of streams.
 #[derive(Debug, Clone)]
 pub struct App {
     /// Database, broker, settings.
     pub deps: Deps,
-    /// Features that somebody watches.
+    /// Streams of single features.
     pub feeds: Feeds,
-    /// Whoever watches them all.
+    /// The stream of all changes.
     pub news: News,
-    /// Whether tokens of open streams last.
-    pub standings: Standings,
-    /// How fast tokens ask.
+    /// Validity of the tokens of open streams.
+    pub token_cache: TokenCache,
     pub rates: Rates,
     /// Slots for connections and streams.
-    pub places: ConnectionLimits,
-    /// Cached counts of the memory's entries by fate.
+    pub slots: ConnectionLimits,
     pub counted: Counted,
     /// Ends the streams.
     pub shutdown: CancellationToken,

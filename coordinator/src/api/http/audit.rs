@@ -1,8 +1,9 @@
-//! Who asks for a change, and that it is noted: one place for all routes.
+//! Records changes and their actors, for all routes.
 //!
-//! Whoever's token a request brought is an argument of its handler, and what the flow logs of tasks has that name. Around every handler
-//! that changes something, [`noted`] writes who did what to which thing: into the log, and into the table `changes`. A request that is
-//! refused changes nothing and is not noted; one that is sent again under its key is noted again only if its coordinator died.
+//! A handler gets the [`Caller`] as an argument, and the flow logs its name with changes to tasks. Around
+//! every handler that changes something, [`record`] writes actor, verb and object into the log and into the
+//! table `changes`. A refused request changes nothing and is not recorded. A request that a client repeats
+//! under its key is recorded again only if its coordinator died.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -27,14 +28,15 @@ use crate::api::routes;
 use crate::store;
 use crate::store::changes::Object;
 
-/// The values of larger bodies are not noted: they hold texts and graphs, which are stored elsewhere. Bytes.
+/// Largest body whose values are recorded. Larger ones hold texts and graphs, which are stored elsewhere.
+/// Bytes.
 const MAX_READ: usize = 16 * 1024;
-/// So much of one value is noted. Characters.
+/// Most recorded characters of a value.
 const VALUE_CHARS: usize = 200;
-/// Fields that are noted elsewhere, may be large, or may hold a login.
-const NOT_NOTED: [&str; 6] = ["repo", "dir", "tasks", "text", "items", "before"];
+/// Fields that are not recorded: they are recorded elsewhere, may be large, or may hold a login.
+const NOT_RECORDED: [&str; 6] = ["repo", "dir", "tasks", "text", "items", "before"];
 
-/// The names of the operations that change something, by method and path.
+/// Names of the operations that change something, by method and path.
 static OPERATIONS: LazyLock<HashMap<(Method, String), String>> = LazyLock::new(|| {
     let mut operations = HashMap::new();
     for (path, item) in routes::description().paths.paths {
@@ -53,8 +55,8 @@ static OPERATIONS: LazyLock<HashMap<(Method, String), String>> = LazyLock::new(|
     operations
 });
 
-/// Serves a request, and notes the change that it made.
-pub async fn noted(
+/// Serves a request, and records its change.
+pub async fn record(
     State(app): State<App>,
     caller: Caller,
     path: MatchedPath,
@@ -62,29 +64,29 @@ pub async fn noted(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let place = (request.method().clone(), path.as_str().to_owned());
-    let Some(operation) = OPERATIONS.get(&place) else {
+    let route = (request.method().clone(), path.as_str().to_owned());
+    let Some(operation) = OPERATIONS.get(&route) else {
         return Ok(next.run(request).await);
     };
     let params: Vec<(String, String)> = params.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    // Before it is done: afterwards what is deleted has no name any more.
-    let known = named(&mut *app.db().await?, path.as_str(), &params).await?;
+    // Looked up before the request, since a deleted object has no name afterwards.
+    let known = object_in_path(&mut *app.db().await?, path.as_str(), &params).await?;
     let values = values(&mut request).await?;
-    let made = request
+    let new = request
         .extensions()
         .get::<NewId>()
         .copied()
         .unwrap_or_else(NewId::fresh);
-    request.extensions_mut().insert(made);
+    request.extensions_mut().insert(new);
     let response = next.run(request).await;
     if !response.status().is_success() || values.get("dry_run") == Some(&Value::Bool(true)) {
         return Ok(response);
     }
-    let noted = async {
+    let recorded = async {
         let mut conn = app.deps.db.acquire().await?;
         let object = match known {
             Some(object) => object,
-            None => made_of(&mut conn, operation, made.id, &values).await?,
+            None => created_object(&mut conn, operation, new.id, &values).await?,
         };
         let verb = verb(operation, &object.kind, &params);
         store::changes::note(
@@ -96,14 +98,15 @@ pub async fn noted(
         )
         .await
     };
-    if let Err(error) = noted.await {
-        tracing::warn!(%error, actor = caller.name(), operation, "a change could not be noted");
+    if let Err(error) = recorded.await {
+        tracing::warn!(%error, actor = caller.name(), operation, "could not record a change");
     }
     Ok(response)
 }
 
-/// What the path names: a feature or a task as people know it, anything else by the word that stands there.
-async fn named(
+/// The object that the path names: a feature or a task by its name for people, anything else by the word in
+/// the path.
+async fn object_in_path(
     conn: &mut PgConnection,
     path: &str,
     params: &[(String, String)],
@@ -112,7 +115,7 @@ async fn named(
         return Ok(None);
     };
     let kind = kind_in(path);
-    // What can't be found, the handler refuses with the right words.
+    // The handler refuses an unknown name with a better message.
     let id = match kind {
         "feature" => locate::feature(conn, name).await.ok().map(|id| id.0),
         "task" => locate::task(conn, name).await.ok().map(|id| id.0),
@@ -129,9 +132,9 @@ async fn named(
         Some(id) => Ok(store::changes::object(conn, id).await?),
         None => Ok(None),
     }
-}
+    }
 
-/// What the first part of a path behind the version is about.
+/// The kind of object that the first part of a path after the version names.
 fn kind_in(path: &str) -> &str {
     let parts = path.trim_start_matches("/api/v1/");
     let part = parts.split('/').next().unwrap_or_default();
@@ -141,14 +144,14 @@ fn kind_in(path: &str) -> &str {
     }
 }
 
-/// What a request without a name in its path made or changed.
-async fn made_of(
+/// The object that a request without a name in its path created or changed.
+async fn created_object(
     conn: &mut PgConnection,
     operation: &str,
-    made: Uuid,
+    new: Uuid,
     values: &Map<String, Value>,
 ) -> sqlx::Result<Object> {
-    if let Some(object) = store::changes::object(conn, made).await? {
+    if let Some(object) = store::changes::object(conn, new).await? {
         return Ok(object);
     }
     let name = ["name", "title"]
@@ -162,7 +165,7 @@ async fn made_of(
     })
 }
 
-/// What was done, in the words of the operation: `pause`, `add blockers`, `write text plan`; of a command its own name.
+/// The verb of the operation: `pause`, `add blockers`, `write text plan`; for a command, its name.
 fn verb(operation: &str, kind: &str, params: &[(String, String)]) -> String {
     let words = operation
         .strip_suffix(kind)
@@ -175,7 +178,7 @@ fn verb(operation: &str, kind: &str, params: &[(String, String)]) -> String {
     words.join(" ")
 }
 
-/// The fields of a request's body, which is put back.
+/// The fields of a request's body. Leaves the body in the request.
 async fn values(request: &mut Request) -> Result<Map<String, Value>, Problem> {
     if length(request.headers()).is_none_or(|length| length > MAX_READ) {
         return Ok(Map::new());
@@ -191,13 +194,13 @@ fn length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The values that were given, in a line.
+/// The given values on one line.
 fn shown(values: &Map<String, Value>) -> Option<String> {
-    let noted = values.iter().filter(|(field, value)| {
+    let recorded = values.iter().filter(|(field, value)| {
         let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-        !NOT_NOTED.contains(&field.as_str()) && !empty
+        !NOT_RECORDED.contains(&field.as_str()) && !empty
     });
-    let shown: Vec<String> = noted
+    let shown: Vec<String> = recorded
         .map(|(field, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let cut: String = value.chars().take(VALUE_CHARS).collect();
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_is_called_as_people_call_it() {
+    fn a_recorded_verb_is_the_one_of_the_command_line() {
         let check = |operation: &str, path: &str, params: &[&str], expected: &str| {
             let params: Vec<_> = params.iter().map(|p| (String::new(), (*p).to_owned())).collect();
             assert_eq!(verb(operation, kind_in(path), &params), expected, "{path}");
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_of_a_body_is_bounded_and_holds_no_address() {
+    fn recorded_values_are_bounded_and_hold_no_address() {
         let body = json!({
             "name": "f", "why": null, "run": {}, "text": "long",
             "repo": {"address": "https://me:secret@host/x"}, "reason": "x".repeat(300),

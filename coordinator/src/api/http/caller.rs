@@ -1,4 +1,4 @@
-//! The token behind a request: its name, and the repositories that it may name.
+//! The caller of a request: the token's name, and the repositories that it may name.
 
 use std::sync::Arc;
 
@@ -24,15 +24,16 @@ impl Caller {
         }
     }
 
-    /// As it stands in logs.
+    /// The token's name, as logs show it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its token may submit work, or entries for the memory, for the repository `host/path`, or work for a folder.
+    /// Checks that the token may submit work or memory entries for the repository `host/path`, or for a
+    /// folder.
     ///
     /// # Errors
-    /// When the token is limited to repositories, and this is none of them.
+    /// When the token is limited to repositories, and this is not one of them.
     pub fn may_name(&self, repository: Option<&str>) -> Result<(), Problem> {
         if self.repositories.is_empty() {
             return Ok(());
@@ -49,7 +50,7 @@ impl Caller {
         }
     }
 
-    /// The actor of a command, with its request.
+    /// The actor of a command, with the request's id.
     pub fn by(&self, new: NewId) -> By<'_> {
         By {
             actor: &self.name,

@@ -1,9 +1,9 @@
 //! Bounds connections, so that many clients take no descriptors from the database and the broker.
 //!
 //! Further connections wait in the system's queue until one ends, so a burst of clients is not refused. While
-//! all slots are taken, each answer closes its connection, so that idle ones do not block the queue. Streams
-//! last for hours, so a quarter of the slots is never theirs. Of the stream slots, a quarter is never one
-//! token's alone.
+//! all slots are taken, each answer closes its connection, so that idle connections do not block the queue.
+//! Streams last for hours, so they get at most three quarters of the slots, and one token at most three
+//! quarters of those.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::app::App;
 use super::problem::Problem;
 
-/// One in so many slots is never a stream's; one in so many stream slots is never that of a token with all
-/// others.
+/// One in this many slots is reserved for requests that are not streams; one in this many stream slots is
+/// reserved for other tokens.
 const ONE_IN: usize = 4;
 
 /// Slots for connections, and the part for streams.
@@ -26,7 +26,7 @@ const ONE_IN: usize = 4;
 pub struct ConnectionLimits {
     connections: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    /// Streams of one token, at most.
+    /// Most streams of one token.
     most_of_one: usize,
     by_token: ByToken,
 }
@@ -41,15 +41,15 @@ impl ByToken {
     }
 }
 
-/// A stream's slot, until it is dropped.
+/// The slot of a stream, which frees it when dropped.
 #[derive(Debug)]
-pub struct StreamPlace {
-    _place: OwnedSemaphorePermit,
+pub struct StreamSlot {
+    _slot: OwnedSemaphorePermit,
     by_token: ByToken,
     token: String,
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut by_token = self.by_token.lock();
         if let Some(count) = by_token.get_mut(&self.token) {
@@ -62,7 +62,7 @@ impl Drop for StreamPlace {
 }
 
 impl ConnectionLimits {
-    /// At most so many connections; 0 is no limit.
+    /// Allows at most `most` connections; 0 means no limit.
     pub fn new(most: usize) -> Self {
         let most = match most {
             0 => Semaphore::MAX_PERMITS,
@@ -77,27 +77,27 @@ impl ConnectionLimits {
         }
     }
 
-    /// Whether the next connection has to wait.
+    /// Whether the next connection must wait.
     pub fn is_full(&self) -> bool {
         self.connections.available_permits() == 0
     }
 
-    /// Resolves when a slot is free. It stays free for the accepting loop, the only one that takes slots.
+    /// Waits for a free slot. The slot stays free for the accepting loop, which alone takes slots.
     pub async fn free(&self) {
         drop(self.connections.acquire().await);
     }
 
-    /// The slot of a connection until its end; `None` when all are taken.
+    /// Takes the slot of a connection; `None` when all are taken.
     pub fn connection(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.connections).try_acquire_owned().ok()
     }
 
-    /// The slot of a stream until its end; `token` is the hash of its token.
+    /// Takes the slot of a stream; `token` is the hash of its token.
     ///
     /// # Errors
-    /// When all streams, or those of this token, have reached their limit.
-    pub fn stream(&self, token: &str) -> Result<StreamPlace, Problem> {
-        let place = Arc::clone(&self.streams)
+    /// When the limit of all streams, or of this token's streams, is reached.
+    pub fn stream(&self, token: &str) -> Result<StreamSlot, Problem> {
+        let slot = Arc::clone(&self.streams)
             .try_acquire_owned()
             .map_err(|_| Problem::too_many_streams())?;
         let mut by_token = self.by_token.lock();
@@ -107,8 +107,8 @@ impl ConnectionLimits {
         }
         *count += 1;
         drop(by_token);
-        Ok(StreamPlace {
-            _place: place,
+        Ok(StreamSlot {
+            _slot: slot,
             by_token: self.by_token.clone(),
             token: token.to_owned(),
         })
@@ -118,7 +118,7 @@ impl ConnectionLimits {
 /// Closes the connection after this answer if others wait for a slot.
 pub async fn make_room(State(app): State<App>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    if app.places.is_full() {
+    if app.slots.is_full() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(header::CONNECTION, close);
     }
@@ -130,11 +130,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_leave_a_part_of_the_places() {
+    fn streams_and_each_token_get_only_a_part_of_the_slots() {
         for (most, streams, of_one) in [(800, 600, 450), (4, 3, 3), (1, 1, 1)] {
-            let places = ConnectionLimits::new(most);
-            let all = |token: &'static str| -> Vec<StreamPlace> {
-                std::iter::from_fn(|| places.stream(token).ok()).collect()
+            let slots = ConnectionLimits::new(most);
+            let all = |token: &'static str| -> Vec<StreamSlot> {
+                std::iter::from_fn(|| slots.stream(token).ok()).collect()
             };
             let taken = all("one");
             assert_eq!(taken.len(), of_one, "of {most}");
@@ -142,19 +142,19 @@ mod tests {
             assert_eq!(taken.len() + others.len(), streams, "of {most}");
             drop(others);
             drop(taken);
-            assert!(places.by_token.lock().is_empty(), "what ended leaves its place");
+            assert!(slots.by_token.lock().is_empty(), "an ended stream frees its slot");
             assert_eq!(all("other").len(), of_one);
         }
     }
 
     #[tokio::test]
-    async fn a_place_is_free_again_when_its_connection_ends() {
-        let places = ConnectionLimits::new(1);
-        places.free().await;
-        let taken = places.connection();
-        assert!(taken.is_some() && places.is_full() && places.connection().is_none());
-        tokio::join!(places.free(), async { drop(taken) });
-        assert!(!places.is_full());
+    async fn a_slot_is_free_again_when_its_connection_ends() {
+        let slots = ConnectionLimits::new(1);
+        slots.free().await;
+        let taken = slots.connection();
+        assert!(taken.is_some() && slots.is_full() && slots.connection().is_none());
+        tokio::join!(slots.free(), async { drop(taken) });
+        assert!(!slots.is_full());
         let unbounded = ConnectionLimits::new(0);
         let taken = (unbounded.connection(), unbounded.stream("one"));
         assert!(taken.0.is_some() && taken.1.is_ok() && !unbounded.is_full());

@@ -1,10 +1,10 @@
 //! Idempotent requests: a repeated `Idempotency-Key` gets the first answer for a day.
 //!
 //! A coordinator claims the key before it serves the request, and renews the claim meanwhile. It serves the
-//! request to its end even if the client is gone. The claim of a dead coordinator lapses. Whoever takes it
-//! over creates things under the same id ([`NewId`]), so that existing ones are found rather than created
-//! twice; the same holds after an internal error. Only successes are stored; a refused request may be
-//! repeated.
+//! request to its end even if the client is gone. The claim of a dead coordinator lapses. The coordinator
+//! that takes it over creates objects under the same id ([`NewId`]), so that it finds existing ones instead
+//! of creating them twice; the same holds after an internal error. Only successes are stored; a client may
+//! repeat a refused request.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -37,10 +37,10 @@ const MAX_KEY: usize = 255;
 const HOLD: Duration = Duration::from_secs(15);
 /// A third of that, so that one renewal may fail.
 const RENEW: Duration = Duration::from_secs(5);
-/// Answers of requests that create something are smaller. Bytes.
+/// Largest stored answer; answers of requests that create something are smaller. Bytes.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The id of the thing that a request creates.
+/// The id of the object that a request creates.
 #[derive(Debug, Clone, Copy)]
 pub struct NewId {
     pub id: Uuid,
@@ -49,7 +49,7 @@ pub struct NewId {
 }
 
 impl NewId {
-    /// An id without an earlier try.
+    /// A new id, without an earlier try.
     pub fn fresh() -> Self {
         Self {
             id: Uuid::now_v7(),
@@ -70,7 +70,7 @@ impl<S: Send + Sync> FromRequestParts<S> for NewId {
     }
 }
 
-/// Serves a request with a key once; other requests pass.
+/// Serves a request with a key once; passes other requests on.
 pub async fn idempotent(
     State(app): State<App>,
     mut request: Request,
@@ -110,7 +110,7 @@ pub async fn idempotent(
     };
     request.extensions_mut().insert(new);
     *request.body_mut() = Body::from(body);
-    // The end must not depend on a waiting client.
+    // The request must end even if the client does not wait.
     let serving = async move { held.serve(&app, request, next).await }.in_current_span();
     match tokio::spawn(serving).await {
         Ok(response) => Ok(response),
@@ -125,13 +125,13 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let key = value.as_bytes();
     if !(1..=MAX_KEY).contains(&key.len()) || !key.iter().all(u8::is_ascii_graphic) {
         return Err(Problem::invalid(format!(
-            "`Idempotency-Key` is 1 to {MAX_KEY} visible ASCII characters without spaces; a random UUID is a good one"
+            "`Idempotency-Key` is 1 to {MAX_KEY} visible ASCII characters without spaces; a random UUID works well"
         )));
     }
     Ok(Some(String::from_utf8_lossy(key).into_owned()))
 }
 
-/// Two requests with the same fingerprint are the same.
+/// The fingerprint that decides whether two requests are the same.
 fn fingerprint(request: &Request, body: &Bytes) -> String {
     let nested = request.extensions().get::<OriginalUri>();
     let uri = nested.map_or(request.uri(), |OriginalUri(uri)| uri);
@@ -179,7 +179,8 @@ impl HeldKey {
             }
         };
         if response.status().is_server_error() {
-            // It may have taken effect before it failed: whoever takes the key over finds created things.
+            // The request may have taken effect before it failed: the next holder of the key finds created
+            // objects.
             self.hold(app, Duration::ZERO).await;
             return response;
         }
@@ -189,7 +190,7 @@ impl HeldKey {
         }
         let (parts, body) = response.into_parts();
         let Ok(body) = axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await else {
-            return Problem::failed("an answer is too large to be kept").into_response();
+            return Problem::failed("an answer is too large to store").into_response();
         };
         faults::point("answer.before_keep");
         self.log_failure(self.keep(app, parts.status, &body).await);

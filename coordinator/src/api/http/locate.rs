@@ -1,7 +1,7 @@
 //! Resolves ids, prefixes and names in requests, or refuses them with a suggestion.
 //!
-//! When several repositories have a feature of that name, the request's repository decides (`repo` of its
-//! query). Names are in paths, queries and bodies, so a layer around the handlers records the repository.
+//! If several repositories have a feature of that name, the request's repository decides (`repo` of its
+//! query). Names occur in paths, queries and bodies, so a layer around the handlers records the repository.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -20,11 +20,11 @@ use crate::store::view::{self, Match};
 pub(in crate::api) const MAX_CANDIDATES: i64 = 1000;
 
 tokio::task_local! {
-    /// The identity of the present request's repository.
+    /// The identity of the current request's repository.
     static REQUEST_REPOSITORY: Option<String>;
 }
 
-/// Where something is asked.
+/// The query parameter with the request's repository.
 #[derive(Debug, Deserialize)]
 pub struct Scope {
     #[serde(default)]
@@ -32,29 +32,29 @@ pub struct Scope {
 }
 
 /// Serves a request with its repository recorded.
-pub async fn within(QueryParams(place): QueryParams<Scope>, request: Request, next: Next) -> Response {
-    REQUEST_REPOSITORY.scope(place.repo, next.run(request)).await
+pub async fn with_repository(QueryParams(scope): QueryParams<Scope>, request: Request, next: Next) -> Response {
+    REQUEST_REPOSITORY.scope(scope.repo, next.run(request)).await
 }
 
-/// The feature with this name, or prefix of an id.
+/// Finds the feature with this name or prefix of an id.
 pub async fn feature(conn: &mut PgConnection, text: &str) -> Result<FeatureId, Problem> {
     let repo = REQUEST_REPOSITORY.try_with(Clone::clone).unwrap_or_default();
     match view::find_feature(conn, text, repo.as_deref()).await? {
         Match::Several(some) if FeatureId::parse_prefix(text).is_err() => Err(Problem::ambiguous(format!(
-            "features of several repositories have the name `{text}`; give the id of the one that is meant, or ask in its \
+            "features of several repositories have the name `{text}`; give the id of the feature, or run the command in its \
              repository: {}",
             some.join(", ")
         ))),
         Match::Nothing if FeatureId::parse_prefix(text).is_err() => {
             let names = view::names_of_features(conn, MAX_CANDIDATES).await?;
             let near = nearest(text, names.iter().map(String::as_str));
-            Err(nothing("feature", text, near))
+            Err(unknown("feature", text, near))
         }
         found => one("feature", text, found),
     }
 }
 
-/// The task with this prefix of an id, or `FEATURE/KEY`.
+/// Finds the task with this prefix of an id, or this `FEATURE/KEY`.
 pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem> {
     if let Some((of, key)) = text.split_once('/') {
         let feature = feature(conn, of).await?;
@@ -62,7 +62,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
             Match::Nothing => {
                 let keys = view::keys_of_tasks(conn, feature, MAX_CANDIDATES).await?;
                 let near = nearest(key, keys.iter().map(String::as_str)).map(|near| format!("{of}/{near}"));
-                Err(nothing("task", text, near.as_deref()))
+                Err(unknown("task", text, near.as_deref()))
             }
             found => one("task", text, found),
         };
@@ -72,7 +72,7 @@ pub async fn task(conn: &mut PgConnection, text: &str) -> Result<TaskId, Problem
     one("task", text, view::find_task(conn, &prefix).await?)
 }
 
-/// The run with this prefix of an id.
+/// Finds the run with this prefix of an id.
 pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> {
     let prefix = RunId::parse_prefix(text).map_err(|error| Problem::invalid(error.to_string()))?;
     match view::find_run(conn, &prefix).await? {
@@ -80,7 +80,7 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
             let runs = view::newest_runs(conn, MAX_CANDIDATES).await?;
             let runs: Vec<String> = runs.iter().map(RunId::short).collect();
             let near = ids::nearest(text, runs.iter().map(String::as_str));
-            Err(nothing("run", text, near))
+            Err(unknown("run", text, near))
         }
         found => one("run", text, found),
     }
@@ -89,18 +89,18 @@ pub async fn run(conn: &mut PgConnection, text: &str) -> Result<RunId, Problem> 
 fn one<Id>(what: &str, text: &str, found: Match<Id>) -> Result<Id, Problem> {
     match found {
         Match::One(id) => Ok(id),
-        Match::Nothing => Err(nothing(what, text, None)),
+        Match::Nothing => Err(unknown(what, text, None)),
         Match::Several(some) => Err(Problem::conflict(format!(
-            "`{text}` stands for several {what}s; give more of the id: {}",
+            "`{text}` matches several {what}s; give more of the id: {}",
             some.join(", ")
         ))),
     }
 }
 
 /// The error for an unknown name, with a similar one.
-pub(in crate::api) fn nothing(what: &str, text: &str, near: Option<&str>) -> Problem {
+pub(in crate::api) fn unknown(what: &str, text: &str, near: Option<&str>) -> Problem {
     Problem::not_found(format!(
-        "there is no {what} `{text}`; {}`ralph {what} list` shows which there are",
+        "there is no {what} `{text}`; {}`ralph {what} list` shows all {what}s",
         did_you_mean(near)
     ))
 }

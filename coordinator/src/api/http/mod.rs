@@ -1,4 +1,4 @@
-//! What every route shares: authentication, limits, idempotency, problem documents, the server itself.
+//! Shared parts of all routes: authentication, limits, idempotency, problem documents, the server itself.
 
 pub(crate) mod accept;
 pub mod access;
@@ -14,4 +14,4 @@ pub(crate) mod rate;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod slow_requests;
-pub mod standings;
+pub mod token_cache;

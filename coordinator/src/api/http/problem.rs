@@ -10,10 +10,10 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::api::body::ProblemBody;
 
-/// When a client may retry that waits for another stream's end.
+/// Delay before a client should retry when too many streams are open.
 const STREAM_ENDS: Duration = Duration::from_secs(4);
 
-/// An answer that is an error.
+/// An error as an answer.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -36,12 +36,12 @@ impl Problem {
         }
     }
 
-    /// Whether the token is none that holds.
+    /// Whether the token is missing or not valid.
     pub fn is_of_token(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED
     }
 
-    /// What it says, for a page.
+    /// Status and document, for a page.
     pub fn into_parts(self) -> (StatusCode, ProblemBody) {
         (self.status, self.body())
     }
@@ -83,17 +83,17 @@ impl Problem {
             StatusCode::UNAUTHORIZED,
             "wrong-token",
             "The token is wrong",
-            "the coordinator doesn't know this token, or it was revoked; look whether --token, RALPH_TOKEN or the data folder \
-             is meant for this coordinator, or have an administrator make one with `ralph token create NAME`",
+            "the coordinator doesn't know this token, or it was revoked; check that --token, RALPH_TOKEN or the data folder \
+             belongs to this coordinator, or ask an administrator for a token: `ralph token create NAME`",
         )
     }
 
-    /// 401: a request to a hook without a valid proof, or to an unknown hook.
+    /// 401: a request to a hook without a valid signature or secret, or to an unknown hook.
     pub fn unproven() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unproven",
-            "The request is not signed as it must be",
+            "The request has no valid signature",
             "sign the body with the hook's secret (`X-Hub-Signature-256`), or send the secret as a bearer token",
         )
     }
@@ -106,7 +106,7 @@ impl Problem {
             "token-expired",
             "The token has expired",
             format!(
-                "the token `{name}` expired at {at}; have an administrator make a new one under the same name with \
+                "the token `{name}` expired at {at}; ask an administrator for a new one under the same name: \
                  `ralph token create {name} --expires 30d`"
             ),
         )
@@ -117,7 +117,7 @@ impl Problem {
         Self::forbidden(format!("this needs a token with the role `{needed}`"))
     }
 
-    /// 403: the token may not do it, whatever its role.
+    /// 403: the token may not do this, regardless of its role.
     pub fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
@@ -127,9 +127,14 @@ impl Problem {
         )
     }
 
-    /// 404: nothing of that id.
+    /// 404: nothing has that id.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    /// 404: the object was deleted after the request had found it.
+    pub fn deleted(what: &str) -> Self {
+        Self::not_found(format!("the {what} was deleted meanwhile"))
     }
 
     /// 405.
@@ -137,17 +142,17 @@ impl Problem {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "no-such-method",
-            "This address doesn't take that method",
-            "the `Allow` header names the methods that it takes",
+            "This address doesn't accept that method",
+            "the `Allow` header lists the accepted methods",
         )
     }
 
-    /// 409: several repositories have this name, and the request names none.
+    /// 409: features of several repositories have this name, and the request names no repository.
     pub fn ambiguous(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::CONFLICT,
             "ambiguous",
-            "Several have that name",
+            "The name is ambiguous",
             detail,
         )
     }
@@ -157,7 +162,7 @@ impl Problem {
         Self::new(
             StatusCode::CONFLICT,
             "unfinished",
-            "Not all of it is done",
+            "Not all tasks are done",
             detail,
         )
     }
@@ -167,7 +172,7 @@ impl Problem {
         Self::new(
             StatusCode::CONFLICT,
             "conflict",
-            "Not possible as things stand",
+            "Not possible in the current state",
             detail,
         )
     }
@@ -178,7 +183,7 @@ impl Problem {
         Self::new(
             StatusCode::REQUEST_TIMEOUT,
             "too-slow",
-            "The request came too slowly",
+            "The request arrived too slowly",
             format!("send the whole body within {seconds} s, or a smaller one"),
         )
     }
@@ -198,7 +203,7 @@ impl Problem {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "refused",
-            "The request makes no sense",
+            "The request is refused",
             detail,
         )
     }
@@ -233,20 +238,19 @@ impl Problem {
         problem
     }
 
-    /// 422: the key came before with another request.
+    /// 422: the key was used before with another request.
     pub fn key_reused(key: &str) -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "key-reused",
-            "The key stands for another request",
+            "The key belongs to another request",
             format!(
-                "`Idempotency-Key: {key}` came before with another method, address or body; send each request under a key of \
-                 its own"
+                "`Idempotency-Key: {key}` was used before with another method, address or body; use a separate key for each request"
             ),
         )
     }
 
-    /// 500, for a reason in the log.
+    /// 500. Logs the reason.
     pub fn failed(reason: &'static str) -> Self {
         tracing::error!(reason, "a request failed");
         Self::new(
@@ -263,7 +267,7 @@ impl Problem {
             StatusCode::TOO_MANY_REQUESTS,
             "too-fast",
             "Too many requests",
-            "this token asks faster than `[api] requests_per_second` of the coordinator allows; wait as `Retry-After` says",
+            "this token sends more requests than `[api] requests_per_second` of the coordinator allows; wait as `Retry-After` says",
         );
         problem.retry_after = Some(wait);
         problem
@@ -272,14 +276,14 @@ impl Problem {
     /// 503: the limit of streams is reached.
     pub fn too_many_streams() -> Self {
         let mut problem = Self::unavailable(
-            "as many streams are open as three quarters of `[api] max_connections` of the coordinator allow, or three quarters of \
-             these with this token; end one, or wait as `Retry-After` says",
+            "streams use three quarters of `[api] max_connections` of the coordinator, or this token's streams use three quarters \
+             of those; end one, or wait as `Retry-After` says",
         );
         problem.retry_after = Some(STREAM_ENDS);
         problem
     }
 
-    /// 503: a server that the coordinator needs is away.
+    /// 503: a server that the coordinator needs does not answer.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -296,7 +300,7 @@ impl From<sqlx::Error> for Problem {
             error,
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_) | sqlx::Error::Tls(_)
         );
-        // 57P01 and the like: the server ends the connection, or starts.
+        // 57P01 and similar codes: the server ends the connection, or is starting.
         let restarting = error
             .as_database_error()
             .and_then(|e| e.code())
@@ -311,7 +315,7 @@ impl From<sqlx::Error> for Problem {
             .and_then(|e| e.code())
             .is_some_and(|code| code == "22021" || code == "22P05");
         if holds_nul {
-            return Self::refused("a text of the request holds the character NUL; take it out");
+            return Self::refused("a text of the request contains the character NUL; remove it");
         }
         tracing::error!(%error, "the database refused a request's query");
         Self::failed("the database refused a query")
@@ -338,7 +342,7 @@ impl IntoResponse for Problem {
             HeaderValue::from_static("application/problem+json"),
         );
         if let Some(wait) = retry_after {
-            // Whole seconds, and never none.
+            // Whole seconds, at least one.
             let seconds = wait.as_secs() + 1;
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

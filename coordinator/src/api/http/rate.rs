@@ -1,5 +1,5 @@
-//! Rate limits of tokens: each has a bucket of requests that refills steadily. Every coordinator counts for
-//! itself.
+//! Rate limits: each token has a bucket of requests that refills steadily. Every coordinator counts
+//! separately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Seconds in which a full bucket refills.
 const BURST_SECONDS: f64 = 4.0;
-/// Most buckets. Only known tokens get one, so only as many tokens reach this.
+/// Most buckets. Only valid tokens get one.
 const MAX_BUCKETS: usize = 10_000;
 
 /// The buckets of tokens with recent requests.
@@ -17,7 +17,6 @@ pub struct Rates {
     buckets: Arc<Mutex<HashMap<String, Bucket>>>,
 }
 
-/// Remaining requests at a moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     left: f64,
@@ -35,7 +34,7 @@ impl Bucket {
 }
 
 impl Rates {
-    /// Allows each token so many requests a second in the long run; 0 is no limit.
+    /// Allows each token `per_second` requests a second on average; 0 means no limit.
     pub fn new(per_second: u32) -> Self {
         Self {
             per_second: f64::from(per_second),
@@ -46,7 +45,7 @@ impl Rates {
     /// Takes one request out of a token's bucket.
     ///
     /// # Errors
-    /// When it is empty: the time until it holds one again.
+    /// When the bucket is empty: the time until it has a request again.
     pub fn take(&self, token: &str, now: Instant) -> Result<(), Duration> {
         if self.per_second == 0.0 {
             return Ok(());
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_bucket_is_spent_and_refills_steadily_up_to_its_size() {
+    fn a_bucket_empties_and_refills_steadily_up_to_its_size() {
         let rates = Rates::new(2);
         let begin = Instant::now();
         let at = |ms: u64| begin + Duration::from_millis(ms);
@@ -97,19 +96,19 @@ mod tests {
         }
         assert!(
             rates.take("a", at(60_000)).is_err(),
-            "an idle hour is no larger burst"
+            "an idle minute allows no larger burst"
         );
     }
 
     #[test]
-    fn zero_is_no_limit() {
+    fn zero_means_no_limit() {
         let (rates, now) = (Rates::new(0), Instant::now());
         assert!((0..10_000).all(|_| rates.take("a", now).is_ok()));
         assert!(rates.buckets.lock().is_ok_and(|buckets| buckets.is_empty()));
     }
 
     #[test]
-    fn buckets_are_bounded() {
+    fn the_number_of_buckets_is_bounded() {
         let (rates, now) = (Rates::new(1), Instant::now());
         for n in 0..3 * MAX_BUCKETS {
             assert_eq!(rates.take(&n.to_string(), now), Ok(()));

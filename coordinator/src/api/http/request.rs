@@ -1,4 +1,4 @@
-//! Extractors of bodies, queries and paths whose errors are problem documents.
+//! Extractors of bodies, queries and paths, whose errors are problem documents.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::store::view::{Cursor, MAX_PAGE};
 
 /// Largest body: a graph of 100,000 tasks with descriptions (SPEC 2.6).
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
-/// Largest body of a query: a thousand questions with their context.
+/// Largest body of a memory search: a thousand queries with their context.
 pub const MAX_QUESTION_BYTES: usize = 8 * 1024 * 1024;
-/// Most blanks before the JSON of a body. Bytes.
+/// Most whitespace before the JSON of a body. Bytes.
 const MAX_BLANKS: usize = 64 * 1024;
 /// Largest body in which `5.0` counts as a whole number. Bytes.
 const MAX_READ_AGAIN: usize = 1024 * 1024;
-/// Below this every whole number is exact as a floating-point number: 2^53.
+/// 2^53: below it, a floating-point number represents every whole number exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Default number of items per page.
 const DEFAULT_PAGE: i64 = 100;
@@ -87,19 +87,19 @@ fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         None if bytes.len() <= MAX_BLANKS => b"{}",
         None => {
             return Err(Problem::invalid(format!(
-                "the body begins with more than {MAX_BLANKS} blanks; send the JSON without them"
+                "the body begins with more than {MAX_BLANKS} bytes of whitespace; remove them"
             )));
         }
     };
     serde_json::from_slice(text).or_else(|error: serde_json::Error| {
-        // Parsed JSON values take up to thirty times the room of the text.
+        // Parsed JSON values take up to thirty times the memory of the text.
         let again = error.is_data() && text.len() <= MAX_READ_AGAIN;
         let again = again.then(|| read_whole_numbers(text)).flatten();
         again.ok_or_else(|| Problem::invalid(wrong::<T>(text)))
     })
 }
 
-/// The error of a body: the field, and the values that it takes.
+/// The error of a body: the field, and the values that the field accepts.
 fn wrong<T: DeserializeOwned>(text: &[u8]) -> String {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
@@ -112,12 +112,12 @@ fn wrong<T: DeserializeOwned>(text: &[u8]) -> String {
     };
     let words = in_json_words(&error.to_string());
     match field.as_str() {
-        "" | "." => format!("the body is not the JSON that this address takes: {words}"),
-        field => format!("the body is not the JSON that this address takes: at `{field}`: {words}"),
+        "" | "." => format!("the body is not the JSON that this address accepts: {words}"),
+        field => format!("the body is not the JSON that this address accepts: at `{field}`: {words}"),
     }
 }
 
-/// The parser's words, with JSON's names in place of Rust's.
+/// The parser's message, with JSON's terms instead of Rust's.
 fn in_json_words(error: &str) -> String {
     static NAMES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         let names = [
@@ -125,10 +125,10 @@ fn in_json_words(error: &str) -> String {
                 r"internally tagged enum \w+|adjacently tagged enum \w+|(tuple |unit |newtype )?struct \w+|a map\b",
                 "an object",
             ),
-            (r"any variant of untagged enum \w+", "anything that is taken here"),
+            (r"any variant of untagged enum \w+", "any accepted form"),
             (
                 r"(a |string or )?(enum \w+|variant identifier|unit variant \S+)",
-                "one of the words that are taken here",
+                "one of the accepted words",
             ),
             (r"(a )?(sequence|tuple variant \S+|tuple of size \d+)", "a list"),
             (r"\b(a )?u(8|16|32|64|size)\b", "a whole number from 0"),
@@ -142,7 +142,7 @@ fn in_json_words(error: &str) -> String {
             .map(|(pattern, word)| Some((Regex::new(pattern).ok()?, word)));
         compiled.flatten().collect()
     });
-    // Text between quotes comes from the request, and stays.
+    // Text between quotes comes from the request and stays unchanged.
     let parts = error.split_inclusive(['"', '`']).enumerate();
     let parts = parts.map(|(n, part)| match n % 2 {
         0 => NAMES.iter().fold(part.to_owned(), |text, (pattern, word)| {
@@ -153,8 +153,8 @@ fn in_json_words(error: &str) -> String {
     parts.collect()
 }
 
-/// JSON Schema counts `5.0` as an integer, but serde does not: parses such numbers as integers, if there are
-/// any.
+/// Parses numbers such as `5.0` as integers, if there are any: JSON Schema counts them as integers, but serde
+/// does not.
 fn read_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let mut body = serde_json::from_slice(text).ok()?;
     if !make_whole(&mut body) {
@@ -174,7 +174,7 @@ fn make_whole(value: &mut Value) -> bool {
         Value::Number(number) if number.is_f64() => {
             let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < EXACT);
             whole.is_some_and(|n| {
-                // Within these bounds the conversion is exact.
+                // The conversion is exact within these bounds.
                 *value = Value::from(n as i64);
                 true
             })
@@ -183,7 +183,7 @@ fn make_whole(value: &mut Value) -> bool {
     }
 }
 
-/// The parameters after the `?`.
+/// The query parameters.
 #[derive(Debug)]
 pub struct QueryParams<T>(pub T);
 
@@ -198,7 +198,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// The named parts of a path.
+/// The named parameters of a path.
 #[derive(Debug)]
 pub struct PathParams<T>(pub T);
 
@@ -213,25 +213,25 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathPar
     }
 }
 
-/// The part of a list that is asked for.
+/// The requested page of a list.
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// Items, at most; 100 when it isn't given.
+    /// Most items of the page; 100 when omitted.
     #[serde(default)]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<i64>,
-    /// `next` of the page before.
+    /// `next` of the previous page.
     #[serde(default)]
     #[param(pattern = "^[0-9a-f]{32}$")]
     pub cursor: Option<String>,
 }
 
 impl PageQuery {
-    /// The start of a page and its length.
+    /// The start and the length of a page.
     ///
     /// # Errors
-    /// When the cursor is not ours or the limit is out of bounds.
+    /// When the cursor is unreadable or the limit is out of bounds.
     pub fn bounds(&self) -> Result<(Cursor, i64), Problem> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
         if !(1..=MAX_PAGE).contains(&limit) {
@@ -243,10 +243,10 @@ impl PageQuery {
     }
 }
 
-/// Parses words with commas between them.
+/// Parses words separated by commas.
 ///
 /// # Errors
-/// When a word is not one of `T`'s; the message lists those.
+/// When a word is not one of `T`'s; the message lists the `known` words.
 pub fn words<T: DeserializeOwned>(what: &str, text: Option<&str>, known: &[&str]) -> Result<Vec<T>, Problem> {
     text.unwrap_or_default()
         .split(',')
@@ -255,7 +255,7 @@ pub fn words<T: DeserializeOwned>(what: &str, text: Option<&str>, known: &[&str]
         .map(|word| {
             serde_json::from_value(serde_json::Value::String(word.to_owned())).map_err(|_| {
                 Problem::invalid(format!(
-                    "`{word}` is no {what}; expected one of: {}",
+                    "`{word}` is not a {what}; expected one of: {}",
                     known.join(", ")
                 ))
             })
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_fields_and_no_types_of_this_program() {
+    fn an_error_names_fields_but_no_rust_types() {
         let check = |error: &str, expected: &str| assert_eq!(in_json_words(error), expected);
         check(
             "invalid type: string \"struct X\", expected struct RepoRef at line 1 column 9",
@@ -312,17 +312,17 @@ mod tests {
         );
         check(
             "data did not match any variant of untagged enum Shape",
-            "data did not match anything that is taken here",
+            "data did not match any accepted form",
         );
-        let told = wrong::<Sample>(br#"{"n": 1, "items": [1, "x"]}"#);
+        let error = wrong::<Sample>(br#"{"n": 1, "items": [1, "x"]}"#);
         assert!(
-            told.contains("at `items[1]`: invalid type: string \"x\", expected a whole number"),
-            "{told}"
+            error.contains("at `items[1]`: invalid type: string \"x\", expected a whole number"),
+            "{error}"
         );
     }
 
     #[test]
-    fn a_whole_number_is_an_integer_however_it_is_written() {
+    fn a_whole_number_in_floating_point_form_is_an_integer() {
         check(&json!({"n": -5.0, "items": [1, 2.0]}), Some((-5, &[1, 2])));
         check(&json!({"n": 5.5, "items": []}), None);
         check(&json!({"n": 1e300, "items": []}), None);

@@ -16,24 +16,23 @@ use super::request::{BodyWithin, MAX_BODY_BYTES};
 use crate::api::feed::Feeds;
 use crate::api::http::accept::serve_connections;
 use crate::api::http::connections::{ConnectionLimits, make_room};
-use crate::api::http::standings::Standings;
+use crate::api::http::token_cache::TokenCache;
 use crate::api::metrics::cached::Counted;
 use crate::api::news::News;
 use crate::api::routes;
 use crate::page;
 use crate::services::Deps;
 
-/// Time limits for data from a client: one that sends half of a request, or is silently gone, keeps no
-/// descriptor.
+/// Time limits for data from a client, so that a client that stalls or disappears holds no descriptor.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// The head of a request, also of the next one on an open connection.
+    /// The head of a request, including later requests of a connection.
     pub head: Duration,
     /// A request's body.
     pub body: Duration,
 }
 
-/// A graph of 100,000 tasks arrives within a minute over 10 Mbit/s.
+/// The default limits: a graph of 100,000 tasks arrives within a minute over 10 Mbit/s.
 const BOUNDS: Bounds = Bounds {
     head: Duration::from_secs(10),
     body: Duration::from_secs(60),
@@ -44,27 +43,27 @@ pub async fn serve(deps: Deps, listener: TcpListener, shutdown: CancellationToke
     serve_within(deps, listener, shutdown, BOUNDS).await;
 }
 
-/// The same within other times.
+/// Like [`serve`], with other time limits.
 pub async fn serve_within(deps: Deps, listener: TcpListener, shutdown: CancellationToken, bounds: Bounds) {
-    let places = ConnectionLimits::new(deps.settings.api_connections);
+    let slots = ConnectionLimits::new(deps.settings.api_connections);
     let app = App {
-        places: places.clone(),
+        slots: slots.clone(),
         rates: Rates::new(deps.settings.requests_per_second),
         deps,
         feeds: Feeds::default(),
         news: News::default(),
-        standings: Standings::default(),
+        token_cache: TokenCache::default(),
         counted: Counted::default(),
         shutdown: shutdown.clone(),
     };
     let router = router(app).layer(Extension(BodyWithin(bounds.body)));
-    serve_connections(router, listener, &places, bounds.head, shutdown).await;
+    serve_connections(router, listener, &slots, bounds.head, shutdown).await;
 }
 
 fn router(app: App) -> Router {
     let api = routes::all(&app)
         .fallback(|| async {
-            Problem::not_found("nothing is at this address; /api/docs lists what there is")
+            Problem::not_found("there is nothing at this address; /api/docs lists all addresses")
         })
         .method_not_allowed_fallback(|| async { Problem::no_such_method() })
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))

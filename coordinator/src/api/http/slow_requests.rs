@@ -1,6 +1,6 @@
-//! Connections without a whole request so far. When all slots are taken, those of the address with the most
-//! of them are closed after a moment. So a client that opens thousands of half-finished requests takes no
-//! slot from others.
+//! Connections without a complete request so far. When all slots are taken, the coordinator closes older ones
+//! of the address that has the most. So a client that opens thousands of unfinished requests takes no slot
+//! from others.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -9,32 +9,32 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-/// Its address, its start, and a token that closes it.
+/// Address and start of a connection, and a token that closes it.
 type OpenRequest = (IpAddr, Instant, CancellationToken);
 
-/// All of them, the oldest first.
+/// All connections without a complete request, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Unheard(Arc<Mutex<VecDeque<OpenRequest>>>);
+pub struct SlowRequests(Arc<Mutex<VecDeque<OpenRequest>>>);
 
-/// Such a connection, until its first request or its end.
+/// A connection until its first request or its end.
 #[derive(Debug)]
-pub struct Silent {
-    all: Unheard,
+pub struct SlowRequest {
+    all: SlowRequests,
     closed: CancellationToken,
 }
 
-impl Unheard {
-    /// Takes a new connection in.
-    pub fn opened(&self, from: IpAddr) -> Silent {
+impl SlowRequests {
+    /// Adds a new connection.
+    pub fn opened(&self, from: IpAddr) -> SlowRequest {
         let closed = CancellationToken::new();
         self.lock().push_back((from, Instant::now(), closed.clone()));
-        Silent {
+        SlowRequest {
             all: self.clone(),
             closed,
         }
     }
 
-    /// Closes those of the address with the most of them, if they are older than this.
+    /// Closes the connections of the address that has the most, if they are older than `than`.
     pub fn close_older(&self, than: Duration) {
         let mut all = self.lock();
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
@@ -44,11 +44,11 @@ impl Unheard {
         let most = counts.into_iter().max_by_key(|(_, count)| *count);
         let Some((most, _)) = most else { return };
         all.retain(|(address, since, closed)| {
-            let goes = *address == most && since.elapsed() >= than;
-            if goes {
+            let close = *address == most && since.elapsed() >= than;
+            if close {
                 closed.cancel();
             }
-            !goes
+            !close
         });
     }
 
@@ -57,21 +57,21 @@ impl Unheard {
     }
 }
 
-impl Silent {
-    /// Cancelled once the connection has to be closed.
+impl SlowRequest {
+    /// Cancelled once the connection must close.
     pub fn closed(&self) -> CancellationToken {
         self.closed.clone()
     }
 
-    /// A request arrived, so the connection is no longer closed for others.
-    pub fn heard(&self) {
+    /// Keeps the connection from being closed for others, since its request arrived.
+    pub fn arrived(&self) {
         self.all.lock().retain(|(_, _, closed)| *closed != self.closed);
     }
 }
 
-impl Drop for Silent {
+impl Drop for SlowRequest {
     fn drop(&mut self) {
-        self.heard();
+        self.arrived();
     }
 }
 
@@ -81,23 +81,23 @@ mod tests {
 
     const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-    fn open(silent: &[Silent]) -> usize {
-        silent.iter().filter(|one| !one.closed.is_cancelled()).count()
+    fn open(slow: &[SlowRequest]) -> usize {
+        slow.iter().filter(|one| !one.closed.is_cancelled()).count()
     }
 
     #[test]
-    fn those_of_the_address_that_has_most_are_closed() {
-        let all = Unheard::default();
+    fn older_connections_of_the_address_with_the_most_are_closed() {
+        let all = SlowRequests::default();
         all.close_older(Duration::ZERO);
         let other = all.opened(IpAddr::from([10, 0, 0, 2]));
-        let silent: Vec<Silent> = (0..5).map(|_| all.opened(ONE)).collect();
-        silent[0].heard();
+        let slow: Vec<SlowRequest> = (0..5).map(|_| all.opened(ONE)).collect();
+        slow[0].arrived();
         all.close_older(Duration::from_secs(60));
-        assert_eq!(open(&silent), 5, "they are new");
+        assert_eq!(open(&slow), 5, "they are new");
         all.close_older(Duration::ZERO);
-        assert_eq!(open(&silent), 1, "one that was heard stays");
+        assert_eq!(open(&slow), 1, "the one with a request stays");
         assert!(!other.closed.is_cancelled());
-        drop((silent, other));
+        drop((slow, other));
         assert!(all.lock().is_empty());
     }
 }

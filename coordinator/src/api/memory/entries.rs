@@ -1,4 +1,4 @@
-//! Resolves memory entries in requests, and checks entries of people.
+//! Resolves memory entries in requests, and checks entries from people.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +13,23 @@ use crate::domain::recall::Kind;
 use crate::flow::memory::capture::MAX_TEXT_CHARS;
 use crate::store::view;
 
-/// Entries that a request names.
+/// Most entries that a request names.
 const MAX_NAMED: usize = 10_000;
-/// Longest text of an entry: the longest stored text of an agent, with the mark of its cut. Characters.
+/// Longest text of an entry: the longest stored text of an agent, including the mark of a cut. Characters.
 const BODY_CHARS: usize = MAX_TEXT_CHARS + 100;
-/// Most tags of an entry: more than an agent may give, since knowledge takes over the tags of entries that it
-/// replaces, and exports contain them.
+/// Most tags of an entry: more than an agent may give, since a knowledge entry takes over the tags of entries
+/// that it replaces, and exports contain them.
 const MOST_TAGS: usize = 100;
-/// Most files of an entry, since a change may touch many; also the most characters of each.
+/// Most files of an entry; many, since a change may touch many files.
 const MOST_PATHS: usize = 1_000;
+/// Longest path of a file. Characters.
 const PATH_CHARS: usize = 1_000;
 
-/// The entry with this id, or prefix of an id.
+/// Finds the entry with this id or prefix of an id.
 pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Problem> {
     if text.starts_with("d-") {
         return Err(Problem::not_found(format!(
-            "`{text}` is an attempt, which wrote into the journal, and no entry; `ralph task show TASK` shows it with \
-             its task"
+            "`{text}` is an attempt, which wrote into the journal, not an entry; `ralph task show TASK` shows it with its task"
         )));
     }
     let mut conn = app.db().await?;
@@ -39,24 +39,24 @@ pub(in crate::api) async fn locate(app: &App, text: &str) -> Result<Uuid, Proble
             let newest = view::newest_memories(&mut conn, MAX_CANDIDATES).await?;
             let near = ids::nearest(text, newest.iter().map(String::as_str));
             Err(Problem::not_found(format!(
-                "there is no entry `{text}`; {}`ralph memory list --all` shows which there are",
+                "there is no entry `{text}`; {}`ralph memory list --all` shows all entries",
                 did_you_mean(near)
             )))
         }
         _ => Err(Problem::conflict(format!(
-            "`{text}` stands for several entries; give more of the id"
+            "`{text}` matches several entries; give more of the id"
         ))),
     }
 }
 
-/// The entries of these ids or prefixes, each once.
+/// Finds the entries with these ids or prefixes, without duplicates.
 pub(in crate::api) async fn locate_all(app: &App, texts: &[String]) -> Result<Vec<Uuid>, Problem> {
     if texts.len() > MAX_NAMED {
         return Err(Problem::refused(format!(
             "name up to {MAX_NAMED} entries at once"
         )));
     }
-    // One query finds all whole ids, as lists show them; a query per id would read the memory each time.
+    // One query finds all full ids, as lists show them; a query per id would read the memory each time.
     let mut found = view::find_memories(&mut *app.db().await?, texts).await?;
     let mut ids = BTreeSet::new();
     for text in texts {
@@ -68,7 +68,7 @@ pub(in crate::api) async fn locate_all(app: &App, texts: &[String]) -> Result<Ve
     Ok(ids.into_iter().collect())
 }
 
-/// Why a person's entry is refused.
+/// Refuses an incomplete entry from a person.
 pub(in crate::api) fn check(
     kind: Kind,
     title: &str,
@@ -87,7 +87,7 @@ pub(in crate::api) fn check(
     }
 }
 
-/// What people say of an entry.
+/// The texts of an entry from a person.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::api) struct EntryText<'a> {
     pub(in crate::api) title: &'a str,
@@ -98,17 +98,17 @@ pub(in crate::api) struct EntryText<'a> {
 }
 
 impl EntryText<'_> {
-    /// The first bound that it exceeds. A person's words are never cut, unlike an agent's.
+    /// Refuses texts that are too long: a person's text is never cut, unlike an agent's.
     pub(in crate::api) fn within_bounds(&self) -> Result<(), String> {
-        within("the title", self.title, TITLE_CHARS)?;
-        within("the category", self.category.unwrap_or_default(), TAG_CHARS)?;
-        within("the text", self.body, BODY_CHARS)?;
-        few("tag", self.tags, MOST_TAGS, TAG_CHARS)?;
-        few("path", self.paths, MOST_PATHS, PATH_CHARS)
+        check_length("the title", self.title, TITLE_CHARS)?;
+        check_length("the category", self.category.unwrap_or_default(), TAG_CHARS)?;
+        check_length("the text", self.body, BODY_CHARS)?;
+        check_list("tag", self.tags, MOST_TAGS, TAG_CHARS)?;
+        check_list("path", self.paths, MOST_PATHS, PATH_CHARS)
     }
 }
 
-fn within(what: &str, text: &str, most: usize) -> Result<(), String> {
+fn check_length(what: &str, text: &str, most: usize) -> Result<(), String> {
     match text.chars().count() {
         chars if chars > most => Err(format!(
             "{what} of an entry has at most {most} characters, not {chars}"
@@ -117,7 +117,7 @@ fn within(what: &str, text: &str, most: usize) -> Result<(), String> {
     }
 }
 
-fn few(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), String> {
+fn check_list(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), String> {
     if given.len() > most {
         return Err(format!(
             "an entry has at most {most} {what}s, not {}",
@@ -126,7 +126,7 @@ fn few(what: &str, given: &[String], most: usize, chars: usize) -> Result<(), St
     }
     given
         .iter()
-        .try_for_each(|one| within(&format!("a {what}"), one, chars))
+        .try_for_each(|one| check_length(&format!("a {what}"), one, chars))
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_told_what_is_too_much() {
+    fn an_error_names_the_part_of_an_entry_that_is_too_long() {
         let long = "ö".repeat(BODY_CHARS + 1);
         let (tag, tags) = (vec![long.clone()], vec![String::new(); MOST_TAGS + 1]);
         let paths = vec![String::new(); MOST_PATHS + 1];
@@ -147,7 +147,7 @@ mod tests {
             ..EntryText::default()
         };
         assert_eq!(fits.within_bounds(), Ok(()));
-        for (said, words) in [
+        for (text, words) in [
             (EntryText { title: &long, ..fits }, "the title"),
             (
                 EntryText {
@@ -168,7 +168,7 @@ mod tests {
                 "1000 paths",
             ),
         ] {
-            let refused = said.within_bounds().unwrap_err();
+            let refused = text.within_bounds().unwrap_err();
             assert!(refused.contains(words), "{words}: {refused}");
         }
     }

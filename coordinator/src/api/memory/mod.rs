@@ -1,4 +1,4 @@
-//! Memory operations: search, show, add, edit.
+//! Memory: search, list, add, edit, hide, delete, report.
 
 pub(crate) mod entries;
 pub(crate) mod restore;
@@ -37,33 +37,33 @@ use crate::store;
 use crate::store::memory::library::{GivenEntry, Origin};
 use crate::store::view::{self, MemoryFilter, MemoryView, Page, UseView};
 
-/// Questions of one request.
+/// Most queries of a request.
 const MAX_QUERIES: usize = 1_000;
-/// Entries of one answer.
+/// Most entries of an answer.
 const MAX_LIMIT: usize = 50;
-/// Entries that one request hides.
+/// Most unused entries that a request hides.
 const MAX_PRUNED: i64 = 10_000;
 /// Longest identity of a repository. Bytes.
 const MAX_REPO_BYTES: usize = 1_000;
-/// A hundred years.
+/// Longest time without use: a hundred years.
 const MAX_DAYS: f64 = 36_500.0;
-/// Category of a learning without one.
+/// Category of an entry that has none.
 const NO_CATEGORY: &str = "other";
 
-/// Which entries a list shows.
+/// Filter of a list of entries.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct MemoryQuery {
-    /// Only those of this memory: a repository's identity.
+    /// Only entries of this memory: a repository's identity.
     repo: Option<String>,
-    /// Only those of this kind: a learning, or knowledge.
+    /// Only entries of this kind: a learning, or knowledge.
     kind: Option<Kind>,
-    /// Those that are not shown any more, or not yet, as well.
+    /// Include entries that prompts no longer show, or do not show yet.
     #[serde(default)]
     all: bool,
 }
 
-/// Entries, newest first.
+/// Lists entries, newest first.
 #[utoipa::path(
     get,
     path = "/memory",
@@ -80,7 +80,7 @@ pub async fn list(
     let (cursor, limit) = page.bounds()?;
     if query.kind == Some(Kind::Journal) {
         return Err(Problem::refused(
-            "the journal has no entries of its own, attempts wrote it; `ralph memory search --kind journal` asks it",
+            "attempts write the journal, so it has no entries to list; `ralph memory search --kind journal` searches it",
         ));
     }
     let filter = MemoryFilter {
@@ -116,10 +116,10 @@ async fn read(app: &App, id: Uuid) -> Result<Json<MemoryView>, Problem> {
     let entry = entries.into_iter().next();
     entry
         .map(Json)
-        .ok_or_else(|| Problem::not_found("the entry was deleted meanwhile"))
+        .ok_or_else(|| Problem::deleted("entry"))
 }
 
-/// Asks as a claim does.
+/// Searches the memory as a claim does.
 #[utoipa::path(
     post,
     path = "/memory/search",
@@ -195,7 +195,7 @@ pub async fn import(
     check_repo(&import.repo)?;
     caller.may_name(Some(&import.repo))?;
     for item in &import.items {
-        let said = EntryText {
+        let text = EntryText {
             title: &item.title,
             category: item.category.as_deref(),
             body: &item.body,
@@ -203,7 +203,7 @@ pub async fn import(
             paths: &item.paths,
         };
         let checked = check(item.kind, &item.title, &item.body, &item.tags).map_err(str::to_owned);
-        checked.and_then(|()| said.within_bounds()).map_err(|why| {
+        checked.and_then(|()| text.within_bounds()).map_err(|why| {
             Problem::refused(format!(
                 "`{}`: {why}; nothing of the request was imported",
                 item.id
@@ -248,14 +248,14 @@ pub async fn add(
     check_repo(&add.repo)?;
     caller.may_name(Some(&add.repo))?;
     check(add.kind, &add.title, &add.body, &add.tags).map_err(Problem::refused)?;
-    let said = EntryText {
+    let text = EntryText {
         title: &add.title,
         category: add.category.as_deref(),
         body: &add.body,
         tags: &add.tags,
         paths: &add.paths,
     };
-    said.within_bounds().map_err(Problem::refused)?;
+    text.within_bounds().map_err(Problem::refused)?;
     let given = GivenEntry {
         id: new.id,
         repo_id: add.repo,
@@ -274,7 +274,7 @@ pub async fn add(
     read(&app, new.id).await
 }
 
-/// Changes an entry.
+/// Edits an entry.
 #[utoipa::path(
     post,
     path = "/memory/{id}/edit",
@@ -299,14 +299,14 @@ pub async fn edit(
     )
     .map_err(Problem::refused)?;
     // Checks changed values only: an older entry may be longer.
-    let said = EntryText {
+    let text = EntryText {
         title: edit.title.as_deref().unwrap_or_default(),
         category: edit.category.as_deref(),
         body: edit.body.as_deref().unwrap_or_default(),
         tags: edit.tags.as_deref().unwrap_or_default(),
         paths: &[],
     };
-    said.within_bounds()
+    text.within_bounds()
         .map_err(|why| Problem::refused(format!("`{}`: {why}; nothing was changed", old.id)))?;
     let db = &app.deps.db;
     let edited = store::retry_serialization(|| library::edit(db, id, &edit)).await?;
@@ -316,7 +316,7 @@ pub async fn edit(
     read(&app, id).await
 }
 
-/// Tags as they are stored: trimmed, in lower case, each once.
+/// Normalised tags: trimmed, in lower case, without duplicates.
 fn tidy(tags: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let tags = tags.iter().map(|tag| tag.trim().to_lowercase());
@@ -324,13 +324,13 @@ fn tidy(tags: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Refuses an identity that no index accepts.
+/// Refuses an identity that is too long for an index.
 pub(super) fn check_repo(repo: &str) -> Result<(), Problem> {
     if repo.len() <= MAX_REPO_BYTES {
         return Ok(());
     }
     Err(Problem::refused(format!(
-        "the identity of a repository has at most {MAX_REPO_BYTES} bytes, this one {}; the address of its origin is the usual one",
+        "the identity of a repository has at most {MAX_REPO_BYTES} bytes, this one has {}; usually it is the address of the origin",
         repo.len()
     )))
 }
@@ -349,13 +349,13 @@ pub async fn prune(
     Body(prune): Body<PruneMemory>,
 ) -> Result<Json<RetractResult>, Problem> {
     if prune.ids.is_empty() && prune.unused_days.is_none() {
-        return Err(Problem::refused("say which entries: `ids`, or `unused_days`"));
+        return Err(Problem::refused("name the entries: give `ids` or `unused_days`"));
     }
     let mut ids = locate_all(&app, &prune.ids).await?;
     if let Some(days) = prune.unused_days {
         let repo = prune.repo.unwrap_or_default();
         if !(0.0..=MAX_DAYS).contains(&days) {
-            return Err(Problem::invalid("`unused_days` is a number of days, 0 to 36500"));
+            return Err(Problem::invalid("`unused_days` must be a number of days, 0 to 36500"));
         }
         ids.extend(store::memory::library::unused(&mut *app.db().await?, &repo, days, MAX_PRUNED).await?);
     }
@@ -377,7 +377,7 @@ pub async fn prune(
 )]
 pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Result<Json<Purged>, Problem> {
     if purge.ids.is_empty() {
-        return Err(Problem::invalid("say which entries: `ids`"));
+        return Err(Problem::invalid("name the entries: give `ids`"));
     }
     let ids = locate_all(&app, &purge.ids).await?;
     let db = &app.deps.db;
@@ -385,7 +385,7 @@ pub async fn purge(State(app): State<App>, Body(purge): Body<PurgeMemory>) -> Re
     Ok(Json(Purged { entries, prompts }))
 }
 
-/// Takes back what came from an attempt.
+/// Revokes the entries of an attempt.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/memory/revoke",
@@ -405,7 +405,7 @@ pub async fn revoke(
         Revoked::Entries(taken) => taken,
         Revoked::StillOpen => {
             return Err(Problem::conflict(format!(
-                "attempt {} of {} isn't over, so that what it learns would be kept after this; end it first with \
+                "attempt {} of {} has not ended, so the memory would still store what it learns; end it first with \
                  `ralph task interrupt {}`, or wait for it",
                 of.attempt, of.task, of.task
             )));
@@ -427,7 +427,7 @@ async fn names(conn: &mut PgConnection, ids: &[Uuid]) -> sqlx::Result<Vec<String
     Ok(entries.into_iter().map(|entry| entry.id).collect())
 }
 
-/// What an attempt's prompt was chosen from.
+/// The memory entries considered for an attempt's prompt.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/memory",
@@ -454,7 +454,7 @@ pub async fn explain(
     }))
 }
 
-/// What memory is worth.
+/// Reports the measured benefit of the memory.
 #[utoipa::path(
     get,
     path = "/memory/report",
@@ -518,7 +518,7 @@ pub async fn report(
     }))
 }
 
-/// Switches a memory on again that was found to hurt, and compares its attempts anew.
+/// Switches a memory that was found to hurt on again, and restarts the comparison of its attempts.
 #[utoipa::path(
     post,
     path = "/memory/resume",
@@ -534,7 +534,7 @@ pub async fn resume(State(app): State<App>, Body(resume): Body<ResumeMemory>) ->
     Ok(Json(Done::of(1)))
 }
 
-/// What the next attempt at a task would be told now.
+/// The prompt that the next attempt at a task would get now.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/preview",
@@ -549,7 +549,7 @@ pub async fn preview(
     let task = crate::api::http::locate::task(&mut *app.db().await?, &id).await?;
     let preview = preview::preview(&app.deps.db, &app.deps.settings, task).await?;
     let preview =
-        preview.ok_or_else(|| Problem::conflict("its feature has no run; `ralph feature run` starts one"))?;
+        preview.ok_or_else(|| Problem::conflict("the task's feature has no run; `ralph feature run` starts one"))?;
     let ids: Vec<Uuid> = preview.uses.iter().map(|one| one.entry).collect();
     let entries = view::memory_entries(&mut *app.db().await?, &ids).await?;
     let items = preview.uses.iter().map(|one| {

@@ -19,7 +19,7 @@ use crate::store::view;
 /// Most entries that a refusal names.
 const SHOWN: usize = 10;
 
-/// Brings hidden entries back: all of them, or none.
+/// Restores hidden entries: all of them, or none.
 #[utoipa::path(
     post,
     path = "/memory/restore",
@@ -33,7 +33,7 @@ pub async fn restore(
     Body(restore): Body<RestoreMemory>,
 ) -> Result<Json<RetractResult>, Problem> {
     if restore.ids.is_empty() {
-        return Err(Problem::invalid("say which entries: `ids`"));
+        return Err(Problem::invalid("name the entries: give `ids`"));
     }
     let ids = locate_all(&app, &restore.ids).await?;
     let db = &app.deps.db;
@@ -57,13 +57,12 @@ fn refusal(entry: &RestoreCandidate, stays: NotRestorable) -> String {
     let id = view::memory_id(entry.kind, entry.id);
     match stays {
         NotRestorable::Revoked => format!(
-            "`{id}` was taken back with the attempt that it comes from; if it is right all the same, add it with `ralph \
-             memory add`"
+            "`{id}` was taken back with the attempt that it comes from; if it is right nevertheless, add it with `ralph memory add`"
         ),
-        NotRestorable::Purged => format!("`{id}` says what was purged since"),
+        NotRestorable::Purged => format!("`{id}` has the same content as an entry that was purged since"),
         NotRestorable::Replaced => replaced(entry.kind, entry.id, entry.superseded_by),
         NotRestorable::LostItsFile => {
-            format!("`{id}` is what a file of the repository said that is gone or says something else by now")
+            format!("`{id}` comes from a file of the repository that is gone or has other content now")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Totals that are read once in a while, however often `/metrics` is asked.
+//! Totals that are counted at most once a minute, however often clients request `/metrics`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ use crate::store;
 use crate::store::figures;
 use crate::store::memory::upkeep::Fates;
 
-/// What became of all that was learned, and of all the work, as it was counted last.
+/// The last counted totals of memory and work.
 #[derive(Debug, Clone, Default)]
 pub struct Counted(Arc<Mutex<Option<(Instant, Fates, Counts)>>>);
 
 impl Counted {
-    /// Counts it anew when that is long ago. Who asks meanwhile waits, with no connection to the database, and gets the same.
+    /// Counts again if the last totals are too old. Concurrent requests wait without a database connection
+    /// and get the same totals.
     pub(super) async fn counts(&self, db: &PgPool) -> Result<(Fates, Counts), Problem> {
         let mut last = self.0.lock().await;
         if let Some((at, fates, counts)) = &*last
@@ -39,5 +40,5 @@ impl Counted {
     }
 }
 
-/// How long a count is told that reads much: who asks does so all the time.
+/// Lifetime of the totals: counting reads many rows, and Prometheus requests them all the time.
 const COUNTED: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Figures of work for `/metrics`: amounts, outcomes, costs, and the state of the answering coordinator.
+//! Metrics of work: amounts, outcomes, costs, and the state of the answering coordinator.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use crate::store::costs::Spending;
 use crate::store::figures::{EndedSessions, Features, Load, Totals, Trains};
 use crate::store::view::WaitingView;
 
-/// Figures that each request reads anew.
+/// Values that each request reads again.
 #[derive(Debug, Default)]
 pub struct Now {
     pub loads: Vec<Load>,
     pub features: Vec<Features>,
     /// Sessions and integrations under way.
     pub sessions: i64,
-    /// What no worker can start now.
+    /// Tasks that no worker can start now.
     pub shut_out: Vec<WaitingView>,
     pub need_person: i64,
     pub undelivered: i64,
 }
 
-/// What is counted once a minute.
+/// Values that are counted once a minute.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     pub totals: Totals,
@@ -31,7 +31,7 @@ pub struct Counts {
     pub trains: Trains,
 }
 
-/// Figures that only this coordinator knows.
+/// Values that only this coordinator knows.
 #[derive(Debug, Default)]
 pub struct Own {
     pub version: &'static str,
@@ -40,8 +40,8 @@ pub struct Own {
     pub idle: usize,
 }
 
-/// Adds idle pools: an autoscaler needs a zero rather than nothing.
-pub fn with_resting<'a>(mut loads: Vec<Load>, pools: impl IntoIterator<Item = &'a String>) -> Vec<Load> {
+/// Adds idle pools: an autoscaler needs a zero instead of a missing value.
+pub fn with_idle_pools<'a>(mut loads: Vec<Load>, pools: impl IntoIterator<Item = &'a String>) -> Vec<Load> {
     for pool in pools {
         if loads.iter().all(|load| load.pool != *pool) {
             loads.push(Load {
@@ -53,7 +53,6 @@ pub fn with_resting<'a>(mut loads: Vec<Load>, pools: impl IntoIterator<Item = &'
     loads
 }
 
-/// Tells all of it.
 pub fn render(now: &Now, counts: &Counts, own: &Own) -> String {
     let mut text = Families::default();
     pools(&mut text, now);
@@ -73,12 +72,12 @@ fn pools(text: &mut Families, now: &Now) {
     );
     text.gauge(
         "slots_wanted",
-        "Those, and tasks that could start now as far as their features have room: as many slots would be busy.",
+        "Busy slots, and ready tasks as far as their features have room: the number of slots that could be busy.",
         now.loads.iter().map(|load| (pool(load), load.wanted)),
     );
     text.gauge(
         "ready_oldest_seconds",
-        "How long the one waits that waits longest, of the tasks that are next.",
+        "Longest wait among the next tasks.",
         now.loads.iter().map(|load| (pool(load), load.waits_s)),
     );
     let mut shut_out: BTreeMap<&str, i64> = BTreeMap::new();
@@ -87,7 +86,7 @@ fn pools(text: &mut Families, now: &Now) {
     }
     text.gauge(
         "tasks_shut_out",
-        "Tasks that could start, but that no worker can start now.",
+        "Ready tasks that no worker can start now.",
         shut_out
             .into_iter()
             .map(|(pool, tasks)| (label("pool", pool), tasks)),
@@ -107,7 +106,7 @@ fn work(text: &mut Families, now: &Now) {
         now.features.iter().filter(under_way).map(of).sum()
     };
     let pending = sum(|row| row.pending);
-    // The two figures are from slightly different moments.
+    // The two values are from slightly different moments.
     let in_progress = now.sessions.min(pending);
     let tasks = [
         ("pending", pending - in_progress),
@@ -145,13 +144,13 @@ fn outcomes(text: &mut Families, counts: &Counts) {
     }
     text.gauge(
         "sessions_ended",
-        "Sessions and integrations that ended in the last ten minutes, of the 10,000 that began last.",
+        "Sessions and integrations that ended in the last ten minutes, among the 10,000 newest.",
         ended,
     );
     spending(text, &counts.spending);
     text.gauge(
         "failures",
-        "Those of them that came to nothing, by the reason of docs/failures.md.",
+        "Failed sessions and integrations among them, by the reason of docs/failures.md.",
         failed,
     );
     totals(text, &counts.totals);
@@ -172,14 +171,14 @@ fn spending(text: &mut Families, spending: &[Spending]) {
     };
     text.counter(
         "spent_usd_total",
-        "What sessions that ended ever cost, by model and agent. US dollars.",
+        "Total cost of ended sessions, by model and agent. US dollars.",
         spending
             .iter()
             .map(|row| (format!("{{{}}}", of(row)), row.cost_usd)),
     );
     text.counter(
         "spent_tokens_total",
-        "Tokens that they used, by model and agent.",
+        "Total tokens of ended sessions, by model and agent.",
         spending.iter().flat_map(|row| {
             let labels = |direction| format!("{{{},direction=\"{direction}\"}}", of(row));
             [
@@ -200,19 +199,18 @@ fn totals(text: &mut Families, totals: &Totals) {
     );
     text.one(
         "cost_usd",
-        "What all runs cost, by the sessions that ended. US dollars.",
+        "Cost of ended sessions of all runs. US dollars.",
         totals.cost_usd,
     );
     text.one(
         "in_flight_usd",
-        "What live sessions cost so far, beside that. US dollars.",
+        "Additional cost of live sessions so far. US dollars.",
         totals.in_flight_usd,
     );
     text.one("iterations", "Iterations of all runs.", totals.iterations);
-    text.one("iterations_succeeded", "Those that succeeded.", totals.succeeded);
+    text.one("iterations_succeeded", "Successful iterations of all runs.", totals.succeeded);
 }
 
-/// What waits to land, counted once a minute.
 fn landings(text: &mut Families, trains: Trains) {
     text.one(
         "landing_queue",
@@ -221,17 +219,17 @@ fn landings(text: &mut Families, trains: Trains) {
     );
     text.one(
         "landing_oldest_seconds",
-        "How long the one waits that waits longest.",
+        "Longest wait of an attempt to land.",
         trains.oldest_s,
     );
     text.one(
         "landing_checks",
-        "Checks ahead of their turn of what waits or landed in the last hour.",
+        "Checks ahead of their turn, for attempts that wait to land or landed in the last hour.",
         trains.checks,
     );
     text.one(
         "landing_checks_wasted",
-        "Those that were ended, since what was to land before became something else.",
+        "Checks among them that were ended because the attempts ahead changed.",
         trains.wasted,
     );
     text.one(
@@ -241,7 +239,7 @@ fn landings(text: &mut Families, trains: Trains) {
     );
     text.one(
         "landing_seconds",
-        "Time from passed to landed of these, in all.",
+        "Total time of these attempts from passed to landed.",
         trains.landing_s,
     );
 }
@@ -254,12 +252,12 @@ fn health(text: &mut Families, now: &Now, counts: &Counts, own: &Own) {
     );
     text.one(
         "counters_drifted",
-        "Running features whose counters a recount of their tasks doesn't give, of the newest 20.",
+        "Running features among the newest 20 whose counters differ from a recount of their tasks.",
         counts.drifted,
     );
     text.one(
         "notices_undelivered",
-        "Notices of the last day that did not reach whoever is to be told, up to 1,000.",
+        "Notices of the last day that could not be delivered, up to 1,000.",
         now.undelivered,
     );
     text.one(
@@ -276,7 +274,7 @@ fn health(text: &mut Families, now: &Now, counts: &Counts, own: &Own) {
     let connections = [("idle", idle), ("busy", own.connections.saturating_sub(idle))];
     text.gauge(
         "database_connections",
-        "Connections to Postgres of this coordinator, those for claims and reports left out.",
+        "Connections of this coordinator to Postgres, without those for claims and reports.",
         connections.map(|(state, n)| (label("state", state), n)),
     );
     text.gauge(
@@ -309,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_that_rest_are_told_of_once() {
+    fn each_idle_pool_appears_once() {
         let busy = Load {
             pool: "gpu".to_owned(),
             busy: 1,
@@ -317,16 +315,16 @@ mod tests {
             waits_s: 0.0,
         };
         let pools = ["cpu".to_owned(), "gpu".to_owned()];
-        let loads = with_resting(vec![busy], &pools);
-        let told: Vec<(&str, i64)> = loads
+        let loads = with_idle_pools(vec![busy], &pools);
+        let wanted: Vec<(&str, i64)> = loads
             .iter()
             .map(|load| (load.pool.as_str(), load.wanted))
             .collect();
-        assert_eq!(told, [("gpu", 1), ("cpu", 0)]);
+        assert_eq!(wanted, [("gpu", 1), ("cpu", 0)]);
     }
 
     #[test]
-    fn what_there_is_to_do_and_what_came_of_it_is_told() {
+    fn metrics_show_pending_work_outcomes_costs_and_health() {
         let now = Now {
             loads: vec![Load {
                 pool: "gpu".to_owned(),

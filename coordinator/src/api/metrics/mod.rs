@@ -1,4 +1,4 @@
-//! `/metrics`: Prometheus figures, read from the database so that every coordinator says the same.
+//! `/metrics`: Prometheus metrics, read from the database so that every coordinator returns the same values.
 
 pub(crate) mod cached;
 mod families;
@@ -22,7 +22,7 @@ use crate::store::view::{self, MemorySizes, SystemView, WorkerStatus};
 /// Prometheus' text format.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Tells the figures.
+/// Metrics in Prometheus' text format.
 #[utoipa::path(
     get,
     path = "/metrics",
@@ -37,7 +37,7 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
     let system = view::system(&mut conn, lease_ms).await?;
     let memory = view::memory_sizes(&mut conn).await?;
     let now = Now {
-        loads: load::with_resting(figures::loads(&mut conn).await?, system.pools.keys()),
+        loads: load::with_idle_pools(figures::loads(&mut conn).await?, system.pools.keys()),
         features: figures::features(&mut conn).await?,
         sessions: system.live_sessions,
         need_person: system.needs_person.tasks,
@@ -59,13 +59,13 @@ pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Proble
     Ok(([(header::CONTENT_TYPE, FORMAT)], text))
 }
 
-/// What an outside model came to.
+/// Metrics of the external embedding model.
 fn embeddings(progress: &Progress, is_failing: bool) -> String {
     let mut text = Families::default();
     for (name, help, value) in [
         (
             "made",
-            "Entries that got a vector since this is the model.",
+            "Entries that have a vector of the current model.",
             progress.made,
         ),
         (
@@ -75,12 +75,12 @@ fn embeddings(progress: &Progress, is_failing: bool) -> String {
         ),
         (
             "refused",
-            "Entries that the model doesn't take.",
+            "Entries that the model refuses.",
             progress.refused,
         ),
         (
             "failing",
-            "Whether the model failed last; the memory works without it.",
+            "Whether the last call of the model failed; the memory works without it.",
             i64::from(is_failing),
         ),
     ] {
@@ -97,10 +97,10 @@ fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
     };
     text.gauge(
         "tasks_ready",
-        "Tasks that could start now, up to 10,000 a pool.",
+        "Ready tasks, up to 10,000 a pool.",
         pools(|pool| pool.ready),
     );
-    text.gauge("slots", "Slots of living workers.", pools(|pool| pool.slots));
+    text.gauge("slots", "Slots of live workers.", pools(|pool| pool.slots));
     text.one("sessions", "Sessions under way.", system.live_sessions);
     let workers = [WorkerStatus::Ready, WorkerStatus::Draining, WorkerStatus::Away].map(|status| {
         let of_status = system.workers.iter().filter(|worker| worker.status == status);
@@ -109,7 +109,7 @@ fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
     text.gauge("workers", "Workers by status.", workers);
     let entries = memory.entries.iter();
     let entries = entries.map(|(kind, entries)| (label("kind", kind.as_str()), entries));
-    text.gauge("memory_entries", "Remembered entries that can be found.", entries);
+    text.gauge("memory_entries", "Memory entries that can be found.", entries);
     text.one(
         "memory_uncounted",
         "Entries whose words are not counted yet, up to 10,000.",
@@ -117,14 +117,14 @@ fn render(system: &SystemView, memory: &MemorySizes, fates: &Fates) -> String {
     );
     text.one(
         "memory_calibrated",
-        "Memories that have found their floor.",
+        "Memories with a calibrated floor.",
         memory.calibrated,
     );
     let states = fates.entries.iter();
     let states = states.map(|(status, entries)| (label("status", status), entries));
     text.gauge(
         "memory_learned",
-        "All that was learned and is not deleted, by what became of it.",
+        "All entries that are not deleted, by status.",
         states,
     );
     text.one(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_prometheus_form() {
+    fn metrics_have_the_text_form_of_prometheus() {
         let text = rendered();
         for line in [
             "ralph_tasks_ready{pool=\"gpu\"} 7",
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Every file below a folder.
+    /// All files below a folder.
     fn files(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder)
             .unwrap()
@@ -215,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn dashboards_alarms_and_autoscaling_name_figures_that_are_told() {
+    fn dashboards_alarms_and_autoscaling_name_existing_metrics() {
         let mut text = rendered() + &embeddings(&Progress::default(), false);
         text += &load::render(&Now::default(), &load::Counts::default(), &Own::default());
-        let told: BTreeSet<&str> = text
+        let existing: BTreeSet<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE "))
             .filter_map(|family| family.split(' ').next())
@@ -234,13 +234,13 @@ mod tests {
                 if !word.starts_with("ralph_") {
                     continue;
                 }
-                if !told.contains(word) {
+                if !existing.contains(word) {
                     unknown.push(format!("{word} in {}", file.display()));
                 }
                 named.insert(word.to_owned());
             }
         }
-        assert!(unknown.is_empty(), "{unknown:#?} of {told:#?}");
+        assert!(unknown.is_empty(), "{unknown:#?} of {existing:#?}");
         assert!(named.len() > 20, "{named:?}");
     }
 }

@@ -1,12 +1,11 @@
-//! Examples in the OpenAPI document: a body of each request, and the requests that the coordinator itself
-//! sends.
+//! Examples in the OpenAPI document: a body of each request, and the requests that the coordinator sends.
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::states::RunOutcome;
 use crate::store::notice::Event;
 
-/// A useful request body, by the name of its operation.
+/// An example of an operation's request body.
 pub fn of(operation: &str) -> Option<Value> {
     let example = match operation {
         "submit_feature" => json!({
@@ -66,21 +65,21 @@ pub fn of(operation: &str) -> Option<Value> {
     Some(example)
 }
 
-/// The requests that `[notify] url` gets.
+/// The requests to `[notify] url`.
 pub fn webhooks() -> Value {
     let mut hooks = Map::new();
     for event in Event::ALL {
         let signature = json!({
             "name": "ralph-signature",
             "in": "header",
-            "description": "`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY` under `[notify] secret`, where one is set",
+            "description": "`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY` with the key `[notify] secret`, if one is set",
             "schema": { "type": "string" },
         });
         let operation = json!({
             "operationId": format!("notice_{}", event.as_str()),
             "summary": meaning(event),
-            "description": "Sent until it is answered with a status from 200 to 299, with growing pauses over some six hours. What was delivered \
-                            may come again under the same `id`.",
+            "description": "The coordinator repeats the request with growing pauses over some six hours until it gets a status from 200 to 299. \
+                            A delivered notice may come again under the same `id`.",
             "parameters": [signature],
             "requestBody": { "required": true, "content": { "application/json": {
                 "schema": { "$ref": "#/components/schemas/Notice" },
@@ -89,14 +88,14 @@ pub fn webhooks() -> Value {
                     "feature": { "id": "f-3338a8eaa0e8", "name": "greeting" }, "run": null, "reason": "it needs a person",
                 },
             } } },
-            "responses": { "2XX": { "description": "Taken" } },
+            "responses": { "2XX": { "description": "Accepted" } },
         });
         hooks.insert(event.as_str().to_owned(), json!({ "post": operation }));
     }
     hooks.into()
 }
 
-/// What a notice is like.
+/// The schema of a notice.
 pub fn notice() -> Value {
     let events = Event::ALL.map(Event::as_str);
     let outcomes = [
@@ -118,10 +117,10 @@ pub fn notice() -> Value {
     let text = json!({ "type": ["string", "null"] });
     json!({
         "type": "object",
-        "description": "What people are told: a run ended, a task needs somebody, …",
+        "description": "A notice for people: a run ended, a task needs a person, …",
         "required": ["id", "event", "at"],
         "properties": {
-            "id": { "type": "string", "format": "uuid", "description": "The same whenever it is sent again" },
+            "id": { "type": "string", "format": "uuid", "description": "Stays the same when the notice is sent again" },
             "event": { "type": "string", "enum": events },
             "at": { "type": "string", "format": "date-time" },
             "feature": named(json!({ "name": text })),
@@ -137,9 +136,9 @@ fn meaning(event: Event) -> &'static str {
     match event {
         Event::RunEnded => "A run ended",
         Event::PersonNeeded => "A task needs a person",
-        Event::PoolPaused => "No session of a pool gets past the start of its agent",
-        Event::DeadlinePassed => "A feature isn't finished at its deadline",
+        Event::PoolPaused => "Every session of a pool fails at the start of its agent",
+        Event::DeadlinePassed => "A feature is not finished at its deadline",
         Event::BudgetUsed => "A part of a limit is used up",
-        Event::WorkerDrained => "A worker takes no more work, since everything fails there",
+        Event::WorkerDrained => "A worker takes no more work, because every session fails there",
     }
 }

@@ -1,16 +1,16 @@
-//! Links of the OpenAPI document: which answer contains the parameter of another operation. Readers navigate
-//! by them, and the fuzzer continues with created things.
+//! Links of the OpenAPI document: a link says which answer contains the parameter of another operation.
+//! Readers navigate by links, and the fuzzer uses them to continue with created objects.
 
 use serde_json::{Map, Value, json};
 
-/// The places of ids in answers: of a feature in a submission, of a task, and so on.
+// Paths of ids in answers.
 const FEATURE: &str = "$response.body#/feature/id";
 const TASK: &str = "$response.body#/task";
 const RUN: &str = "$response.body#/run";
 const ID: &str = "$response.body#/id";
 const FIRST: &str = "$response.body#/items/0/id";
 
-/// For an operation's answers with this status: the next operation, its parameter, and the parameter's value.
+/// Operation, status of its answer, next operation, that operation's parameter, and the parameter's value.
 const LINKS: &[(&str, &str, &str, &str, &str)] = &[
     ("submit_feature", "201", "show_feature", "id", FEATURE),
     ("submit_feature", "201", "show_progress", "id", FEATURE),
@@ -79,7 +79,7 @@ mod tests {
     use crate::api::{openapi, routes};
 
     #[test]
-    fn links_lead_from_answers_that_there_are_to_parameters_that_there_are() {
+    fn links_lead_from_existing_answers_to_existing_parameters() {
         let document = openapi::complete(&routes::description());
         let operations: Vec<Value> = document["paths"]
             .as_object()
@@ -95,7 +95,7 @@ mod tests {
         let mut seen = BTreeSet::new();
         for link in LINKS {
             let (from, status, to, parameter, _) = link;
-            assert!(seen.insert(link), "{link:?} stands twice");
+            assert!(seen.insert(link), "{link:?} is there twice");
             let answer = find(from).map(|operation| &operation["responses"][*status]);
             assert!(
                 answer.is_some_and(|answer| answer["links"][*to].is_object()),

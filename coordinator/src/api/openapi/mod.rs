@@ -1,4 +1,4 @@
-//! The OpenAPI document: the routes' own descriptions, and additions for all of them.
+//! The OpenAPI document: the descriptions of the routes, and additions for all of them.
 
 pub(crate) mod examples;
 pub(crate) mod links;
@@ -16,66 +16,66 @@ use crate::domain::graph;
 /// Name of the only authentication scheme.
 pub const SECURITY: &str = "token";
 
-/// What the whole is about.
+/// The introduction of the document.
 const ABOUT: &str = "\
 Everything that `ralph` does on the command line.
 
-A list answers `{\"items\": […], \"next\": cursor}`; `next` is null at its end, else it is the `cursor` of the next page. An \
-error is a problem document (RFC 9457) whose `detail` says what is wrong and what to do next. Ids may be shortened to a \
-beginning that is unique; tasks may be named `FEATURE/KEY`, with the slash as `%2F`. Of features of one name in several \
-repositories, that of `repo` is meant. Times are RFC 3339. Texts hold every character but NUL. Fields may be added within a \
-version, so readers ignore those that they don't know. What changes something takes an `Idempotency-Key`, so that it can be \
-sent again when its answer got lost.
+A list answers `{\"items\": […], \"next\": cursor}`; `next` is null at the end, else it is the `cursor` of the next page. An \
+error is a problem document (RFC 9457) whose `detail` says what is wrong and what to do next. An id may be shortened to a \
+unique prefix; a task may be named `FEATURE/KEY`, with the slash as `%2F`. If features of several repositories have the same \
+name, `repo` selects the repository. Times are RFC 3339. Texts may hold every character but NUL. A version may add fields, so \
+clients should ignore unknown ones. A request that changes something takes an `Idempotency-Key`, so that a client can repeat \
+it when its answer got lost.
 
-Each operation names the role that its token needs: `read`, `submit` or `admin`, each of which includes the ones before.";
+Each operation names the role that its token needs: `read`, `submit` or `admin`; each role includes the previous ones.";
 
 /// Groups of operations, in the order of the page.
 const TAGS: [(&str, &str); 7] = [
-    ("features", "Submitted, looked at, steered"),
+    ("features", "Submit, show and control features"),
     ("tasks", "Single tasks, their sessions, transcripts and prompts"),
-    ("memory", "What was learned, and what it is worth"),
-    ("runs", "Limits, usage and ends"),
-    ("workers", "Who works"),
-    ("tokens", "Who may ask"),
+    ("memory", "Learned entries, and their measured benefit"),
+    ("runs", "Limits, usage and results of runs"),
+    ("workers", "Workers and their state"),
+    ("tokens", "Access to the API"),
     ("health", "The coordinator itself"),
 ];
 
 /// Problems that an operation may answer with: status, name under `components/responses`, meaning.
 const PROBLEMS: [(&str, &str, &str); 11] = [
-    ("400", "Invalid", "Not of the form that is described here"),
+    ("400", "Invalid", "The request violates this description"),
     (
         "401",
         "NoToken",
-        "No token, or one that is unknown, revoked or expired; `type` tells which: `no-token`, `wrong-token`, `token-expired`",
+        "No token, or one that is unknown, revoked or expired; `type` says which: `no-token`, `wrong-token`, `token-expired`",
     ),
-    ("403", "NotAllowed", "The token's role is too small"),
+    ("403", "NotAllowed", "The token's role is not sufficient"),
     ("404", "NotFound", "Nothing has that id or name"),
-    ("408", "TooSlow", "The body did not come within 60 seconds"),
+    ("408", "TooSlow", "The body did not arrive within 60 seconds"),
     (
         "409",
         "Conflict",
-        "Not possible as things stand, or several things have that id",
+        "Not possible in the current state, or several objects have that id",
     ),
     (
         "413",
         "TooLarge",
-        "The body is larger than 64 MB, or 8 MB where it only asks",
+        "The body is larger than 64 MB, or than 8 MB for a search",
     ),
     (
         "422",
         "Refused",
-        "Of the form described here, but without a meaning: fields that don't go together, a task graph that is refused (`errors` has each problem of it), a text with NUL",
+        "The request matches this description, but its content is refused: fields that don't fit together, an invalid task graph (`errors` lists its problems), a text with NUL",
     ),
-    ("429", "TooFast", "The token's requests come too fast"),
+    ("429", "TooFast", "The token exceeds its request rate"),
     ("500", "Internal", "The coordinator failed; its log has the cause"),
     (
         "503",
         "Unavailable",
-        "The database or the broker doesn't answer, or as much is followed as may be; try again in a moment",
+        "The database or the broker doesn't answer, or too many streams are open; try again in a moment",
     ),
 ];
 
-/// The document that clients read.
+/// The complete document for clients.
 pub fn complete(described: &OpenApi) -> Value {
     let mut document = serde_json::to_value(described).unwrap_or_default();
     document["info"] = json!({
@@ -88,7 +88,7 @@ pub fn complete(described: &OpenApi) -> Value {
         .map(|(name, description)| json!({ "name": name, "description": description }))
         .into();
     document["components"]["securitySchemes"] = json!({
-        SECURITY: { "type": "http", "scheme": "bearer", "description": "A token that `ralph token create` made" }
+        SECURITY: { "type": "http", "scheme": "bearer", "description": "A token from `ralph token create`" }
     });
     document["components"]["responses"] = PROBLEMS
         .map(|(status, name, meaning)| (name.to_owned(), problem(status, meaning)))
@@ -139,20 +139,20 @@ fn problem(status: &str, meaning: &str) -> Value {
 }
 
 fn complete_operation(path: &str, method: &str, operation: &mut Value) {
-    name_parts(path, operation);
+    describe_path(path, operation);
     if takes_names(path, method) {
-        name_place(operation);
+        describe_repo(operation);
     }
     let takes_key = method == "post" && takes_key(operation);
     if takes_key {
-        name_key(operation);
+        describe_key(operation);
     }
     let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
     for parameter in parameters.into_iter().flatten() {
         never_null(&mut parameter["schema"]);
     }
     let possible = possible_problems(path, operation, takes_key);
-    tell_role(operation);
+    describe_role(operation);
     let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
     if let (Some(example), Some(content)) = (
         examples::of(&name),
@@ -180,11 +180,11 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     }
 }
 
-/// The statuses of the problems that an operation may have.
+/// The statuses of the problems that an operation may answer with.
 fn possible_problems(path: &str, operation: &Value, takes_key: bool) -> Vec<&'static str> {
     let role = role(operation);
     let parameters = operation["parameters"].as_array();
-    let tells = operation.get("requestBody").is_some();
+    let has_body = operation.get("requestBody").is_some();
     let mut possible = Vec::new();
     if role.is_some() {
         possible.extend(["401", "429", "500", "503"]);
@@ -192,10 +192,10 @@ fn possible_problems(path: &str, operation: &Value, takes_key: bool) -> Vec<&'st
     if role.is_some_and(|role| role != "read") {
         possible.push("403");
     }
-    if tells || parameters.is_some_and(|all| !all.is_empty()) {
+    if has_body || parameters.is_some_and(|all| !all.is_empty()) {
         possible.extend(["400", "422"]);
     }
-    if tells {
+    if has_body {
         possible.extend(["408", "413"]);
     }
     if path.contains('{') {
@@ -207,15 +207,15 @@ fn possible_problems(path: &str, operation: &Value, takes_key: bool) -> Vec<&'st
     possible
 }
 
-fn tell_role(operation: &mut Value) {
+fn describe_role(operation: &mut Value) {
     if let Some(role) = role(operation) {
-        let words = format!("\n\nNeeds a token with the role `{role}`.");
-        let said = operation["description"].as_str().unwrap_or_default().to_owned();
-        operation["description"] = Value::String((said + &words).trim_start().to_owned());
+        let description = operation["description"].as_str().unwrap_or_default();
+        let description = format!("{description}\n\nNeeds a token with the role `{role}`.");
+        operation["description"] = Value::String(description.trim_start().to_owned());
     }
 }
 
-/// The role of the tokens that an operation takes.
+/// The role that an operation's token needs.
 fn role(operation: &Value) -> Option<&str> {
     operation["security"][0][SECURITY][0].as_str()
 }
@@ -226,9 +226,9 @@ fn complete_response(status: &str, response: &mut Value) {
         *response = json!({ "$ref": format!("#/components/responses/{name}") });
     } else if response["description"].as_str().is_none_or(str::is_empty) {
         response["description"] = json!(if status == "201" {
-            "It stands"
+            "Created"
         } else {
-            "Done, or found"
+            "Done or found"
         });
     }
     if let Some(stream) = response.pointer_mut("/content/text~1event-stream") {
@@ -242,20 +242,20 @@ fn takes_key(operation: &Value) -> bool {
 }
 
 /// Describes the header with the key.
-fn name_key(operation: &mut Value) {
+fn describe_key(operation: &mut Value) {
     let parameter = json!({
         "name": "Idempotency-Key",
         "in": "header",
         "required": false,
-        "description": "Names this request, a random UUID say: sent again within 24 hours, it is answered as the first time \
-                        and done once. 409 while the first one is being served (`Retry-After` says when to ask again), 422 \
-                        when the key came with another request. Only successes are kept",
+        "description": "Identifies this request, for example a random UUID: a repetition within 24 hours gets the first answer \
+                        and has no further effect. 409 while the first request is being served (`Retry-After` says when to \
+                        repeat it), 422 when the key was used with another request. Only successes are stored",
         "schema": { "type": "string", "pattern": "^[!-~]{1,255}$" },
     });
     add_parameter(operation, parameter);
 }
 
-/// Whether an operation takes names of features, in its path, query or body.
+/// Whether an operation accepts names of features in its path, query or body.
 fn takes_names(path: &str, method: &str) -> bool {
     path.contains("/features/{")
         || path.contains("/tasks/{")
@@ -264,15 +264,15 @@ fn takes_names(path: &str, method: &str) -> bool {
 }
 
 /// Describes the parameter that names the repository of feature names.
-fn name_place(operation: &mut Value) {
+fn describe_repo(operation: &mut Value) {
     add_parameter(
         operation,
         json!({
             "name": "repo",
             "in": "query",
             "required": false,
-            "description": "Identity of a repository: where several have a feature of the name that is given, its own is meant. \
-                            Without one such a name is ambiguous (409)",
+            "description": "Identity of a repository: selects its feature if several repositories have a feature of the given \
+                            name. Without it such a name is ambiguous (409)",
             "schema": { "type": "string" },
         }),
     );
@@ -285,7 +285,7 @@ fn add_parameter(operation: &mut Value, parameter: Value) {
     }
 }
 
-/// Outside of JSON there is no null: a parameter is either present or absent.
+/// Removes null from a parameter's schema: outside of JSON a parameter is either present or absent.
 fn never_null(schema: &mut Value) {
     let kinds = schema["type"].as_array();
     let kind = kinds.and_then(|kinds| kinds.iter().find(|kind| *kind != "null").cloned());
@@ -299,7 +299,7 @@ fn never_null(schema: &mut Value) {
     }
 }
 
-/// One event of a stream, with JSON as data.
+/// The schema of a stream's event with JSON as data.
 fn event(data: Value) -> Value {
     json!({
         "type": "object",
@@ -312,8 +312,8 @@ fn event(data: Value) -> Value {
     })
 }
 
-/// Describes parts of the path without a description of their own.
-fn name_parts(path: &str, operation: &mut Value) {
+/// Describes path parameters that have no description yet.
+fn describe_path(path: &str, operation: &mut Value) {
     let parts = path
         .split('/')
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
@@ -323,10 +323,10 @@ fn name_parts(path: &str, operation: &mut Value) {
             continue;
         }
         let meaning = match (part, path) {
-            ("id", path) if path.contains("/features/") => "Its name, or the beginning of its id",
-            ("id", path) if path.contains("/tasks/") => "The beginning of its id, or `FEATURE/KEY`",
-            ("id", _) => "The beginning of its id",
-            _ => "Its name",
+            ("id", path) if path.contains("/features/") => "Name, or a prefix of the id",
+            ("id", path) if path.contains("/tasks/") => "A prefix of the id, or `FEATURE/KEY`",
+            ("id", _) => "A prefix of the id",
+            _ => "Name",
         };
         let mut schema = json!({ "type": "string", "minLength": 1 });
         match part {
@@ -346,7 +346,7 @@ fn name_parts(path: &str, operation: &mut Value) {
     }
 }
 
-/// A format is only a hint, so bounds state the range of an integer.
+/// Adds bounds to integers, since a format is only a hint.
 fn bound_integers(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_has_a_name_of_its_own_a_group_words_and_answers() {
+    fn every_operation_has_a_unique_name_a_group_a_summary_and_answers() {
         let document = complete(&routes::description());
         assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
         let groups: BTreeSet<&str> = TAGS.iter().map(|(name, _)| *name).collect();
@@ -399,7 +399,7 @@ mod tests {
             assert!(answers.keys().any(|status| status.starts_with('2')), "{at}");
             let open = !at.contains("/api/v1/") && !at.contains("/metrics");
             assert_eq!(operation.get("security").is_none(), open, "{at}");
-            // A hook has its own proof.
+            // A hook has its own authentication.
             assert_eq!(
                 answers.contains_key("401"),
                 !open || at.contains("/hooks/"),
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn every_body_has_an_example_and_where_to_send_it_is_described() {
+    fn every_body_has_an_example_and_the_document_names_a_server() {
         let document = complete(&routes::description());
         assert_eq!(document["servers"][0]["url"], "/");
         assert_eq!(document["webhooks"].as_object().unwrap().len(), 6);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_referred_to_that_is_not_there() {
+    fn every_reference_has_a_target() {
         let document = complete(&routes::description());
         fn check(document: &Value, part: &Value) {
             if let Some(to) = part.get("$ref").and_then(Value::as_str) {

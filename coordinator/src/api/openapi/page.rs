@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 const STYLE: &str = include_str!("docs.css");
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// The page.
 pub fn render(document: &Value) -> String {
     let mut page = Page(String::with_capacity(256 * 1024));
     let title = text(&document["info"], "title");
@@ -75,11 +74,11 @@ impl Page {
 
     fn operation(&mut self, method: &str, path: &str, operation: &Value) {
         let name = escaped(text(operation, "operationId"));
-        let path_as_is = path;
-        let (path, summary) = (escaped(path), marked(text(operation, "summary")));
+        let summary = marked(text(operation, "summary"));
         let _ = write!(
             self.0,
-            "<details id=\"{name}\"><summary><b class=\"{method}\">{method}</b> <code>{path}</code> {summary}</summary>"
+            "<details id=\"{name}\"><summary><b class=\"{method}\">{method}</b> <code>{}</code> {summary}</summary>",
+            escaped(path)
         );
         self.prose(text(operation, "description"));
         let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
@@ -101,7 +100,7 @@ impl Page {
                 escaped(kind)
             );
         }
-        self.call(method, path_as_is, operation);
+        self.call(method, path, operation);
         self.raw("<dl>");
         let mut responses: Vec<_> = fields(&operation["responses"]).collect();
         responses.sort_by_key(|(status, _)| *status);
@@ -124,7 +123,7 @@ impl Page {
         self.raw("</dl></details>");
     }
 
-    /// A shell command for the operation.
+    /// Writes a shell command for the operation.
     fn call(&mut self, method: &str, path: &str, operation: &Value) {
         let mut line = format!("curl -X {} \"$RALPH_URL{path}\"", method.to_uppercase());
         if operation.get("security").is_some() {
@@ -149,7 +148,7 @@ impl Page {
         self.raw("</details>");
     }
 
-    /// The fields of an object and of each part of a composed one, else the schema itself.
+    /// Writes the fields of an object, or the parts of a composed schema, else the schema itself.
     fn members(&mut self, schema: &Value) {
         for (word, composed) in [("allOf", "all of"), ("oneOf", "one of")] {
             if let Some(parts) = schema[word].as_array() {
@@ -202,22 +201,22 @@ fn sort(schema: &Value) -> String {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
         kind => Vec::from_iter(kind.as_str()),
     };
-    let mut told = escaped(&kinds.join(" or "));
+    let mut html = escaped(&kinds.join(" or "));
     let data = &schema["properties"]["data"]["contentSchema"];
     if data.is_object() {
         return format!("events with {}", sort(data));
     }
     if kinds.contains(&"array") {
-        let _ = write!(told, " of {}", sort(&schema["items"]));
+        let _ = write!(html, " of {}", sort(&schema["items"]));
     } else if schema["additionalProperties"].is_object() {
-        let _ = write!(told, " of {}", sort(&schema["additionalProperties"]));
+        let _ = write!(html, " of {}", sort(&schema["additionalProperties"]));
     }
     for word in ["pattern", "const", "format"] {
         if let Some(value) = schema[word].as_str() {
-            let _ = write!(told, " <small>{}</small>", escaped(value));
+            let _ = write!(html, " <small>{}</small>", escaped(value));
         }
     }
-    told
+    html
 }
 
 fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -258,7 +257,7 @@ mod tests {
     use crate::api::{openapi, routes};
 
     #[test]
-    fn the_page_shows_every_operation_and_every_schema_and_loads_nothing() {
+    fn the_page_shows_all_operations_and_schemas_and_loads_nothing() {
         let document = openapi::complete(&routes::description());
         let page = render(&document);
         for (path, item) in fields(&document["paths"]) {
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_described_cannot_become_markup() {
+    fn descriptions_cannot_become_markup() {
         assert_eq!(
             marked("a <b> `c & \"d\"`"),
             "a &lt;b&gt; <code>c &amp; &quot;d&quot;</code>"

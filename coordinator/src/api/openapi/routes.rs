@@ -1,5 +1,4 @@
-//! The description of the API: an OpenAPI document for programs, a page for people. Both are open without a
-//! token.
+//! The description of the API: an OpenAPI document for programs, a page for people. Neither needs a token.
 
 use std::sync::LazyLock;
 
@@ -11,7 +10,7 @@ use crate::api::{
     routes,
 };
 
-/// The page loads no resources and runs no scripts.
+/// The page may load no resources and run no scripts.
 const NOTHING_FOREIGN: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 struct Described {

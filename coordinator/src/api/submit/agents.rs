@@ -6,7 +6,7 @@ use crate::api::http::app::App;
 use crate::api::http::problem::Problem;
 use crate::store;
 
-/// Warns of each named agent that no known worker has: its tasks will wait.
+/// Warns of each named agent that no known worker has, since its tasks will wait.
 pub(in crate::api) async fn unknown<'a>(
     app: &App,
     named: impl Iterator<Item = &'a str>,
@@ -18,7 +18,7 @@ pub(in crate::api) async fn unknown<'a>(
     let known = store::worker::known_agents(&mut *app.db().await?).await?;
     let unknown = named.into_iter().filter(|agent| !known.contains(*agent));
     let words = match known.is_empty() {
-        true => "no worker was seen yet".to_owned(),
+        true => "no worker has registered yet".to_owned(),
         false => format!(
             "they have {}",
             known.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -27,7 +27,7 @@ pub(in crate::api) async fn unknown<'a>(
     Ok(unknown
         .map(|agent| {
             format!(
-                "no worker has an agent `{agent}` ({words}): what names it waits until [agents.{agent}] is in the \
+                "no worker has an agent `{agent}` ({words}): tasks that name it wait until [agents.{agent}] is in the \
                  .ralph.toml of a worker"
             )
         })

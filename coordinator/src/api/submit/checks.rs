@@ -19,8 +19,7 @@ use crate::store::feature::NewFeature;
 
 const MOST_REVIEW_ROUNDS: i32 = 20;
 
-/// Options that can't hold.
-pub(in crate::api) fn unfit(options: InvalidRunSettings) -> Problem {
+pub(in crate::api) fn invalid_settings(options: InvalidRunSettings) -> Problem {
     match options {
         InvalidRunSettings::FirstIteration(_)
         | InvalidRunSettings::FixedNeedsModel
@@ -48,12 +47,12 @@ pub(in crate::api) fn check_repo(repo: &RepoRef, allowed: &Repositories) -> Resu
     };
     if let Some(commit) = repo.base_commit.as_deref().filter(|id| !is_commit(id)) {
         return Err(Problem::invalid(format!(
-            "`repo.base_commit` must be a whole commit id in lower-case hex, not `{commit}`; leave it out for the head of `base_ref`"
+            "`repo.base_commit` must be a full commit id in lower-case hex, not `{commit}`; omit it for the head of `base_ref`"
         )));
     }
     if repo.address.is_empty() || repo.address.starts_with('-') || repo.address.contains(['\0', '\n']) {
         return Err(Problem::invalid(format!(
-            "`repo.address`: `{}` is no address that git could take",
+            "`repo.address`: git does not accept the address `{}`",
             public(&repo.address)
         )));
     }
@@ -84,7 +83,7 @@ pub(super) fn checked_parallel(change: Option<i32>, in_dir: bool) -> Result<i32,
     match (in_dir, change) {
         (true, None | Some(1)) => Ok(1),
         (true, Some(2..)) => Err(Problem::refused(
-            "in a folder itself one session works at a time; leave out `max_parallel`, or give it a repository",
+            "only one session at a time works in a folder itself; omit `max_parallel`, or use a repository",
         )),
         (false, None) => Ok(DEFAULT_MAX_PARALLEL),
         (false, Some(n @ 1..)) => Ok(n),
@@ -92,11 +91,11 @@ pub(super) fn checked_parallel(change: Option<i32>, in_dir: bool) -> Result<i32,
     }
 }
 
-/// Of work in a folder.
+/// Checks that no task of a graph for a folder names a pool.
 pub(super) fn names_no_pool(graph: &Graph) -> Result<(), Problem> {
     match graph.nodes.iter().find(|node| node.pool.is_some()) {
         Some(node) => Err(Problem::refused(format!(
-            "the task `{}` names a pool, but only the workers on the folder's machine can do it; leave that out",
+            "the task `{}` names a pool, but only the workers on the folder's machine can do it; omit the pool",
             node.key
         ))),
         None => Ok(()),
@@ -106,14 +105,14 @@ pub(super) fn names_no_pool(graph: &Graph) -> Result<(), Problem> {
 pub(super) fn check_merge(feature: &NewFeature) -> Result<(), Problem> {
     if feature.merge.is_some() && feature.repo_address.is_none() {
         return Err(Problem::refused(
-            "a feature without a repository can't be merged; leave out `merge`",
+            "a feature without a repository can't be merged; omit `merge`",
         ));
     }
     if let (Some(_), Some(base)) = (feature.merge, &feature.base_ref)
         && branch::check(base).is_err()
     {
         let why =
-            format!("`{base}` is no branch that could be merged into; begin from one, or leave out `merge`");
+            format!("`{base}` is not a branch that can be merged into; start from a branch, or omit `merge`");
         return Err(Problem::refused(why));
     }
     Ok(())
@@ -130,7 +129,7 @@ pub(in crate::api) fn checked_pool(change: Option<String>) -> Result<String, Pro
     }
 }
 
-/// Limits beside the run's, within those that hold for all of their levels, or for those of this feature.
+/// Limits in addition to the run's, checked against the limits of their levels, or of this feature.
 pub(in crate::api) async fn limits(
     app: &App,
     options: &BudgetOptions,

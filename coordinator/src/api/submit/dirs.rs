@@ -11,11 +11,11 @@ use crate::flow::submit::Submission;
 use crate::store;
 use crate::store::feature::NewFeature;
 
-/// Work in one machine's folder cannot choose a pool.
+/// The refusal of a pool for work in a folder.
 pub(in crate::api) const ELSEWHERE: &str =
-    "work in a folder goes to the workers on its machine; leave out `pool`";
+    "work in a folder goes to the workers on its machine; omit `pool`";
 
-/// Gives a feature its folder.
+/// Sets a feature's folder after checking it.
 pub(in crate::api) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> Result<(), Problem> {
     let Some(dir) = dir else { return Ok(()) };
     if feature.repo_address.is_some() {
@@ -25,13 +25,13 @@ pub(in crate::api) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> 
     }
     if feature.merge.is_some() || feature.avoid_conflicts {
         return Err(Problem::refused(
-            "in a folder itself nothing is merged and nothing conflicts; leave out `merge` and `avoid_conflicts`",
+            "work in a folder itself has no merges and no conflicts; omit `merge` and `avoid_conflicts`",
         ));
     }
     let up = dir.path.split('/').any(|part| part == "..");
     if !dir.path.starts_with('/') || dir.path.contains(['\0', '\n']) || up {
         return Err(Problem::refused(format!(
-            "`{}` is no folder's whole path; write it from the root, without `..`",
+            "`{}` is not the absolute path of a folder; write it from the root, without `..`",
             dir.path
         )));
     }
@@ -42,18 +42,18 @@ pub(in crate::api) fn set_dir(feature: &mut NewFeature, dir: Option<DirRef>) -> 
     Ok(())
 }
 
-/// The pool of what is submitted.
+/// The pool of a submission.
 pub(in crate::api) fn pool_for(dir: Option<&DirRef>, change: Option<String>) -> Result<String, Problem> {
     match (dir, change) {
         (None, change) => checked_pool(change),
         (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
         (Some(dir), None) if is_dir_pool(&dir.pool) => Ok(dir.pool.clone()),
-        (Some(dir), None) => Err(Problem::invalid(format!("`{}` is no machine's pool", dir.pool))),
+        (Some(dir), None) => Err(Problem::invalid(format!("`{}` is not the pool of a machine", dir.pool))),
     }
 }
 
 /// The pool of a task that joins a feature, which may work in a folder.
-pub(super) fn pool_beside(folder: Option<String>, change: &Option<String>) -> Result<String, Problem> {
+pub(super) fn pool_of_addition(folder: Option<String>, change: &Option<String>) -> Result<String, Problem> {
     match (folder, change) {
         (Some(_), Some(_)) => Err(Problem::refused(ELSEWHERE)),
         (Some(pool), None) => Ok(pool),
@@ -61,8 +61,8 @@ pub(super) fn pool_beside(folder: Option<String>, change: &Option<String>) -> Re
     }
 }
 
-/// Warns when no worker may work in the folder.
-pub(in crate::api) async fn nobody_there(
+/// A warning when no worker may work in the folder.
+pub(in crate::api) async fn warn_unserved(
     app: &App,
     submission: &Submission,
 ) -> Result<Option<String>, Problem> {

@@ -23,8 +23,8 @@ use crate::api::http::locate;
 use crate::api::http::problem::Problem;
 use crate::api::http::request::Body;
 use crate::api::submit::checks::{check_merge, check_name, checked_parallel, limits, names_no_pool};
-pub(super) use crate::api::submit::checks::{checked_pool, checked_retries, checked_rounds, unfit};
-use crate::api::submit::dirs::{nobody_there, pool_beside, pool_for, set_dir};
+pub(super) use crate::api::submit::checks::{checked_pool, checked_retries, checked_rounds, invalid_settings};
+use crate::api::submit::dirs::{warn_unserved, pool_of_addition, pool_for, set_dir};
 use crate::api::submit::repository::Repository;
 use crate::domain::graph::{self, Graph, GraphErrors, GraphFile, Limits, Located, TaskEntry};
 use crate::domain::names;
@@ -46,7 +46,7 @@ const DEFAULT_REVIEW_ROUNDS: i32 = 2;
 
 type SubmitResult = Result<(StatusCode, Json<Accepted>), Problem>;
 
-/// Stores a feature and starts its run.
+/// Submits a feature and starts its run.
 #[utoipa::path(
     post,
     path = "/features",
@@ -62,11 +62,11 @@ pub async fn feature(
     Body(mut request): Body<SubmitFeature>,
 ) -> SubmitResult {
     let id = FeatureId(new.id);
-    if let Some(accepted) = made_before(&app, new).await? {
+    if let Some(accepted) = created_before(&app, new).await? {
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     check_name(&request.name)?;
-    may_name(&caller, request.repo.as_ref(), request.dir.as_ref())?;
+    check_caller(&caller, request.repo.as_ref(), request.dir.as_ref())?;
     let approve = approved(&request.approve)?;
     let tasks = request.tasks.take();
     let text = tasks.as_ref().map(|tasks| tasks.text.clone());
@@ -124,7 +124,7 @@ fn review_rounds(given: Option<i32>, steps: &[SessionKind]) -> Result<i32, Probl
     }
 }
 
-/// Beside its tasks.
+/// The feature of a submission, without its tasks.
 async fn feature_of(app: &App, id: FeatureId, request: SubmitFeature) -> Result<NewFeature, Problem> {
     let texts = Texts {
         description: request.description.unwrap_or_default(),
@@ -163,7 +163,7 @@ fn defaults(
     })
 }
 
-/// Adds a task to a feature, or makes a feature for it.
+/// Adds a task to a feature, or creates a feature for it.
 #[utoipa::path(
     post,
     path = "/tasks",
@@ -181,17 +181,17 @@ pub async fn task(
     match &request.feature {
         Some(feature) => into_feature(&app, &caller, new, feature, &request).await,
         None => {
-            may_name(&caller, request.repo.as_ref(), request.dir.as_ref())?;
-            alone(&app, new, request).await
+            check_caller(&caller, request.repo.as_ref(), request.dir.as_ref())?;
+            into_new_feature(&app, new, request).await
         }
     }
 }
 
-fn may_name(caller: &Caller, repo: Option<&RepoRef>, dir: Option<&DirRef>) -> Result<(), Problem> {
+fn check_caller(caller: &Caller, repo: Option<&RepoRef>, dir: Option<&DirRef>) -> Result<(), Problem> {
     match (repo, dir) {
         (Some(repo), _) => {
             caller.may_name(Some(&normalised(&repo.address)))?;
-            // Memory and names are scoped to the identity.
+            // The identity is the scope of memory and names.
             repo.id.as_deref().map_or(Ok(()), |id| caller.may_name(Some(id)))
         }
         (None, Some(_)) => caller.may_name(None),
@@ -199,9 +199,9 @@ fn may_name(caller: &Caller, repo: Option<&RepoRef>, dir: Option<&DirRef>) -> Re
     }
 }
 
-async fn alone(app: &App, new: NewId, request: SubmitTask) -> SubmitResult {
+async fn into_new_feature(app: &App, new: NewId, request: SubmitTask) -> SubmitResult {
     let id = FeatureId(new.id);
-    if let Some(accepted) = made_before(app, new).await? {
+    if let Some(accepted) = created_before(app, new).await? {
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     if request.parent.is_some() || !request.after.is_empty() {
@@ -245,7 +245,7 @@ async fn into_feature(
     request: &SubmitTask,
 ) -> SubmitResult {
     check_addition(request)?;
-    // A single task obeys the rules of a graph's entry.
+    // Checks the task against the rules of a graph's entry.
     let graph = one_task(request)?;
     let feature = locate::feature(&mut *app.db().await?, feature).await?;
     let id = TaskId(new.id);
@@ -256,7 +256,7 @@ async fn into_feature(
         return Ok((StatusCode::CREATED, Json(accepted)));
     }
     let mut conn = app.db().await?;
-    let (parent, after) = beside(&mut conn, request).await?;
+    let (parent, after) = relations(&mut conn, request).await?;
     let folder_pool = store::feature::dir_pool(&mut conn, feature).await?;
     let repository = store::feature::repository(&mut conn, feature).await?.flatten();
     if repository.is_some() || folder_pool.is_some() {
@@ -277,7 +277,7 @@ async fn into_feature(
         defaults: defaults(
             request.max_retries,
             request.verify,
-            pool_beside(folder_pool, &request.pool),
+            pool_of_addition(folder_pool, &request.pool),
         )?,
         actor: caller.name(),
     };
@@ -292,16 +292,16 @@ async fn into_feature(
             accepted.warnings = agents::unknown(app, named(&addition.graph)).await?;
             Ok((StatusCode::CREATED, Json(accepted)))
         }
-        Added::NoFeature => Err(Problem::not_found("the feature was deleted meanwhile")),
+        Added::NoFeature => Err(Problem::deleted("feature")),
         Added::Refused(why) => Err(Problem::conflict(why)),
     }
 }
 
-/// A task takes repository, folder and limits of its feature.
+/// Refuses a repository, folder or limits, which a task takes from its feature.
 fn check_addition(request: &SubmitTask) -> Result<(), Problem> {
     if request.repo.is_some() || request.dir.is_some() {
         return Err(Problem::refused(
-            "a task of a feature has that feature's repository or folder",
+            "a task of a feature uses the repository or folder of that feature; omit `repo` and `dir`",
         ));
     }
     let own = BudgetOptions {
@@ -310,14 +310,14 @@ fn check_addition(request: &SubmitTask) -> Result<(), Problem> {
     };
     if request.budgets != own {
         return Err(Problem::refused(
-            "a task of a feature has that feature's limits: give `budgets.task` alone, or set the others with `budget set`",
+            "a task of a feature has the limits of that feature: give only `budgets.task`, or set other limits with `budget set`",
         ));
     }
     Ok(())
 }
 
-/// The parent of a task, and the tasks that it waits for.
-async fn beside(
+/// The parent and the blockers of a task.
+async fn relations(
     conn: &mut PgConnection,
     request: &SubmitTask,
 ) -> Result<(Option<TaskId>, Vec<TaskId>), Problem> {
@@ -351,7 +351,7 @@ async fn store_submission(
             store::flush(db).await?;
             let made = single(app, &ids).await?;
             let mut accepted = accepted(app, submission.feature.id, tasks, made).await?;
-            accepted.warnings.extend(nobody_there(app, submission).await?);
+            accepted.warnings.extend(warn_unserved(app, submission).await?);
             let (Start::Now(settings) | Start::Later(settings)) = &submission.start;
             let named = settings
                 .agent
@@ -370,8 +370,9 @@ async fn store_submission(
     }
 }
 
-/// The result of an earlier try with the same key, whose coordinator died.
-async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem> {
+/// The result of an earlier try with the same key, if that try created the feature before its coordinator
+/// died.
+async fn created_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem> {
     if !new.again {
         return Ok(None);
     }
@@ -400,7 +401,7 @@ async fn made_before(app: &App, new: NewId) -> Result<Option<Accepted>, Problem>
     Ok(Some(accepted(app, feature, total, single).await?))
 }
 
-/// The submitted task, if it was only one.
+/// The submitted task, if there is only one.
 async fn single(app: &App, ids: &[TaskId]) -> Result<Option<TaskView>, Problem> {
     let [id] = ids else { return Ok(None) };
     let lease_ms = app.deps.settings.lease_ms();
@@ -414,7 +415,7 @@ async fn accepted(
     single: Option<TaskView>,
 ) -> Result<Accepted, Problem> {
     let view = view::features(&mut *app.db().await?, &[feature.0]).await?.pop();
-    let feature = view.ok_or_else(|| Problem::not_found("the feature was deleted meanwhile"))?;
+    let feature = view.ok_or_else(|| Problem::deleted("feature"))?;
     let (task, key) = single.map(|task| (task.id, task.key)).unzip();
     Ok(Accepted {
         run: feature
@@ -430,7 +431,7 @@ async fn accepted(
     })
 }
 
-/// Parses a graph off the threads that serve requests: 100,000 tasks take a while.
+/// Parses a graph on a blocking thread, since 100,000 tasks take a while.
 async fn read_graph(text: Option<GraphText>) -> Result<Graph, Problem> {
     let Some(text) = text else {
         return Ok(no_tasks());
@@ -439,7 +440,7 @@ async fn read_graph(text: Option<GraphText>) -> Result<Graph, Problem> {
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(graph)) => Ok(graph),
         Ok(Err(errors)) => Err(Problem::graph(&errors)),
-        Err(_) => Err(Problem::invalid("the task graph could not be read")),
+        Err(_) => Err(Problem::invalid("could not read the task graph")),
     }
 }
 
@@ -471,10 +472,7 @@ fn one_task(request: &SubmitTask) -> Result<Graph, Problem> {
     })
 }
 
-/// A graph of one task that obeys the rules of a graph.
-///
-/// # Errors
-/// When it breaks one.
+/// A graph of one task, checked against the rules of a graph.
 pub(super) fn graph_of(task: TaskEntry) -> Result<Graph, Problem> {
     let file = GraphFile {
         tasks: vec![task],
@@ -537,9 +535,9 @@ fn approved(results: &[String]) -> Result<Vec<SessionKind>, Problem> {
     steps.collect()
 }
 
-/// The settings of a run: the requested ones, within the coordinator's ceilings.
+/// The requested settings of a run, limited by the coordinator's ceilings.
 fn granted(app: &App, options: &RunOptions, tasks: usize) -> Result<RunSettings, Problem> {
     let ceilings = &app.deps.settings.ceilings;
-    options.check(ceilings).map_err(unfit)?;
-    Ok(options.settings(tasks).map_err(unfit)?.within(ceilings))
+    options.check(ceilings).map_err(invalid_settings)?;
+    Ok(options.settings(tasks).map_err(invalid_settings)?.within(ceilings))
 }

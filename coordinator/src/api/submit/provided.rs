@@ -6,10 +6,10 @@ use crate::api::http::problem::Problem;
 use crate::domain::steps::{self, Provided};
 use crate::flow::submit::provided;
 
-/// The given results that a person wants to approve. Results that are not given must be written first.
+/// The given results that a person must approve. Sessions must first write results that are not given.
 ///
 /// # Errors
-/// When there would never be anything to approve.
+/// When a result to approve is neither given nor written.
 pub(in crate::api) fn waiting(
     approve: &[SessionKind],
     given: Provided,
@@ -29,8 +29,8 @@ pub(in crate::api) fn waiting(
             true if !waits.steps.contains(&step) => waits.steps.push(step),
             false if !(written.contains(&step) || draft && written.is_empty()) => {
                 return Err(Problem::refused(format!(
-                    "there is no {result} to approve: what is given comes after it, so none is written; leave `{result}` out of \
-                     what is approved, or give it as well"
+                    "there is no {result} to approve: a later step is given, so no session writes it; remove `{result}` from `approve`, \
+                     or submit it as well"
                 )));
             }
             _ => {}

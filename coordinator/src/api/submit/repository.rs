@@ -1,4 +1,4 @@
-//! Completes a submission's repository, as the command line does on its own machine.
+//! Completes a submission's repository, as the command line does on its machine.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::api::http::problem::Problem;
 use crate::api::memory;
 use crate::domain::names::repository::{choose_base, is_address, normalised};
 
-/// Time limit of a git server's list of branches.
+/// Time limit for a git server to list its branches.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// Most characters of git's own words in an error.
+/// Most characters of git's message in an error.
 const WORDS: usize = 500;
 
-/// A fully known repository.
+/// A repository with all fields known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
     pub address: String,
@@ -28,7 +28,7 @@ pub struct Repository {
     pub branch: Option<String>,
 }
 
-/// Completes a repository: its identity from its address, its base from its server's present branches.
+/// Completes a repository: its identity from its address, its base from its server's current branches.
 ///
 /// # Errors
 /// When git cannot use the address, its server does not answer, or it has no such base.
@@ -56,12 +56,12 @@ pub async fn resolved(repo: RepoRef, allowed: &Repositories) -> Result<Repositor
     })
 }
 
-/// The branch or tag to start from, and its present commit.
+/// The branch or tag to start from, and its current commit.
 async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), Problem> {
     let shown = public(address);
     if !is_address(address) && !address.starts_with('/') {
         return Err(Problem::refused(format!(
-            "`repo.address`: `{shown}` is neither an address, as git@host:team/todo.git, nor a path from the root"
+            "`repo.address`: `{shown}` is neither an address such as git@host:team/todo.git nor an absolute path"
         )));
     }
     let refs = heads(address).await.map_err(|why| {
@@ -75,14 +75,14 @@ async fn base(address: &str, wanted: Option<&str>) -> Result<(String, String), P
         Problem::refused(match wanted {
             Some(base) => format!("`repo.base_ref`: there is no branch, tag or commit `{base}` in {shown}"),
             None => format!(
-                "`repo.base_ref`: {shown} has no commit, or names no branch of its own choice; name one"
+                "`repo.base_ref`: {shown} has no commit, or no default branch; name a branch"
             ),
         })
     })
 }
 
-/// The output of `git ls-remote --symref`. The address comes from the submitter, so only protocols that move
-/// data over a network or from a disk are allowed, and git asks for no password.
+/// The output of `git ls-remote --symref`. The address comes from the submitter, so git may only use
+/// protocols that move data over a network or from a disk, and must not ask for a password.
 async fn heads(address: &str) -> Result<String, String> {
     let mut command = Command::new("git");
     command
@@ -101,7 +101,7 @@ async fn heads(address: &str) -> Result<String, String> {
     let output = tokio::time::timeout(TIME_LIMIT, command.output())
         .await
         .map_err(|_| format!("no answer within {} s", TIME_LIMIT.as_secs()))?
-        .map_err(|error| format!("git doesn't start: {error}"))?;
+        .map_err(|error| format!("could not start git: {error}"))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         return Err(words.trim().chars().take(WORDS).collect());

@@ -1,4 +1,4 @@
-//! Adds and removes edges between tasks.
+//! Adds and removes dependencies between tasks.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::store;
 /// Most blockers per request.
 const MOST: usize = 1_000;
 
-/// Lets a task wait for others, all or none.
+/// Makes a task wait for others; adds all dependencies or none.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/deps",
@@ -38,19 +38,19 @@ pub async fn add(
 ) -> Result<Json<Done>, Problem> {
     if body.blockers.is_empty() || body.blockers.len() > MOST {
         return Err(Problem::refused(format!(
-            "name 1 to {MOST} tasks that it waits for"
+            "name 1 to {MOST} blockers"
         )));
     }
     change(&app, &id, &body.blockers, Change::Add, caller.by(new)).await
 }
 
-/// Lets a task no longer wait for another.
+/// Makes a task no longer wait for another.
 #[utoipa::path(
     delete,
     path = "/tasks/{id}/deps/{blocker}",
     operation_id = "remove_blocker",
     tag = "tasks",
-    params(("blocker" = String, Path, description = "What it waits for: the beginning of its id, or `FEATURE/KEY`", pattern = "^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$")),
+    params(("blocker" = String, Path, description = "The task that it waits for: a prefix of its id, or `FEATURE/KEY`", pattern = "^(t-[0-9a-fA-F]{1,12}|[^/]+/[^/]+)$")),
     responses((status = 200, body = Done))
 )]
 pub async fn remove(
@@ -76,8 +76,6 @@ async fn change(
     }
     drop(conn);
     let db = &app.deps.db;
-    let (outcome, signals) =
-        store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
+    let changed = store::retry_serialization(|| dependencies::change(db, task, &others, change, by)).await?;
+    command_result(app, changed, "task").await
 }

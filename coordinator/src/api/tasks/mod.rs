@@ -1,4 +1,4 @@
-//! Tasks: looked at and steered.
+//! Tasks: show, edit and control.
 
 pub(crate) mod dependencies;
 pub(crate) mod run_alone;
@@ -25,23 +25,23 @@ use crate::domain::question::AnswerInput;
 use crate::domain::states::TaskState;
 use crate::flow::control::{self, By, CommandOutcome, TaskCommand};
 use crate::flow::edit::remove;
-use crate::flow::{control::approve, edit};
+use crate::flow::{Signals, control::approve, edit};
 use crate::store;
 use crate::store::dispatch::FEEDBACK_CHARS;
 use crate::store::edit::TaskEdit;
 use crate::store::view::{self, LogEntry, Page, TaskDetail, TaskFilter, TaskView};
 
-/// Rows of a log: the newest.
+/// Most rows of a log; the newest ones.
 const MAX_ROWS: i64 = 10_000;
 
-/// Tasks of all features, in the order in which they were made.
+/// Lists tasks of all features in the order of creation.
 #[utoipa::path(
     get,
     path = "/tasks",
     operation_id = "list_tasks",
     tag = "tasks",
     params(
-        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only those in one of these states"),
+        ("status" = Option<Vec<TaskState>>, Query, style = Form, explode = false, description = "Only tasks in one of these states"),
         PageQuery
     ),
     responses((status = 200, body = Page<TaskView>))
@@ -68,7 +68,7 @@ pub async fn list(
     ))
 }
 
-/// One task with everything around it.
+/// One task with its description, relations and dispatches.
 #[utoipa::path(
     get,
     path = "/tasks/{id}",
@@ -83,10 +83,10 @@ pub async fn show(
     let mut conn = app.db().await?;
     let id = locate::task(&mut conn, &id).await?;
     let detail = view::detail(&mut conn, id, app.deps.settings.lease_ms()).await?;
-    detail.map(Json).ok_or_else(gone)
+    detail.map(Json).ok_or_else(|| Problem::deleted("task"))
 }
 
-/// A task and everything below it, in the order in which they were made.
+/// A task and all tasks below it in the order of creation.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/tree",
@@ -107,7 +107,7 @@ pub async fn tree(
     Ok(Json(view::subtree(&mut conn, id, cursor, limit, lease_ms).await?))
 }
 
-/// What was done to a task, by whom and why.
+/// Changes to a task, with actors and reasons.
 #[utoipa::path(
     get,
     path = "/tasks/{id}/log",
@@ -126,7 +126,7 @@ pub async fn log(
     )))
 }
 
-/// Changes a task that doesn't run.
+/// Edits a task without a live session.
 #[utoipa::path(
     patch,
     path = "/tasks/{id}",
@@ -169,14 +169,13 @@ pub async fn edit(
     }
     drop(conn);
     let db = &app.deps.db;
-    let (outcome, signals) =
+    let edited =
         store::retry_serialization(|| edit::task(db, task, &change, before.as_deref(), caller.name()))
             .await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
+    command_result(&app, edited, "task").await
 }
 
-/// An edited task obeys the rules of a graph's entry.
+/// Checks an edited task against the rules of a graph's entry.
 fn check(body: &EditTask) -> Result<(), Problem> {
     if body.max_retries.is_some_and(|n| n < 0) {
         return Err(Problem::invalid("`max_retries` is 0 to 100"));
@@ -198,7 +197,7 @@ fn check(body: &EditTask) -> Result<(), Problem> {
     graph_of(edited).map(drop)
 }
 
-/// Deletes a task that nobody works on.
+/// Deletes a task without a live session.
 #[utoipa::path(
     delete,
     path = "/tasks/{id}",
@@ -213,36 +212,35 @@ pub async fn remove(
 ) -> Result<Json<Done>, Problem> {
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (outcome, signals) = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
+    let removed = store::retry_serialization(|| remove::task(db, task, caller.name())).await?;
+    command_result(&app, removed, "task").await
 }
 
-/// What can be done to a task.
+/// A command on a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// Try again.
+    /// Try the task again.
     Retry,
-    /// Let the result that waits for a person count.
+    /// Accept the result that waits for a person.
     Approve,
-    /// Send it back; the next session is told the `reason`, which must be given.
+    /// Send the result back; the next session reads the `reason`, which is required.
     Reject,
-    /// Tell the next session the `reason`, which must be given; what runs goes on.
+    /// Give the next session the `reason`, which is required; a live session continues.
     Feedback,
-    /// Go on without it.
+    /// Continue without the task.
     Skip,
-    /// End it; what depends on it is not worked on.
+    /// End the task; tasks that depend on it do not start.
     Cancel,
-    /// It failed for good.
+    /// Mark the task as failed for good.
     Fail,
-    /// It is done, whatever its sessions say.
+    /// Mark the task as done, regardless of its sessions.
     Done,
-    /// Take it from its worker.
+    /// Take the task from its worker.
     Release,
-    /// End its session in order and tell the next one something.
+    /// End its session in an orderly way and give the `reason` to the next one.
     Interrupt,
-    /// Tell its running session the `reason`, which must be given, as its next turn.
+    /// Send its live session the `reason`, which is required, as its next turn.
     Say,
 }
 
@@ -251,19 +249,19 @@ impl Verb {
         let reader: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
         Self::deserialize(reader).map_err(|_| {
             Problem::not_found(format!(
-                "there is no command `{word}` for tasks; there are retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt, say"
+                "there is no command `{word}` for tasks; use one of retry, approve, reject, feedback, skip, cancel, fail, done, release, interrupt, say"
             ))
         })
     }
 }
 
-/// Does a command to a task.
+/// Executes a command on a task.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/{command}",
     operation_id = "command_task",
     tag = "tasks",
-    params(("command" = inline(Verb), Path, description = "What to do")), request_body = CommandOptions,
+    params(("command" = inline(Verb), Path, description = "The command")), request_body = CommandOptions,
     responses((status = 200, body = Done))
 )]
 pub async fn command(
@@ -278,73 +276,63 @@ pub async fn command(
         resumes: body.resume.unwrap_or(true),
         ..caller.by(new)
     };
-    let command = match Verb::parse(&verb)? {
+    let verb = Verb::parse(&verb)?;
+    let why = body.reason.as_deref();
+    let words = match verb {
+        Verb::Reject | Verb::Feedback | Verb::Say => required_reason(&body)?,
+        _ => "",
+    };
+    let task = locate::task(&mut *app.db().await?, &id).await?;
+    let db = &app.deps.db;
+    let command = match verb {
         Verb::Skip => TaskCommand::Skip,
         Verb::Cancel => TaskCommand::Cancel,
         Verb::Fail => TaskCommand::Fail,
         Verb::Done => TaskCommand::Done,
         Verb::Retry => TaskCommand::Retry,
         Verb::Release => TaskCommand::Release,
-        Verb::Reject => {
-            required_reason(&body)?;
-            TaskCommand::Reject
+        Verb::Reject => TaskCommand::Reject,
+        Verb::Feedback => {
+            let outcome = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
+            return command_result(&app, (outcome, Signals::default()), "task").await;
         }
-        Verb::Feedback => return feedback(&app, &id, by, required_reason(&body)?).await,
-        Verb::Approve => return approve(&app, &id, by, &body).await,
-        Verb::Interrupt => return interrupt(&app, &id, by, &body).await,
-        Verb::Say => return say(&app, &id, by, required_reason(&body)?).await,
-    };
-    let task = locate::task(&mut *app.db().await?, &id).await?;
-    let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (outcome, signals) = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
-    let resumed = signals.resumed.clone();
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, resumed)
-}
+        Verb::Approve => {
+            let result = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
+            return command_result(&app, result, "task").await;
+        }
+        Verb::Interrupt => {
+            let result = store::retry_serialization(|| control::interrupt(db, task, by, why)).await?;
+            return command_result(&app, result, "task").await;
+        }
+        Verb::Say => {
+            let result = store::retry_serialization(|| control::say(db, task, by, words)).await?;
+            return command_result(&app, result, "task").await;
+        }
+        };
+        let result = store::retry_serialization(|| control::task(db, task, command, by, why)).await?;
+        command_result(&app, result, "task").await
+        }
 
-async fn approve(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let (db, why) = (&app.deps.db, body.reason.as_deref());
-    let (outcome, signals) = store::retry_serialization(|| approve::approve(db, task, by, why)).await?;
-    let resumed = signals.resumed.clone();
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, resumed)
-}
-
-/// Refuses a reason that is too long for prompts, rather than cut it.
+/// Refuses a reason that is too long for prompts instead of cutting it.
 pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Problem> {
     let chars = reason.map_or(0, |reason| reason.chars().count());
     if i32::try_from(chars).is_ok_and(|chars| chars <= FEEDBACK_CHARS) {
         return Ok(());
     }
     Err(Problem::refused(format!(
-        "the `reason` has {chars} characters, and sessions are told {FEEDBACK_CHARS} of what is said; say it in fewer, and the rest \
-         in the task's description (`task edit`)"
+        "the `reason` has {chars} characters, but a session reads at most {FEEDBACK_CHARS}; shorten it, and put the rest into the \
+         task's description (`task edit`)"
     )))
 }
 
 /// The reason of a command that needs one.
 fn required_reason(body: &CommandOptions) -> Result<&str, Problem> {
     let reason = body.reason.as_deref().filter(|reason| !reason.trim().is_empty());
-    reason.ok_or_else(|| Problem::refused("the session has to be told something: give a `reason`"))
+    reason.ok_or_else(|| Problem::refused("this command needs a text for the session: give a `reason`"))
 }
 
-async fn feedback(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let db = &app.deps.db;
-    let outcome = store::retry_serialization(|| control::feedback(db, task, by, words)).await?;
-    command_result(outcome, Vec::new())
-}
-
-async fn say(app: &App, id: &str, by: By<'_>, words: &str) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let db = &app.deps.db;
-    let (outcome, signals) = store::retry_serialization(|| control::say(db, task, by, words)).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
-}
-
-/// Answers a question of a task's sessions: the one of that id, else the first that a session waits for.
+/// Answers a question of a task's sessions: the question with the given id, else the first one that a session
+/// waits for.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/answer",
@@ -372,34 +360,22 @@ pub async fn answer(
     };
     let task = locate::task(&mut *app.db().await?, &id).await?;
     let db = &app.deps.db;
-    let (outcome, signals) =
+    let result =
         store::retry_serialization(|| control::answer(db, task, by, body.question, given)).await?;
-    let resumed = signals.resumed.clone();
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, resumed)
-}
-
-async fn interrupt(app: &App, id: &str, by: By<'_>, body: &CommandOptions) -> Result<Json<Done>, Problem> {
-    let task = locate::task(&mut *app.db().await?, id).await?;
-    let (db, feedback) = (&app.deps.db, body.reason.as_deref());
-    let (outcome, signals) =
-        store::retry_serialization(|| control::interrupt(db, task, by, feedback)).await?;
-    app.deps.bus.emit(signals).await;
-    command_result(outcome, Vec::new())
-}
-
-/// The result of a command, with the runs that continue.
-pub(super) fn command_result(outcome: CommandOutcome, resumed: Vec<RunId>) -> Result<Json<Done>, Problem> {
-    match outcome {
-        CommandOutcome::Done(count) => Ok(Json(Done {
-            count,
-            run: resumed.first().map(RunId::short),
-        })),
-        CommandOutcome::NotFound => Err(gone()),
-        CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+    command_result(&app, result, "task").await
     }
-}
 
-fn gone() -> Problem {
-    Problem::not_found("the task was deleted meanwhile")
-}
+    /// Emits the signals of a command on `what`, and answers with the first resumed run.
+    pub(super) async fn command_result(
+        app: &App,
+        (outcome, signals): (CommandOutcome, Signals),
+        what: &str,
+    ) -> Result<Json<Done>, Problem> {
+        let run = signals.resumed.first().map(RunId::short);
+        app.deps.bus.emit(signals).await;
+        match outcome {
+            CommandOutcome::Done(count) => Ok(Json(Done { count, run })),
+            CommandOutcome::NotFound => Err(Problem::deleted(what)),
+            CommandOutcome::Refused(why) => Err(Problem::conflict(why)),
+        }
+    }

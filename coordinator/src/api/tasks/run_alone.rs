@@ -14,7 +14,7 @@ use crate::api::http::request::{Body, PathParams};
 use crate::flow::control::FeatureCommand;
 use crate::store;
 
-/// Starts a run of one task and its parts; nothing else of its feature begins in it. A task whose blockers are not done is refused.
+/// Starts a run of one task and its subtasks only. Refuses a task whose blockers are not done.
 #[utoipa::path(
     post,
     path = "/tasks/{id}/run",
@@ -34,7 +34,7 @@ pub async fn run(
     let task = locate::task(&mut conn, &id).await?;
     let feature = store::task::feature_of(&mut conn, task).await?;
     drop(conn);
-    let feature = feature.ok_or_else(|| Problem::not_found("the task was deleted meanwhile"))?;
+    let feature = feature.ok_or_else(|| Problem::deleted("task"))?;
     let feature = feature.to_string();
     let settings = features::settings(&app, &feature, options).await?;
     features::run_command(

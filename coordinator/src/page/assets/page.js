@@ -1,4 +1,5 @@
-// What the page does by itself: it shows what changed, follows sessions, and moves by keys. All of it works without, reloaded by hand.
+// Refreshes the page after changes, follows sessions, and handles keys. Without this script, everything works
+// with manual reloads.
 "use strict";
 (() => {
   document.documentElement.classList.add("scripted");
@@ -6,7 +7,7 @@
   const lost = document.getElementById("connection");
   const quiet = { headers: { "x-ralph-live": "1" }, credentials: "same-origin" };
 
-  // Brings `old` to what `fresh` is. What somebody opened, typed or has under the cursor stays.
+  // Turns `old` into `fresh`. Keeps open details, typed text and the focus.
   function morph(old, fresh) {
     if (old.nodeType !== 1 || fresh.nodeType !== 1 || old.tagName !== fresh.tagName) {
       if (old.nodeType === 3 && fresh.nodeType === 3) {
@@ -14,7 +15,7 @@
       } else old.replaceWith(document.importNode(fresh, true));
       return;
     }
-    // What is followed is ahead of what is read anew, and who scrolled back stays there.
+    // A followed transcript is ahead of a fresh one, and keeps its scroll position.
     if (transcript && old.id && old.id === fresh.id && (old === transcript || old.id === "earlier" || old.id === "errors")) return;
     if (old.id === "session" && fresh.id === "session" && old.querySelector("ol.earlier")) return;
     if (old.matches("input, textarea, select") && old.type !== "hidden") return;
@@ -47,7 +48,7 @@
     }
   }
 
-  // Looks anew: at once where nothing was asked for lately, and never for more than a fifth of the time.
+  // Fetches the page again: at once after a quiet time, and for at most a fifth of the time.
   let reading = false, again = false, last = 0, pause = 0, timer = 0, stale = false;
   function soon() {
     if (document.hidden) stale = true;
@@ -70,17 +71,17 @@
         morph(main, fresh.querySelector("main"));
         times();
         zoom(scale);
-        // A first session, or another one than that which was shown, begins.
+        // A first or another session has started.
         if (!transcript && document.querySelector("#transcript[data-follow]")) location.reload();
       }
-    } catch { /* The next one will do. */ }
+    } catch { /* A later refresh succeeds. */ }
     last = Date.now();
     pause = Math.max(200, 4 * (last - began));
     reading = false;
     if (again) soon();
   }
 
-  // A stream, open only while somebody looks: of one address browsers have six connections, over all tabs.
+  // Opens a stream only while the page is visible: browsers allow six connections to one host over all tabs.
   function stream(address, opened) {
     let source = null, over = false;
     const open = () => { if (!source && !over && !document.hidden) opened(source = new EventSource(address())); };
@@ -92,7 +93,7 @@
     return () => { over = true; close(); };
   }
 
-  // Each beginning of the stream tells that anything may have changed, which the page knows that has just come.
+  // The first event of a stream says that anything may have changed; a fresh page ignores it.
   const watched = main && main.dataset.watch;
   if (watched) {
     let isNew = true, worry = 0;
@@ -106,7 +107,7 @@
       news.onopen = () => { clearTimeout(worry); worry = 0; lost.hidden = true; };
       news.onerror = () => {
         worry ||= setTimeout(() => { lost.hidden = document.hidden; }, 3000);
-        // Refused for good, as where the session has ended.
+        // The server refuses the stream for good, for example after the session has ended.
         if (news.readyState === 2) setTimeout(() => { if (!document.hidden) location.reload(); }, 10000);
       };
     });
@@ -114,8 +115,9 @@
     setInterval(() => { if (Date.now() - last > 30000) soon(); }, 30000);
   }
 
-  // A session that is followed. What comes is put in once a frame. What has scrolled far away is left out, as it is among the earlier; where
-  // somebody reads further up it is set apart, so that browsers lay it out no more.
+  // Follows a session. Inserts new entries once per frame. Removes entries that have scrolled far away, since
+  // the link to earlier entries has them. While somebody reads further up, moves them to a separate list
+  // instead, whose layout browsers skip.
   const transcript = document.querySelector("#transcript[data-follow]");
   const MOST = 1200, KEPT = 800, BUSY_MS = 10;
   function countErrors() {
@@ -129,10 +131,10 @@
     const begin = new URL(transcript.dataset.follow, location.href);
     const number = (entry) => Number(entry.id.slice(1));
     const shown = document.getElementById("earlier").hidden ? null : transcript.querySelector("[id^=e]");
-    // A call that is told once more may stand among those that aren't shown.
+    // A later entry of a tool call may belong to one that is not shown.
     let from = shown ? number(shown) : 0;
     let after = begin.searchParams.get("after"), waiting = [], due = 0, isAnother = false;
-    // The entries of the session before keep their place, but numbers begin anew.
+    // Entries of the previous session stay, but numbers start again.
     const renumber = () => {
       isAnother = true;
       from = 0;
@@ -201,14 +203,14 @@
     });
   }
 
-  // Earlier entries come when somebody scrolls up to them.
+  // Loads earlier entries when somebody scrolls up to them.
   const earlier = document.getElementById("earlier");
   async function before() {
     const link = earlier.querySelector("a"), asked = link.href;
     const answer = await fetch(asked, quiet);
     const fresh = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
     const part = fresh && fresh.getElementById("transcript"), next = fresh && fresh.getElementById("earlier");
-    // Meanwhile others may have been left out.
+    // The link may have changed meanwhile because entries were removed.
     if (!part || link.href !== asked) return;
     const below = earlier.nextElementSibling, top = below.getBoundingClientRect().top, isAbove = earlier.getBoundingClientRect().bottom < 0;
     part.removeAttribute("id");
@@ -219,7 +221,7 @@
     link.href = next.querySelector("a").href;
     earlier.querySelector("span").textContent = next.querySelector("span").textContent;
     earlier.hidden = next.hidden;
-    // Where the browser doesn't keep what is read in its place.
+    // Restores the scroll position if the browser doesn't keep it.
     requestAnimationFrame(() => {
       const by = below.getBoundingClientRect().top - top;
       if (isAbove && Math.abs(by) > innerHeight / 2) scrollBy(0, by);
@@ -230,7 +232,7 @@
     const more = async () => {
       if (busy) return;
       busy = true;
-      try { await before(); } catch { /* The link is still there. */ }
+      try { await before(); } catch { /* The link remains. */ }
       busy = false;
     };
     addEventListener("scroll", () => {
@@ -243,7 +245,7 @@
     earlier.addEventListener("click", (event) => { event.preventDefault(); more(); });
   }
 
-  // The graph: larger and smaller by buttons, keys and the wheel; moved by dragging, and as all that scrolls.
+  // The graph: zoomed with buttons, keys and the wheel; moved by dragging and scrolling.
   let scale = 1;
   const graph = () => document.querySelector(".graph");
   function zoom(to, x, y) {
@@ -257,7 +259,7 @@
     if (to === scale) return size();
     const by = Math.min(4, Math.max(.02, to)) / scale;
     scale *= by;
-    // What is under the pointer, or in the middle, stays there.
+    // Keeps the point under the pointer, or the middle, in place.
     x ??= box.clientWidth / 2;
     y ??= box.clientHeight / 2;
     const left = (box.scrollLeft + x) * by - x, top = (box.scrollTop + y) * by - y;
@@ -292,11 +294,11 @@
     if (dragged) held.box.scrollTo(left, top);
   });
   addEventListener("pointerup", () => { held = null; });
-  // A link is dragged along rather than away, and not followed at the end.
+  // Dragging a link moves the graph, and does not follow the link.
   addEventListener("dragstart", (event) => { if (held) event.preventDefault(); });
   addEventListener("click", (event) => { if (dragged && event.target.closest(".graph")) event.preventDefault(); }, true);
 
-  // Times as they are seen from here and now.
+  // Shows times relative to now, in the local time zone.
   function times(within = document) {
     const now = Date.now();
     for (const time of within.querySelectorAll("time")) {
@@ -314,24 +316,24 @@
   times();
   setInterval(() => times(), 20000);
 
-  // What was done is said once.
+  // Shows a confirmation only once.
   const here = new URL(location.href);
   if (here.searchParams.has("did")) {
     here.searchParams.delete("did");
     history.replaceState(null, "", here);
   }
 
-  // Forms that send themselves.
+  // Submits forms automatically.
   const link = document.querySelector("form[data-send]");
   if (link) link.requestSubmit();
   const then = document.querySelector("form input[name=then]");
-  // Who comes from another site brings no session at first; from here it is sent.
+  // A browser that comes from another site sends no session cookie at first, but does with this request.
   if (then && !link) {
     fetch("/me", quiet).then((answer) => { if (answer.status === 204) location.replace(then.value); }).catch(() => {});
   }
   addEventListener("change", (event) => { if (event.target.matches("[data-submit]")) event.target.form.requestSubmit(); });
   addEventListener("submit", (event) => {
-    // Pressed twice, it is sent once.
+    // A double click submits once.
     if (event.target.dataset.sent) event.preventDefault();
     if (event.target.method === "post") event.target.dataset.sent = "1";
   });

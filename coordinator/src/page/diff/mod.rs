@@ -1,4 +1,4 @@
-//! What changed, as a page shows it.
+//! Diffs on pages.
 
 mod code;
 mod unified;

@@ -1,11 +1,12 @@
-//! A unified diff, coloured by what its lines are, and within them by the language of the file.
+//! Renders a unified diff, coloured by kind of line and by the language of the file.
 
 use maud::{Markup, html};
+use ralph_api::view::ChangedLines;
 
 use super::code::coloured;
 use crate::page::words::{block, bytes};
 
-/// Shows so many bytes of it.
+/// Renders at most `most_bytes` of a diff.
 pub fn show(diff: &str, most_bytes: usize) -> Markup {
     let (shown, left) = block(diff, most_bytes);
     let files = files(&shown);
@@ -22,7 +23,7 @@ pub fn show(diff: &str, most_bytes: usize) -> Markup {
     }
 }
 
-/// A line; what isn't code in it stays as it is.
+/// A line of a diff; only code is coloured.
 fn row(line: &str, file: &str) -> Markup {
     let class = class(line);
     html! {
@@ -33,17 +34,13 @@ fn row(line: &str, file: &str) -> Markup {
     }
 }
 
-/// How much it adds and removes.
+/// Numbers of added and removed lines.
 pub fn sum(diff: &str) -> Markup {
-    let (mut added, mut removed) = (0, 0);
-    for file in files(diff) {
-        added += file.added;
-        removed += file.removed;
-    }
-    counts(added, removed)
+    let lines = ChangedLines::of(diff);
+    counts(lines.added, lines.removed)
 }
 
-fn counts(added: usize, removed: usize) -> Markup {
+fn counts(added: u32, removed: u32) -> Markup {
     html! { span.counts { span.plus { "+" (added) } " " span.minus { "−" (removed) } } }
 }
 
@@ -51,8 +48,8 @@ fn counts(added: usize, removed: usize) -> Markup {
 struct File<'a> {
     name: &'a str,
     lines: Vec<&'a str>,
-    added: usize,
-    removed: usize,
+    added: u32,
+    removed: u32,
 }
 
 fn files(diff: &str) -> Vec<File<'_>> {
@@ -80,8 +77,8 @@ fn files(diff: &str) -> Vec<File<'_>> {
             continue;
         }
         if inside {
-            file.added += usize::from(line.starts_with('+'));
-            file.removed += usize::from(line.starts_with('-'));
+            file.added += u32::from(line.starts_with('+'));
+            file.removed += u32::from(line.starts_with('-'));
         }
         file.lines.push(line);
     }
@@ -103,15 +100,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diff_is_taken_apart_and_its_markup_stays_text() {
+    fn a_diff_is_split_into_files_and_escaped() {
         let diff = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n one\n-<b>two\n+--- three\n\
                     diff --git a/img b/img\nBinary files differ\n";
         let files = files(diff);
-        let told: Vec<_> = files
+        let counts: Vec<_> = files
             .iter()
             .map(|file| (file.name, file.added, file.removed))
             .collect();
-        assert_eq!(told, [("x", 1, 1), ("img", 0, 0)]);
+        assert_eq!(counts, [("x", 1, 1), ("img", 0, 0)]);
         let shown = show(diff, 10_000).into_string();
         assert!(
             shown.contains("&lt;b&gt;two") && shown.contains("Binary files differ"),

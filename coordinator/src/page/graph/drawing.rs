@@ -1,20 +1,20 @@
-//! A graph as a picture: state by sign and colour, each box leads to its task.
+//! Draws a graph: signs and colours show states, and each box links to its task.
 
 use maud::{Markup, html};
 
-use super::layers::{BoxContent, Layers, lay};
+use super::layers::{BoxContent, Layers, layout};
 use crate::page::words::{cut_line, sign};
 use crate::store::view::GraphNode;
 
-/// Pixels.
+// Sizes in pixels.
 const WIDTH: usize = 184;
 const HEIGHT: usize = 30;
 const GAP_X: usize = 44;
 const GAP_Y: usize = 10;
 const EDGE: usize = 6;
-/// Characters of a title.
+/// Longest title. Characters.
 const TITLE: usize = 20;
-/// More edges say nothing any more.
+/// Most drawn edges; more would be unreadable.
 const MOST_EDGES: usize = 3_000;
 
 pub fn draw(
@@ -22,7 +22,7 @@ pub fn draw(
     edges: &[(ralph_shared::ids::TaskId, ralph_shared::ids::TaskId)],
     feature: &str,
 ) -> Markup {
-    let layers = lay(nodes, edges);
+    let layers = layout(nodes, edges);
     let width = layers.boxes.iter().map(|one| one.layer + 1).max().unwrap_or(0) * (WIDTH + GAP_X) + 2 * EDGE;
     let height = layers.boxes.iter().map(|one| one.row + 1).max().unwrap_or(0) * (HEIGHT + GAP_Y) + 2 * EDGE;
     html! {
@@ -30,7 +30,7 @@ pub fn draw(
             svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
                 @for (from, to) in layers.edges.iter().take(MOST_EDGES) { (edge(&layers, *from, *to)) }
                 @for one in &layers.boxes {
-                    @let (x, y) = place(one.layer, one.row);
+                    @let (x, y) = position(one.layer, one.row);
                     @match &one.what {
                         BoxContent::One(n) => {
                             @let node = &nodes[*n];
@@ -53,7 +53,7 @@ pub fn draw(
     }
 }
 
-fn place(layer: usize, row: usize) -> (usize, usize) {
+fn position(layer: usize, row: usize) -> (usize, usize) {
     (EDGE + layer * (WIDTH + GAP_X), EDGE + row * (HEIGHT + GAP_Y))
 }
 
@@ -69,9 +69,9 @@ fn shape(x: usize, y: usize, word: &str, text: &str) -> Markup {
 
 fn edge(layers: &Layers, from: usize, to: usize) -> Markup {
     let (from, to) = (&layers.boxes[from], &layers.boxes[to]);
-    let (x, y) = place(from.layer, from.row);
+    let (x, y) = position(from.layer, from.row);
     let (x, y) = (x + WIDTH, y + HEIGHT / 2);
-    let (to_x, to_y) = place(to.layer, to.row);
+    let (to_x, to_y) = position(to.layer, to.row);
     let to_y = to_y + HEIGHT / 2;
     let half = (to_x - x) / 2;
     html! { path.edge d={ "M" (x) " " (y) "C" (x + half) " " (y) " " (to_x - half) " " (to_y) " " (to_x) " " (to_y) } {} }

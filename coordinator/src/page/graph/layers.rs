@@ -1,5 +1,5 @@
-//! A task graph in layers, from left to right: each task stands behind all that it waits for. Of a large graph, tasks of one layer that are
-//! in the same state become one box.
+//! Arranges a task graph in layers from left to right: each task is to the right of all its blockers. In a
+//! large graph, tasks of a layer with the same state share a box.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,43 +8,41 @@ use ralph_shared::ids::TaskId;
 use crate::domain::states::TaskState;
 use crate::store::view::GraphNode;
 
-/// Graphs up to so many tasks are drawn task by task.
+/// Largest graph with a box for each task.
 const SINGLE: usize = 200;
-/// In larger ones, what needs somebody or runs is drawn by itself, up to so many a layer.
+/// Most separate boxes per layer of a larger graph, for tasks that run, failed or need a person.
 const SINGLE_IN_LAYER: usize = 20;
 
-/// They have so many layers at most: where more stand one behind the other, several are drawn as one.
+/// Most layers of a larger graph; beyond that, adjacent layers are merged.
 const LAYERS: usize = 120;
 
-/// A box.
+/// A box with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
-    /// A task, or several of one state.
     pub what: BoxContent,
-    /// Counted from the left, and from above.
+    /// Counted from the left.
     pub layer: usize,
+    /// Counted from the top.
     pub row: usize,
 }
 
-/// What a box stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoxContent {
-    /// The task at this place of the nodes.
+    /// The task at this index of the nodes.
     One(usize),
-    /// So many in a state.
+    /// A number of tasks in a state.
     Several(TaskState, usize),
 }
 
-/// What is drawn.
+/// The layout of a graph.
 #[derive(Debug, Default, PartialEq)]
 pub struct Layers {
     pub boxes: Vec<Placed>,
-    /// From which box to which.
+    /// Indexes of the connected boxes, from left to right.
     pub edges: BTreeSet<(usize, usize)>,
 }
 
-/// Lays a graph out.
-pub fn lay(nodes: &[GraphNode], edges: &[(TaskId, TaskId)]) -> Layers {
+pub fn layout(nodes: &[GraphNode], edges: &[(TaskId, TaskId)]) -> Layers {
     let at: HashMap<TaskId, usize> = nodes.iter().enumerate().map(|(n, node)| (node.id, n)).collect();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     for (later, earlier) in edges {
@@ -52,7 +50,7 @@ pub fn lay(nodes: &[GraphNode], edges: &[(TaskId, TaskId)]) -> Layers {
             before[*later].push(*earlier);
         }
     }
-    // A parent is done when its parts are.
+    // A parent is done when its subtasks are.
     for (n, node) in nodes.iter().enumerate() {
         if let Some(parent) = node.parent.and_then(|parent| at.get(&TaskId(parent))) {
             before[*parent].push(n);
@@ -63,7 +61,7 @@ pub fn lay(nodes: &[GraphNode], edges: &[(TaskId, TaskId)]) -> Layers {
     boxed(nodes, &before, &depth, &order)
 }
 
-/// How many tasks stand one behind the other before each.
+/// The length of the longest chain of tasks before each task.
 fn depths(before: &[Vec<usize>]) -> Vec<usize> {
     let mut open: Vec<usize> = before.iter().map(Vec::len).collect();
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); before.len()];
@@ -86,7 +84,7 @@ fn depths(before: &[Vec<usize>]) -> Vec<usize> {
     depth
 }
 
-/// The tasks of each layer, near to what they wait for.
+/// The tasks of each layer, ordered to be near their blockers.
 fn ordered(before: &[Vec<usize>], depth: &[usize]) -> Vec<Vec<usize>> {
     let mut layers: Vec<Vec<usize>> = vec![Vec::new(); depth.iter().max().map_or(0, |most| most + 1)];
     for (n, layer) in depth.iter().enumerate() {
@@ -193,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn each_task_stands_behind_all_that_it_waits_for() {
+    fn each_task_is_to_the_right_of_its_blockers() {
         let nodes: Vec<_> = (0..4).map(|n| node(n, TaskState::Pending)).collect();
         // 0 → 1 → 3, and 0 → 3; 2 is alone.
-        let drawn = lay(&nodes, &[(id(1), id(0)), (id(3), id(1)), (id(3), id(0))]);
+        let drawn = layout(&nodes, &[(id(1), id(0)), (id(3), id(1)), (id(3), id(0))]);
         let layers: Vec<_> = drawn
             .boxes
             .iter()
@@ -212,33 +210,33 @@ mod tests {
             ]
         );
         assert_eq!(drawn.edges.len(), 3);
-        assert_eq!(lay(&[], &[]), Layers::default());
+        assert_eq!(layout(&[], &[]), Layers::default());
     }
 
     #[test]
-    fn parts_stand_before_their_whole() {
+    fn subtasks_are_to_the_left_of_their_parent() {
         let mut nodes = vec![node(1, TaskState::Pending), node(2, TaskState::Done)];
         nodes[1].parent = Some(Uuid::from_u128(1));
-        let drawn = lay(&nodes, &[]);
+        let drawn = layout(&nodes, &[]);
         assert_eq!(drawn.boxes[1].what, BoxContent::One(0));
         assert_eq!(drawn.boxes[1].layer, 1);
     }
 
     #[test]
-    fn a_long_chain_is_drawn_in_a_bounded_number_of_layers() {
+    fn a_long_chain_has_a_bounded_number_of_layers() {
         let nodes: Vec<_> = (0..10_000).map(|n| node(n, TaskState::Pending)).collect();
         let edges: Vec<_> = (1..10_000).map(|n| (id(n), id(n - 1))).collect();
-        let drawn = lay(&nodes, &edges);
+        let drawn = layout(&nodes, &edges);
         assert_eq!((drawn.boxes.len(), drawn.edges.len()), (120, 119));
         assert_eq!(drawn.boxes[0].what, BoxContent::Several(TaskState::Pending, 84));
     }
 
     #[test]
-    fn a_large_graph_keeps_what_needs_somebody_and_sums_up_the_rest() {
+    fn a_large_graph_has_boxes_for_tasks_in_need_and_sums_up_others() {
         let mut nodes: Vec<_> = (0..5_000).map(|n| node(n, TaskState::Done)).collect();
         nodes[7].state = TaskState::Failed;
         let edges: Vec<_> = (2_500..5_000).map(|n| (id(n), id(n - 2_500))).collect();
-        let drawn = lay(&nodes, &edges);
+        let drawn = layout(&nodes, &edges);
         assert_eq!(drawn.boxes.len(), 3, "{:?}", drawn.boxes);
         assert!(drawn.boxes.iter().any(|one| one.what == BoxContent::One(7)));
         assert!(

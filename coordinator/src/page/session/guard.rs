@@ -1,8 +1,8 @@
-//! Who may ask for a page at all, and what browsers are told with each answer.
+//! Checks hosts and origins of requests, and adds security headers to answers.
 //!
-//! A page of another site may resolve its own name to this machine (DNS rebinding) and then asks under that name: on loopback only names
-//! of loopback are answered, and those that `[api] hosts` has. A form is taken only from this page: by its origin here, and by the
-//! session's secret in it ([`crate::page::act`]).
+//! A page of another site may resolve its own name to this machine (DNS rebinding) and send requests under
+//! that name. So on loopback only names of loopback and of `[api] hosts` get answers. A form must come from
+//! this page: this module checks its origin, and [`crate::page::act`] the session's secret in it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::api::http::problem::Problem;
 use crate::api::http::request::BodyWithin;
 use crate::page::site::Site;
 
-/// Only what comes from here, and no script or style within a page.
+/// Allows only resources of this server, and no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -27,7 +27,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    // The origin has to come with forms, and no address is to go elsewhere.
+    // Forms need the origin, and other sites must not see addresses.
     (header::REFERRER_POLICY, "same-origin"),
     (
         HeaderName::from_static("cross-origin-opener-policy"),
@@ -43,7 +43,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     ),
 ];
 
-/// Refuses foreign names and origins, and gives every answer its headers.
+/// Refuses foreign hosts and origins, and adds the headers to every answer.
 pub async fn guarded(State(site): State<Site>, request: Request, next: Next) -> Response {
     let local = request
         .extensions()
@@ -64,14 +64,14 @@ pub async fn guarded(State(site): State<Site>, request: Request, next: Next) -> 
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // What a session shows stays in no cache; files that anybody may have say so themselves.
+    // No cache may store a session's pages; public files set their own header.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
-/// A form has to come within the time that bodies may take.
+/// Refuses a form that does not arrive within the time limit of bodies.
 async fn in_time(request: Request, next: Next) -> Response {
     let within = request.extensions().get::<BodyWithin>();
     let within = within.map_or(Duration::MAX, |BodyWithin(within)| *within);
@@ -81,12 +81,12 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// The name under which it is asked.
+/// The host that a request names.
 pub fn host(headers: &HeaderMap) -> Option<Authority> {
     headers.get(header::HOST)?.to_str().ok()?.parse().ok()
 }
 
-/// Whether a name is one of this coordinator's.
+/// Whether the host is a name of this coordinator.
 fn is_own(host: Option<&Authority>, local: Option<IpAddr>, named: &[String]) -> bool {
     let Some(host) = host.map(|host| host.host().trim_matches(['[', ']']).to_ascii_lowercase()) else {
         return false;
@@ -103,7 +103,8 @@ fn is_own(host: Option<&Authority>, local: Option<IpAddr>, named: &[String]) -> 
     }
 }
 
-/// Whether a form comes from a page of ours. What is no browser tells no origin, and has no session that others could use.
+/// Whether a form comes from this page. A client other than a browser sends no origin, and has no session
+/// that another site could use.
 fn is_from_here(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     match text(header::ORIGIN) {
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn on_loopback_only_its_names_are_answered() {
+    fn on_loopback_only_known_hosts_get_answers() {
         let check = |host: &str, local: &str, named: &[&str], expected: bool| {
             let named: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
             let authority: Authority = host.parse().unwrap();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_comes_from_the_page_itself() {
+    fn a_form_must_come_from_the_page_itself() {
         let check = |pairs: &[(&str, &str)], expected: bool| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {

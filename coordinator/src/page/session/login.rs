@@ -1,4 +1,4 @@
-//! Logging in, by a link or with a token, and out.
+//! Logging in with a link or a token, and logging out.
 
 use axum::Form;
 use axum::extract::{Query, State};
@@ -16,17 +16,16 @@ use crate::page::sheet;
 use crate::page::site::Site;
 use crate::store::login;
 
-/// How long a session lasts: seven days. Seconds.
+/// Lifetime of a session: seven days. Seconds.
 const LASTS_S: u32 = 7 * 24 * 60 * 60;
 
-/// What the login is opened with.
+/// Query of the login form.
 #[derive(Debug, Deserialize)]
 pub struct Opened {
     code: Option<String>,
     then: Option<String>,
 }
 
-/// What is sent to log in.
 #[derive(Debug, Deserialize)]
 pub struct LoginForm {
     #[serde(default)]
@@ -37,7 +36,8 @@ pub struct LoginForm {
     then: String,
 }
 
-/// The form. A link's code stands in it, and the script sends it: what only looks into links, as chats do, uses no code up.
+/// The login form. It holds the code of a link, and the script submits it: so a program that only previews
+/// links, such as a chat, does not use the code up.
 pub async fn form(Query(opened): Query<Opened>) -> Markup {
     let then = sheet::own_path(opened.then.as_deref().unwrap_or("/"));
     sheet::bare(
@@ -59,13 +59,14 @@ pub async fn form(Query(opened): Query<Opened>) -> Markup {
                     input #token type="password" name="token" autocomplete="off" spellcheck="false" required;
                     button.primary type="submit" { "Log in" }
                 }
-                p.dim { "You may do here what the token may. " code { "ralph token create NAME --role read" } " makes one." }
+                p.dim { "You get the rights of the token. " code { "ralph token create NAME --role read" } " creates one." }
             }
         },
     )
 }
 
-/// Whether a browser's session lasts: no content if it does. Who comes from another site brings their session only here.
+/// Whether a browser has a valid session: 204 if it does. A browser that comes from another site sends its
+/// session cookie only with this request.
 pub async fn is_logged_in(State(site): State<Site>, headers: HeaderMap) -> Result<StatusCode, Trouble> {
     Ok(match visitor(&site, &headers, false).await? {
         Some(_) => StatusCode::NO_CONTENT,
@@ -73,7 +74,7 @@ pub async fn is_logged_in(State(site): State<Site>, headers: HeaderMap) -> Resul
     })
 }
 
-/// Begins a session.
+/// Starts a session.
 pub async fn log_in(
     State(site): State<Site>,
     headers: HeaderMap,
@@ -91,7 +92,7 @@ pub async fn log_in(
     let holder = access::holder(&site.app, token_hash).await?;
     let new = random();
     let mut conn = site.app.db().await?;
-    // A session that the browser had is not left behind.
+    // Ends the browser's earlier session.
     if let Some(old) = secret(&headers) {
         login::end(&mut conn, &hash_token(&old)).await?;
     }

@@ -1,4 +1,4 @@
-//! Sessions of browsers: which requests are answered, who looks, and how they log in.
+//! Sessions of browsers: checks of requests, visitors, and the login.
 
 pub(crate) mod guard;
 pub(crate) mod login;

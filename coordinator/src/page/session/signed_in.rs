@@ -1,4 +1,4 @@
-//! Somebody who is logged in.
+//! A logged-in visitor.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,24 +8,23 @@ use crate::api::http::access::Holder;
 use crate::page::session::trouble::Trouble;
 use crate::store::access::Role;
 
-/// Somebody who is logged in.
+/// A logged-in visitor.
 #[derive(Debug, Clone)]
 pub struct Visitor {
-    /// Whose token it is.
+    /// The token of the session.
     pub holder: Holder,
-    /// What each form of theirs says.
+    /// The secret in each form of the session.
     pub csrf: String,
-    /// When they were gone before they came back.
+    /// End of the previous visit.
     pub left_at: Option<OffsetDateTime>,
 }
 
 impl Visitor {
-    /// Whether they may submit and steer.
+    /// Whether the visitor may submit and control work.
     pub fn may_act(&self) -> bool {
         self.holder.role >= Role::Submit
     }
 
-    /// Whether they may do everything.
     pub fn is_admin(&self) -> bool {
         self.holder.role >= Role::Admin
     }

@@ -1,4 +1,4 @@
-//! What went wrong, as a page: in the words in which the API tells it.
+//! Errors as pages, with the API's texts.
 
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
@@ -8,13 +8,13 @@ use crate::api::body::ProblemBody;
 use crate::api::http::problem::Problem;
 use crate::page::sheet;
 
-/// An answer that is an error.
+/// An error as an answer.
 #[derive(Debug)]
 pub enum Trouble {
     Problem(StatusCode, Box<ProblemBody>),
-    /// Nobody is logged in; afterwards they come back to this address.
+    /// The visitor is not logged in, and returns to this address after the login.
     LogIn(String),
-    /// The same, to a script.
+    /// The visitor is not logged in; for requests of the script.
     LoggedOut,
 }
 
@@ -30,43 +30,43 @@ impl Trouble {
         Self::Problem(status, Box::new(body))
     }
 
-    /// 403: asked under a name that isn't the coordinator's.
+    /// 403: the request names a host that isn't the coordinator's.
     pub fn foreign_host() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
-            "Not under this name",
-            "on this machine the page answers to localhost, 127.0.0.1 and ::1; name others as `[api] hosts` in .ralph.toml",
+            "Unknown host name",
+            "on this machine the page answers under localhost, 127.0.0.1 and ::1; add other names as `[api] hosts` in .ralph.toml",
         )
     }
 
-    /// 403: a form of another page.
+    /// 403: the form comes from another site.
     pub fn foreign_origin() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
-            "This form is of another page",
+            "This form comes from another site",
             "nothing was changed; open the page itself and act there",
         )
     }
 
-    /// 403: a form of another session, or of an earlier one.
+    /// 403: the form belongs to another or an earlier session.
     pub fn stale_form() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
-            "This form is of another session",
+            "This form belongs to another session",
             "nothing was changed; go back, reload the page and act again",
         )
     }
 
-    /// 403: a code that logs nobody in.
+    /// 403: the code is used up or expired.
     pub fn used_code() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
-            "This link doesn't log in any more",
-            "each works once, for five minutes; `ralph open` prints a new one",
+            "This login link is no longer valid",
+            "a link works once, within five minutes; `ralph open` prints a new one",
         )
     }
 
-    /// 422: a form without what it needs.
+    /// 422: the form lacks a field.
     pub fn incomplete(detail: &str) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Something is missing", detail)
     }
@@ -85,13 +85,9 @@ impl Trouble {
         )
     }
 
-    /// What the API refused.
-    pub fn of_api(status: StatusCode, body: ProblemBody) -> Self {
-        Self::Problem(status, Box::new(body))
     }
-}
 
-impl From<Problem> for Trouble {
+    impl From<Problem> for Trouble {
     fn from(problem: Problem) -> Self {
         let (status, body) = problem.into_parts();
         Self::Problem(status, Box::new(body))

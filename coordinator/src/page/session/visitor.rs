@@ -1,4 +1,4 @@
-//! Who looks: the session of a browser, which stands for a token and may what that may.
+//! Visitors: the session of a browser stands for a token, and has its rights.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
@@ -13,12 +13,12 @@ use crate::page::session::signed_in::Visitor;
 use crate::page::site::Site;
 use crate::store::login;
 
-/// What the script asks with when it looks for itself: nobody visits by that.
-pub const BY_ITSELF: &str = "x-ralph-live";
+/// Header of the script's background requests, which do not count as visits.
+pub const BACKGROUND: &str = "x-ralph-live";
 
-/// Lets those in who are logged in; others are led to the login, and back.
-pub async fn let_in(State(site): State<Site>, mut request: Request, next: Next) -> Result<Response, Trouble> {
-    let by_itself = request.headers().contains_key(BY_ITSELF);
+/// Serves logged-in visitors; leads others to the login and back.
+pub async fn require_login(State(site): State<Site>, mut request: Request, next: Next) -> Result<Response, Trouble> {
+    let is_background = request.headers().contains_key(BACKGROUND);
     let then = match request.method() {
         &Method::GET => request
             .uri()
@@ -27,17 +27,17 @@ pub async fn let_in(State(site): State<Site>, mut request: Request, next: Next) 
             .to_owned(),
         _ => "/".to_owned(),
     };
-    match visitor(&site, request.headers(), !by_itself).await? {
+    match visitor(&site, request.headers(), !is_background).await? {
         Some(visitor) => {
             request.extensions_mut().insert(visitor);
             Ok(next.run(request).await)
         }
-        None if by_itself => Err(Trouble::LoggedOut),
+        None if is_background => Err(Trouble::LoggedOut),
         None => Err(Trouble::LogIn(then)),
     }
 }
 
-/// Whose session a request comes with, if it lasts and its token holds.
+/// The visitor of a request, if its session and the session's token are valid.
 pub async fn visitor(site: &Site, headers: &HeaderMap, visits: bool) -> Result<Option<Visitor>, Trouble> {
     let Some(secret) = secret(headers) else {
         return Ok(None);
@@ -63,12 +63,12 @@ pub async fn visitor(site: &Site, headers: &HeaderMap, visits: bool) -> Result<O
     }))
 }
 
-/// What a session's forms say: it follows from the session's secret, and tells nothing of it.
+/// The secret in a session's forms. It derives from the session's secret, but does not reveal it.
 fn csrf(secret: &str) -> String {
     sha256_hex(format!("ralph form {secret}").as_bytes())
 }
 
-/// The secret of the session that a browser sends.
+/// The session's secret in a request's cookie.
 pub fn secret(headers: &HeaderMap) -> Option<String> {
     let name = cookie_name(headers);
     let cookies = headers.get_all(header::COOKIE).iter();
@@ -81,7 +81,8 @@ pub fn secret(headers: &HeaderMap) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// Browsers don't tell ports apart, so that two coordinators of one machine would log each other out.
+/// The name of the cookie. It contains the port, since cookies ignore ports and two coordinators on one
+/// machine would log each other out.
 pub fn cookie_name(headers: &HeaderMap) -> String {
     match host(headers).and_then(|host| host.port_u16()) {
         Some(port) => format!("ralph-{port}"),

@@ -68,8 +68,8 @@ async fn protected_paths_are_ones_own_and_a_move_changes_them() {
 async fn a_pattern_that_names_nothing_is_refused() {
     let stage = set().await;
     for (pattern, told) in [
-        ("../x", "`../x` is no pattern"),
-        ("/etc/**", "`/etc/**` is no pattern"),
+        ("../x", "`../x` is not a path pattern"),
+        ("/etc/**", "`/etc/**` is not a path pattern"),
     ] {
         let line = format!("submit feature g --description x --no-repo --protect {pattern}");
         let output = output(&stage, &line).await;
