@@ -1,4 +1,5 @@
-//! `[budgets]` of `.ralph.toml`: limits of cost and tokens beside a run's, which no other limit of their level may exceed.
+//! `[budgets]` of `.ralph.toml`: limits of cost and tokens beside those of a run. No other limit of the same
+//! level may exceed them.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +55,7 @@ impl Budgets {
         for level in Level::ALL {
             let limit = Limit {
                 cost_usd: get(level, "cost")?,
-                // Beyond what floats count exactly, nobody cares for one more.
+                // Floats are exact enough at this size.
                 tokens: get(level, "tokens")?.map(|tokens| tokens as i64),
             };
             if !limit.is_none() {
@@ -73,7 +74,7 @@ mod tests {
     use ralph_domain::budget::levels::{Level, Limit};
 
     #[test]
-    fn budgets_are_more_than_nothing() {
+    fn budgets_must_be_above_zero() {
         let levels = |text: &str| {
             let (config, unknown) = Config::parse(text).unwrap();
             (config.budgets.checked(), unknown)
