@@ -22,7 +22,7 @@ pub struct Endpoint {
 /// # Errors
 /// When nothing was given and no `up` runs; the message says what to do.
 pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
-    let given =|text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let (url, token) = (given(&globals.url), given(&globals.token));
     if let (Some(url), Some(token)) = (&url, &token) {
         return Ok(endpoint(url, token.clone()));

@@ -392,7 +392,7 @@ pub fn is_passing(error: &anyhow::Error) -> bool {
 /// How long to wait before the request is sent again.
 fn pause_of(response: &Response) -> Duration {
     let (usual, longest) = PAUSES;
-    let header =response.headers().get("retry-after");
+    let header = response.headers().get("retry-after");
     let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(usual, Duration::from_secs).min(longest)
 }
