@@ -195,25 +195,25 @@ const OF_A_PROGRAM: &[Key] = &[
     toml("5000").var("RALPH_HEARTBEAT_MS").key(
         "heartbeat_ms",
         Coordinator,
-        "How often workers send heartbeats",
+        "Milliseconds between heartbeats of a worker",
     ),
     toml("20000")
         .var("RALPH_LEASE_MS")
-        .key("lease_ms", Coordinator, "How long a lease lasts without one"),
+        .key("lease_ms", Coordinator, "Milliseconds that a lease lasts without a heartbeat"),
     toml("600000").var("RALPH_DARK_LIMIT_MS").key(
         "dark_limit_ms",
         Coordinator,
-        "How long a worker out of contact lets its sessions go on",
+        "Milliseconds that sessions go on while their worker is out of contact",
     ),
     toml("5000").var("RALPH_GRACE_MS").key(
         "grace_ms",
         Coordinator,
-        "From a session's cancel to the signal, and from there to the kill",
+        "Milliseconds from a session's cancel to the signal, and from the signal to the kill",
     ),
     words("by command")
         .var("RALPH_LOG")
-        .key("log", Program, "What is logged, as a filter of `tracing`"),
+        .key("log", Program, "Log filter, in the syntax of `tracing`"),
     toml("'text'")
         .var("RALPH_LOG_FORMAT")
-        .key("log_format", Program, "How it is logged: text or json"),
+        .key("log_format", Program, "Log format: text or json"),
 ];

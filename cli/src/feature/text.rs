@@ -1,4 +1,5 @@
-//! `feature spec`, `feature plan` and `feature tasks`: what the steps of a feature wrote, and what a person writes instead.
+//! `feature spec`, `feature plan` and `feature tasks`: texts that the steps of a feature wrote, and that a
+//! person may replace.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -24,19 +25,20 @@ use crate::terminal::editor;
 use crate::terminal::output::{self, Format};
 use crate::terminal::pager;
 
-/// Which feature's, and what to do with it.
+/// The feature, and what to do with its text.
 #[derive(Debug, Args)]
 pub struct TextArgs {
     /// Name of the feature, or the beginning of its id
     #[arg(value_name = "FEATURE")]
     feature: String,
-    /// Store what this file holds, `-` for standard input; a specification's or a plan's step is done then
+    /// Store this file's content, `-` for standard input; this completes the specification's or the plan's
+    /// step
     #[arg(long, value_name = "FILE", conflicts_with = "edit")]
     file: Option<PathBuf>,
-    /// Write it with $VISUAL or $EDITOR, from what stands
+    /// Edit the stored text with $VISUAL or $EDITOR
     #[arg(long)]
     edit: bool,
-    /// Print it, at a terminal too
+    /// Print the text, at a terminal too
     #[arg(long, conflicts_with_all = ["file", "edit"])]
     show: bool,
     #[command(flatten)]
@@ -45,7 +47,7 @@ pub struct TextArgs {
     resume: ResumeFlag,
 }
 
-/// Prints the text, or stores another one.
+/// Prints the text, or stores a new one.
 pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs) -> anyhow::Result<()> {
     let path = format!("/features/{}/texts", escape(&args.feature));
     let texts: TextsView = client.get(&path).await?;
@@ -56,7 +58,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     if !given && !talks {
         if let (Some(text), true, Format::Table) = (stored, args.show, globals.output) {
             eprintln!(
-                "version {0}: `{command} FILE --replaces {0}` stores another in its place",
+                "version {0}: `{command} FILE --replaces {0}` replaces it",
                 version(text)
             );
         }
@@ -101,13 +103,13 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
         }
     };
     let is = if which == "tasks" { "are" } else { "is" };
-    let told = format!("the {which} of {} {is} stored\n", args.feature);
-    output::answer(globals.output, &done, &told)?;
+    let text = format!("the {which} of {} {is} stored\n", args.feature);
+    output::answer(globals.output, &done, &text)?;
     args.resume.tell(client, &args.feature, &done).await;
     Ok(())
 }
 
-/// Has an agent write the text with the person.
+/// Lets the person and an agent write the text.
 async fn talk(globals: &Globals, name: &str, which: &str, texts: &TextsView) -> anyhow::Result<String> {
     let feature = ChatFeature {
         name,
@@ -120,7 +122,7 @@ async fn talk(globals: &Globals, name: &str, which: &str, texts: &TextsView) -> 
     chat::write(which, feature, agent.as_deref()).await
 }
 
-/// What a graph that waits for approval is going to cost, in a line.
+/// Estimated cost of a graph that waits for approval, in a line.
 async fn estimated(client: &Client, feature: &str, graph: &str) -> String {
     let graph = graph::load("the tasks", graph, &Limits::file());
     let view: anyhow::Result<FeatureView> = client.get(&format!("/features/{}", escape(feature))).await;
@@ -143,7 +145,6 @@ fn of<'a>(which: &str, texts: &'a TextsView) -> Option<&'a str> {
     }
 }
 
-/// Whether a person sits there and could talk.
 fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
@@ -175,7 +176,7 @@ async fn print(globals: &Globals, feature: &str, which: &str, text: Option<&str>
         (Format::Json, text) => output::json(&TextOfFeature::new(which, text.map(str::to_owned))),
         (_, Some(text)) => {
             let text = format!("{}\n", text.trim_end());
-            // An agent wrote it. Whoever has it written to a file gets it as it is, since it may be stored again.
+            // An agent wrote the text. Redirected output stays exact, since the user may store it again.
             let shown = if std::io::stdout().is_terminal() {
                 tame(&text)
             } else {
