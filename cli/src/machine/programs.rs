@@ -1,10 +1,9 @@
-//! Where our own programs are.
+//! Finds our own programs.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
-/// The coordinator and the worker.
 #[derive(Debug, Clone)]
 pub struct Programs {
     /// This program.
@@ -14,8 +13,6 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds them.
-    ///
     /// # Errors
     /// When there is no worker.
     pub fn find() -> anyhow::Result<Self> {

@@ -1,4 +1,4 @@
-//! `schedule …`, and the flags that set one.
+//! `schedule …`, and the flags that set a schedule.
 
 pub(crate) mod hook;
 
@@ -42,7 +42,7 @@ pub enum ScheduleCommand {
     Resume(ScheduleArg),
 }
 
-/// Whose schedule.
+/// The schedule's feature.
 #[derive(Debug, Args)]
 pub struct ScheduleArg {
     /// Name of the feature, or the beginning of its id
@@ -53,16 +53,16 @@ pub struct ScheduleArg {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Begin it by itself")]
 pub struct ScheduleFlags {
-    /// Start its run at this time, as 2026-12-01T08:00+01:00, "2026-12-01 08:00" or 6h from now
+    /// Start its run at this time: 2026-12-01T08:00+01:00, "2026-12-01 08:00", or 6h for 6 hours from now
     #[arg(long, value_name = "TIME", conflicts_with = "every")]
     at: Option<String>,
-    /// Make and run a copy of it at the times of a cron expression: minute, hour, day, month and weekday
+    /// Create and run a copy of it at the times of a cron expression: minute, hour, day, month and weekday
     #[arg(long, value_name = "CRON")]
     every: Option<String>,
-    /// Time zone of --every and of times without an offset, as Europe/Berlin [default: yours, else UTC]
+    /// Time zone of --every and of times without an offset, such as Europe/Berlin [default: yours, else UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// What becomes of times that no coordinator was there for: one firing makes up for them (once), or none does (skip)
+    /// Times missed while no coordinator ran: run once for all of them (once), or not at all (skip)
     #[arg(long, value_enum, default_value_t = Missed::Once, value_name = "POLICY")]
     missed: Missed,
 }
@@ -71,7 +71,7 @@ impl ScheduleFlags {
     /// The schedule that the flags request, if any.
     ///
     /// # Errors
-    /// When a time, an expression or a zone is none.
+    /// When a time, an expression or a zone is invalid.
     pub fn to_request(&self) -> Result<Option<SetSchedule>, Usage> {
         if self.at.is_none() && self.every.is_none() {
             return match self.time_zone {
@@ -83,7 +83,7 @@ impl ScheduleFlags {
             Some(name) => zone_of(name).map_err(Usage)?,
             None => TimeZone::system(),
         };
-        // One that has no name is known to this machine alone.
+        // A zone without a name exists only on this machine.
         let name = zone.iana_name().unwrap_or("UTC").to_owned();
         if let Some(cron) = &self.every {
             Timetable::parse(cron, &name).map_err(Usage)?;
@@ -101,7 +101,7 @@ impl ScheduleFlags {
     }
 }
 
-/// Sets a feature's schedule, and says when it fires.
+/// Sets a feature's schedule, and reports its next time.
 ///
 /// # Errors
 /// When the coordinator refuses.
@@ -115,8 +115,8 @@ pub async fn set(
     let set: ScheduleView = client.put(&path, options).await?;
     let at = set.next_at.map(when).unwrap_or_default();
     let what = if set.cron.is_some() { "a copy of " } else { "" };
-    let told = format!("{what}{} begins at {at}\n", set.feature);
-    output::answer(format, &set, &told)?;
+    let text = format!("{what}{} begins at {at}\n", set.feature);
+    output::answer(format, &set, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
