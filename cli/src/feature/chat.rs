@@ -62,7 +62,7 @@ async fn project(copy: &Path) -> anyhow::Result<PathBuf> {
     let Ok(top) = git(None, &["rev-parse", "--show-toplevel"]).await else {
         return Ok(PathBuf::from("."));
     };
-    eprintln!("the agent reads a copy of the last commit of {top}, without uncommitted changes");
+    eprintln!("the agent reads a copy of the last commit of {top}, and nothing that isn't committed");
     let to = copy
         .to_str()
         .context("the folder for the session has no plain name")?;
