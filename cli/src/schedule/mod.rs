@@ -131,15 +131,15 @@ pub async fn run(globals: &Globals, command: ScheduleCommand) -> anyhow::Result<
         }
         ScheduleCommand::Remove(of) => {
             let done = client.delete(&path(&of)).await?;
-            (of, done, "has no schedule any more")
+            (of, done, "no longer has a schedule")
         }
         ScheduleCommand::Pause(of) => {
             let done = client.patch(&path(&of), &PauseSchedule { paused: true }).await?;
-            (of, done, "begins nothing by itself for now")
+            (of, done, "starts no runs by schedule until it is resumed")
         }
         ScheduleCommand::Resume(of) => {
             let done = client.patch(&path(&of), &PauseSchedule { paused: false }).await?;
-            (of, done, "begins by itself again")
+            (of, done, "starts runs by schedule again")
         }
     };
     output::answer(globals.output, &done, &format!("{} {now}\n", of.feature))?;
@@ -150,7 +150,7 @@ fn table(schedules: &[ScheduleView]) -> Table {
     let heads = [
         "FEATURE", "NEXT", "CRON", "ZONE", "MISSED", "FIRED", "MADE", "PROBLEM",
     ];
-    let mut table = Table::new(heads, "nothing begins by itself");
+    let mut table = Table::new(heads, "no schedules");
     for one in schedules {
         let next = match one.next_at {
             _ if one.paused => "paused".to_owned(),
