@@ -1,4 +1,4 @@
-//! Just enough HTTP to ask a coordinator, so that no client's own work is measured.
+//! A minimal HTTP client, so that no client's own work is measured.
 
 use std::net::SocketAddr;
 
@@ -9,9 +9,9 @@ use tokio::net::TcpStream;
 /// A coordinator's API.
 #[derive(Debug, Clone)]
 pub struct Api {
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
-    /// A token that may do everything.
+    /// A token for all operations.
     pub token: String,
 }
 
@@ -35,7 +35,7 @@ impl Api {
         Ok(body.to_owned())
     }
 
-    /// The same API, asked with another token, which is made.
+    /// Creates another token, and returns the same API with it.
     ///
     /// # Errors
     /// When the coordinator refuses, or the connection breaks.
@@ -83,7 +83,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Reads on until another event is there.
+    /// Reads until the next event.
     ///
     /// # Errors
     /// When the stream ends.

@@ -1,4 +1,4 @@
-//! What a process takes, from `/proc`.
+//! Resources of a process, from `/proc`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 /// The unit of processor times in `/proc` on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Memory that a process holds. Bytes.
+/// Resident memory of a process. Bytes.
 ///
 /// # Errors
 /// When there is no such process.
@@ -15,7 +15,7 @@ pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
-/// The most memory that a process ever held. Bytes.
+/// Peak memory of a process. Bytes.
 ///
 /// # Errors
 /// When there is no such process.
@@ -35,7 +35,7 @@ fn status_bytes(pid: u32, field: &str) -> anyhow::Result<u64> {
     Ok(kibibytes * 1024)
 }
 
-/// Processor time of a process and of the children that it has had and has. Seconds.
+/// Processor time of a process and its past and present children. Seconds.
 ///
 /// # Errors
 /// When there is no such process.
@@ -49,7 +49,7 @@ pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
         else {
             continue;
         };
-        // Processes end while they are looked at.
+        // Processes may end during the scan.
         let Ok(fields) = fields(of) else { continue };
         if of == pid {
             ticks += fields
@@ -70,7 +70,7 @@ pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
     Ok(ticks as f64 / TICKS_PER_SECOND)
 }
 
-/// Processor time that a process used so far. Seconds.
+/// Processor time of a process so far. Seconds.
 ///
 /// # Errors
 /// When there is no such process.
@@ -95,7 +95,7 @@ fn fields(pid: u32) -> anyhow::Result<Vec<String>> {
     Ok(rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// How many descriptors a process has open.
+/// Number of open descriptors of a process.
 ///
 /// # Errors
 /// When there is no such process, or it is another user's.
@@ -103,7 +103,7 @@ pub fn descriptors(pid: u32) -> anyhow::Result<usize> {
     entries(&format!("/proc/{pid}/fd"))
 }
 
-/// How many threads a process has.
+/// Number of threads of a process.
 ///
 /// # Errors
 /// When there is no such process.
@@ -117,7 +117,7 @@ fn entries(folder: &str) -> anyhow::Result<usize> {
         .count())
 }
 
-/// The children of a process, dead ones that nobody waited for included.
+/// The children of a process, including zombies.
 ///
 /// # Errors
 /// When there is no `/proc`.
@@ -126,7 +126,7 @@ pub fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
     Ok(all()?.into_iter().filter(|of| parent(*of) == Some(pid)).collect())
 }
 
-/// Processes with these words in their environment, as far as it can be read.
+/// Processes with this text in their readable environment.
 ///
 /// # Errors
 /// When there is no `/proc`.

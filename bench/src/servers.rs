@@ -1,7 +1,8 @@
-//! The Postgres and the nats-server of a measurement: private ones, or those whose addresses are given.
+//! The Postgres and the nats-server of a measurement: private ones, or those at given addresses.
 //!
-//! A private Postgres runs with the settings that its package comes with (fsync on): only its address and its number of
-//! connections are ours, as in comparable benchmarks. The embedded servers of `up` are tuned, so they are not used here.
+//! A private Postgres has the settings of its package (fsync on), except for its address and its number of
+//! connections, as in comparable benchmarks. The embedded servers of `up` are tuned, so they are not used
+//! here.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -18,10 +19,10 @@ use tempfile::TempDir;
 
 use crate::process;
 
-/// A server that doesn't answer within this time has failed.
+/// A server that doesn't respond within this time has failed.
 const START: Duration = Duration::from_secs(60);
 
-/// Where the servers are.
+/// Addresses of the servers.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Addresses {
     /// Postgres to measure on, without a database: postgres://USER@HOST:PORT [default: a private one]
@@ -37,13 +38,13 @@ pub struct Servers {
     postgres: String,
     nats: String,
     postgres_pid: Option<u32>,
-    /// In the order in which they are dropped: the processes end before their folder goes.
+    /// Dropped before `dir`: the processes end before their folder is deleted.
     _processes: Vec<Process>,
     dir: TempDir,
 }
 
 impl Servers {
-    /// Starts what isn't given.
+    /// Starts the servers without a given address.
     ///
     /// # Errors
     /// When a server is missing (`make setup`) or doesn't start.
@@ -78,22 +79,21 @@ impl Servers {
         })
     }
 
-    /// The address of a database.
     pub fn database_url(&self, name: &str) -> String {
         format!("{}/{name}", self.postgres)
     }
 
-    /// The address of the broker.
     pub fn nats_url(&self) -> &str {
         &self.nats
     }
 
-    /// A folder for the logs of what runs beside the servers.
+    /// Folder for logs of processes beside the servers.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Lets the private Postgres stand still until the answer is dropped; `None` when Postgres was given.
+    /// Stops the processes of the private Postgres until the returned value is dropped; `None` when Postgres
+    /// was given.
     ///
     /// # Errors
     /// When its processes can't be stopped.
@@ -102,7 +102,7 @@ impl Servers {
             return Ok(None);
         };
         let mut still = Still(Vec::new());
-        // The server first: it starts no further process then.
+        // The server first, so that it starts no further process.
         for pid in std::iter::once(server).chain(process::children(server)?) {
             let pid = Pid::from_raw(i32::try_from(pid)?);
             signal::kill(pid, Signal::SIGSTOP)?;
@@ -111,13 +111,13 @@ impl Servers {
         Ok(Some(still))
     }
 
-    /// What the private Postgres has logged, or `None` when Postgres was given.
+    /// The private Postgres' log, or `None` when Postgres was given.
     pub fn postgres_log(&self) -> Option<String> {
         fs::read_to_string(self.dir.path().join("postgres.log")).ok()
     }
 }
 
-/// Processes that stand still.
+/// Stopped processes, which continue on drop.
 pub struct Still(Vec<Pid>);
 
 impl Drop for Still {
@@ -197,7 +197,7 @@ async fn wait_for(name: &str, process: &Process, answers: impl AsyncFn() -> bool
     Ok(())
 }
 
-/// An address of this machine alone that nobody listens on.
+/// A free address on the loopback interface.
 ///
 /// # Errors
 /// When there is none.

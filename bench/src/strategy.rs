@@ -1,5 +1,5 @@
-//! How the strategies do on tasks of a scripted population of models: the real decisions, on simulated attempts. No server is needed,
-//! and the same seed gives the same figures.
+//! Results of the strategies on tasks for a scripted population of models: the real decisions, on simulated
+//! attempts. No server is needed, and the same seed gives the same figures.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,30 +17,30 @@ use uuid::Uuid;
 const RETRIES: i32 = 3;
 /// Tasks of a run.
 const RUN: usize = 20;
-/// The newest attempts that `adaptive` learns from.
+/// Number of newest attempts that `adaptive` learns from.
 const KNOWN: usize = 2_000;
-/// Tasks after which what was learned is measured.
+/// Tasks before the learned behaviour is measured.
 pub const LEARNED: usize = 500;
 
 /// A model of a population.
 struct Model {
-    /// How often an attempt is done, by difficulty.
+    /// Success rate of an attempt, by difficulty.
     rates: [f64; 4],
-    /// What an easy attempt costs. US dollars.
+    /// Cost of an easy attempt. US dollars.
     usd: f64,
-    /// How long it takes. Seconds.
+    /// Duration of an easy attempt. Seconds.
     seconds: f64,
 }
 
-/// How models do on tasks.
+/// A set of models with their success rates.
 pub struct Population {
-    /// What is special about it.
+    /// Its special property.
     pub name: &'static str,
     models: [Model; 3],
 }
 
 const DIFFICULTIES: [(Difficulty, f64, f64); 4] = [
-    // How many of 1 are rated so, and what they cost beside easy ones.
+    // Difficulty, share of tasks, and cost relative to easy tasks.
     (Difficulty::Trivial, 0.15, 0.6),
     (Difficulty::Easy, 0.35, 1.0),
     (Difficulty::Moderate, 0.35, 1.6),
@@ -51,7 +51,7 @@ const fn model(rates: [f64; 4], usd: f64, seconds: f64) -> Model {
     Model { rates, usd, seconds }
 }
 
-/// The populations that are measured.
+/// The measured populations.
 pub const POPULATIONS: [Population; 4] = [
     Population {
         name: "stronger is better and dearer",
@@ -87,31 +87,31 @@ pub const POPULATIONS: [Population; 4] = [
     },
 ];
 
-/// What a strategy came to.
+/// Results of a strategy.
 #[derive(Debug, Clone, Default)]
 pub struct Came {
-    /// Its name, with the model that a fixed one has.
+    /// The strategy's name; for a fixed one, with its model.
     pub name: String,
-    /// Tasks, and those that were done without a person.
+    /// Tasks, and those done without a person.
     pub tasks: usize,
     pub done: usize,
     pub attempts: usize,
     /// US dollars.
     pub usd: f64,
-    /// Hours of attempts.
+    /// Total duration of attempts. Hours.
     pub hours: f64,
-    /// What all of it is worth in US dollars, with what persons do instead, of the tasks after the first [`LEARNED`].
+    /// Total cost of tasks after the first [`LEARNED`], including time and takeovers by people. US dollars.
     pub worth_usd: f64,
 }
 
 impl Came {
-    /// Of 1.
+    /// Share of done tasks, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.done as f64 / self.tasks as f64
     }
 }
 
-/// Runs every strategy, and every model as a fixed one, on so many tasks of a population.
+/// Runs every strategy, and every model as a fixed one, on `tasks` tasks of a population.
 pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
     let tiers = Tiers::default();
     let names = tiers.names();
@@ -125,14 +125,14 @@ pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
         .collect()
 }
 
-/// The best of the fixed ones, in hindsight.
+/// The best fixed model in hindsight.
 pub fn best_fixed(came: &[Came]) -> &Came {
     let fixed = came.iter().filter(|one| one.name.starts_with("fixed"));
     let best = fixed.min_by(|one, other| one.worth_usd.total_cmp(&other.worth_usd));
     best.unwrap_or(&came[0])
 }
 
-/// What a strategy's name is.
+/// The results of a strategy, by its name.
 pub fn named<'a>(came: &'a [Came], name: &str) -> &'a Came {
     came.iter().find(|one| one.name == name).unwrap_or(&came[0])
 }
@@ -146,7 +146,7 @@ struct Attempt {
     seconds: f64,
 }
 
-/// What is known of the newest attempts, as the store adds them up.
+/// Outcomes of the newest attempts, summed as in the store.
 #[derive(Default)]
 struct Memory {
     newest: VecDeque<Attempt>,
@@ -182,7 +182,7 @@ impl Memory {
     }
 }
 
-/// A strategy on the tasks of a population.
+/// A simulation of a strategy on a population's tasks.
 struct Play<'a> {
     population: &'a Population,
     tiers: &'a Tiers,
@@ -191,7 +191,7 @@ struct Play<'a> {
     model: Option<&'a str>,
     seed: u64,
     memory: Memory,
-    /// Whether the newest attempts of the run were done, and easy.
+    /// Whether each of the run's newest attempts was done, and easy.
     recent: VecDeque<(bool, bool)>,
     came: Came,
 }
@@ -232,7 +232,7 @@ fn play(
 }
 
 impl Play<'_> {
-    /// Tries a task until it is done, or a person takes it over. Gives what that is worth in US dollars.
+    /// Tries a task until it is done, or a person takes over. Returns the cost in US dollars.
     fn task(&mut self, task: usize) -> f64 {
         let id = TaskId(Uuid::from_u128(u128::from(self.seed) << 64 | task as u128));
         let kind = self.kind(task);
@@ -273,9 +273,9 @@ impl Play<'_> {
         worth
     }
 
-    /// Which of the [`DIFFICULTIES`] a task has.
+    /// Index of a task's difficulty in [`DIFFICULTIES`].
     fn kind(&self, task: usize) -> usize {
-        // What happens in an attempt depends on nothing but the task, the attempt and the model.
+        // The outcome of an attempt depends only on the task, the attempt and the model.
         let mut luck = StdRng::seed_from_u64(self.seed ^ (task as u64) << 20);
         let mut at = luck.random::<f64>();
         let kind = DIFFICULTIES.iter().position(|(_, share, _)| {
@@ -336,7 +336,7 @@ impl Play<'_> {
     }
 }
 
-/// The figures as a table, and whether the bars hold.
+/// The results as a table, and whether all targets are met.
 pub fn report(tasks: usize, seed: u64) -> (String, bool) {
     let mut text = format!(
         "{tasks} tasks of each population, {RETRIES} retries, seed {seed}; worth: the {} after the first {LEARNED}\n",
@@ -382,7 +382,7 @@ pub fn report(tasks: usize, seed: u64) -> (String, bool) {
     (text, holds)
 }
 
-/// Points of the share done that chance may take.
+/// Percentage points of the done share that chance may explain.
 const LOST: f64 = 0.5;
 
 #[cfg(test)]
@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learned_comes_near_to_the_best_fixed_model() {
+    fn adaptive_comes_near_to_the_best_fixed_model() {
         for population in &POPULATIONS {
             let came = measure(population, 3_000, 7);
             let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_optimized_is_cheaper_than_the_strongest_and_does_as_much() {
+    fn cost_optimized_is_cheaper_than_the_strongest_and_as_good() {
         let came = measure(&POPULATIONS[0], 3_000, 7);
         let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
         assert!(ours.usd < strongest.usd, "{ours:?} {strongest:?}");

@@ -1,4 +1,4 @@
-//! Moments as people write them: `2026-12-01T08:00+01:00`, `2026-12-01 08:00` where they are, `6h` from now.
+//! Points in time on the command line: `2026-12-01T08:00+01:00`, local `2026-12-01 08:00`, or `6h` from now.
 
 use std::str::FromStr;
 
@@ -12,10 +12,10 @@ use super::duration::Span;
 pub struct Moment(pub Timestamp);
 
 impl Moment {
-    /// What isn't a span from now, or has no offset, is in this zone.
+    /// Parses a moment. A time without an offset is in this zone.
     ///
     /// # Errors
-    /// In words, when it is no time.
+    /// When the text is no time.
     pub fn read(text: &str, zone: &TimeZone) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -49,7 +49,7 @@ impl FromStr for Moment {
     }
 }
 
-/// A moment, or `none`, as requests have it.
+/// Parses a moment, or `none`, for a request.
 ///
 /// # Errors
 /// As [`Moment::read`].
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_read() {
+    fn moments_parse_with_or_without_offset() {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let check = |text: &str, expected: &str| {
             assert_eq!(
@@ -80,7 +80,7 @@ mod tests {
         check("2026-12-01T08:00:30Z", "2026-12-01T08:00:30Z");
         check("2026-12-01 08:00", "2026-12-01T07:00:00Z");
         check("2026-07-01T08:00", "2026-07-01T06:00:00Z");
-        // Skipped and repeated by the change of clocks.
+        // Skipped and repeated times at clock changes.
         check("2026-03-29T02:30", "2026-03-29T01:30:00Z");
         check("2026-10-25T02:30", "2026-10-25T00:30:00Z");
         for wrong in ["", "soon", "2026-13-01T08:00", "08:00"] {
