@@ -11,11 +11,11 @@ use crate::servers::Servers;
 use crate::stub::now;
 use crate::system::System;
 
-/// A width of a thousand makes a graph a hundred deep, two blockers a task.
+/// A width of a thousand makes a graph a hundred deep, with two blockers per task.
 const WIDTH: usize = 1_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Submits `n` tasks. The clock runs for the whole command, from its start to its end.
+/// Submits `n` tasks. The clock covers the whole command.
 ///
 /// # Errors
 /// When a server refuses, or the command fails.

@@ -1,5 +1,5 @@
-//! Attempts that finish together on several workers: what it costs that one turn is handed from worker to worker, besides the
-//! integrations themselves.
+//! Attempts that finish together on several workers: the overhead of passing the turn from worker to worker,
+//! besides the integrations themselves.
 
 use anyhow::ensure;
 
@@ -11,11 +11,11 @@ use crate::system::System;
 
 /// Attempts that finish together.
 const TOGETHER: usize = 32;
-/// Workers that they are on, and slots of each.
+/// Workers, and slots of each.
 const WORKERS: usize = 8;
 const SLOTS: u32 = 4;
 
-/// Measures it.
+/// Measures the landings.
 ///
 /// # Errors
 /// When a server refuses, or an attempt doesn't land.
@@ -51,7 +51,7 @@ pub async fn turns(servers: &Servers, figures: &mut Figures) -> anyhow::Result<(
     system.until("all sessions work", all_began).await?;
     std::fs::write(&gate, "")?;
     system.until_done().await?;
-    // From the first claim of a turn to the last report's end, and what the integrations say that they took of it.
+    // Time from the first claim of a turn to the last report, and the sum of the integrations' own times.
     let (landed, whole_ms, own_ms): (i64, f64, f64) = sqlx::query_as(
         "select count(*), extract(epoch from max(settled_at) - min(claimed_at))::float8 * 1000,
                 sum(duration_ms)::float8

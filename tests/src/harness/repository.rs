@@ -1,4 +1,4 @@
-//! A git repository that a feature works on, and what a test asks it afterwards.
+//! A git repository for a feature, and queries on it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Makes one in `dir` with these files.
+    /// Creates a repository in `dir` with these files.
     ///
     /// # Errors
     /// When git fails.
@@ -38,13 +38,13 @@ impl Repository {
         })
     }
 
-    /// The same, which workers reach at `address`.
+    /// Sets the address by which workers reach it.
     #[must_use]
     pub fn served_at(self, address: String) -> Self {
         Self { address, ..self }
     }
 
-    /// Where workers reach it.
+    /// The address for workers.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -53,10 +53,10 @@ impl Repository {
         &self.path
     }
 
-    /// Runs git in it.
+    /// Runs git in the repository.
     ///
     /// # Errors
-    /// When git fails; its words are the error.
+    /// When git fails; the error is git's message.
     pub fn git(&self, args: &[&str]) -> anyhow::Result<String> {
         git(&self.path, args)
     }
@@ -72,7 +72,7 @@ impl Repository {
             .to_owned())
     }
 
-    /// The tasks whose trailer stands on a branch, oldest first, as often as it stands there.
+    /// The tasks in the trailers of a branch, oldest first, including repeats.
     ///
     /// # Errors
     /// When there is no such branch.
@@ -90,12 +90,12 @@ impl Repository {
     /// A file's text on a branch.
     ///
     /// # Errors
-    /// When it isn't there.
+    /// When there is no such file.
     pub fn file(&self, branch: &str, path: &str) -> anyhow::Result<String> {
         self.git(&["show", &format!("{branch}:{path}")])
     }
 
-    /// Commits a file onto a branch, as somebody else would; the commit.
+    /// Commits a file to a branch as another person; returns the commit.
     ///
     /// # Errors
     /// When git fails.
@@ -114,8 +114,6 @@ impl Repository {
         Ok(head)
     }
 
-    /// All refs.
-    ///
     /// # Errors
     /// When git fails.
     pub fn refs(&self) -> anyhow::Result<Vec<String>> {

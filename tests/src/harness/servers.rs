@@ -10,12 +10,11 @@ use tokio::sync::watch;
 
 use super::world::World;
 
-/// A killed server that takes longer to come back is stuck.
+/// Time limit for a killed server to come back.
 const BACK: Duration = Duration::from_secs(30);
 
 impl World {
-    /// Kills the broker with SIGKILL and waits until its supervisor has started it again; with `wiped`, without anything
-    /// that it had stored.
+    /// Kills the broker with SIGKILL and waits for its restart; with `wiped`, the broker loses all its data.
     ///
     /// # Errors
     /// When it doesn't run, or doesn't come back.
@@ -24,7 +23,8 @@ impl World {
         let phases = nats.phases();
         let store = Nats::store(self.data());
         let gone = store.with_extension("gone");
-        // Away before the kill, so that the next life can't find it. There is none before something is stored.
+        // Moved before the kill, so that the restarted broker can't find it. There is no store before the
+        // first write.
         let had_any = wiped && store.exists();
         if had_any {
             std::fs::rename(&store, &gone)?;
@@ -36,7 +36,7 @@ impl World {
         Ok(())
     }
 
-    /// Kills the database's first process with SIGKILL and waits until it answers again.
+    /// Kills the first process of the database with SIGKILL and waits until it responds again.
     ///
     /// # Errors
     /// When it doesn't run, or doesn't come back.
