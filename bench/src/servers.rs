@@ -97,18 +97,18 @@ impl Servers {
     ///
     /// # Errors
     /// When its processes can't be stopped.
-    pub fn stop_postgres(&self) -> anyhow::Result<Option<Still>> {
+    pub fn stop_postgres(&self) -> anyhow::Result<Option<StoppedProcesses>> {
         let Some(server) = self.postgres_pid else {
             return Ok(None);
         };
-        let mut still = Still(Vec::new());
+        let mut stopped = StoppedProcesses(Vec::new());
         // The server first, so that it starts no further process.
         for pid in std::iter::once(server).chain(process::children(server)?) {
             let pid = Pid::from_raw(i32::try_from(pid)?);
             signal::kill(pid, Signal::SIGSTOP)?;
-            still.0.push(pid);
+            stopped.0.push(pid);
         }
-        Ok(Some(still))
+        Ok(Some(stopped))
     }
 
     /// The private Postgres' log, or `None` when Postgres was given.
@@ -118,9 +118,9 @@ impl Servers {
 }
 
 /// Stopped processes, which continue on drop.
-pub struct Still(Vec<Pid>);
+pub struct StoppedProcesses(Vec<Pid>);
 
-impl Drop for Still {
+impl Drop for StoppedProcesses {
     fn drop(&mut self) {
         for pid in &self.0 {
             let _ = signal::kill(*pid, Signal::SIGCONT);

@@ -89,7 +89,7 @@ pub const POPULATIONS: [Population; 4] = [
 
 /// Results of a strategy.
 #[derive(Debug, Clone, Default)]
-pub struct Came {
+pub struct Results {
     /// The strategy's name; for a fixed one, with its model.
     pub name: String,
     /// Tasks, and those done without a person.
@@ -104,7 +104,7 @@ pub struct Came {
     pub worth_usd: f64,
 }
 
-impl Came {
+impl Results {
     /// Share of done tasks, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.done as f64 / self.tasks as f64
@@ -112,7 +112,7 @@ impl Came {
 }
 
 /// Runs every strategy, and every model as a fixed one, on `tasks` tasks of a population.
-pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
+pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Results> {
     let tiers = Tiers::default();
     let names = tiers.names();
     let fixed = names.iter().map(|name| (Strategy::Fixed, Some(name.as_str())));
@@ -121,20 +121,20 @@ pub fn measure(population: &Population, tasks: usize, seed: u64) -> Vec<Came> {
         .filter(|strategy| *strategy != Strategy::Fixed);
     fixed
         .chain(others.map(|strategy| (strategy, None)))
-        .map(|(strategy, model)| play(population, &tiers, (strategy, model), tasks, seed))
+        .map(|(strategy, model)| simulate(population, &tiers, (strategy, model), tasks, seed))
         .collect()
 }
 
 /// The best fixed model in hindsight.
-pub fn best_fixed(came: &[Came]) -> &Came {
-    let fixed = came.iter().filter(|one| one.name.starts_with("fixed"));
+pub fn best_fixed(results: &[Results]) -> &Results {
+    let fixed = results.iter().filter(|one| one.name.starts_with("fixed"));
     let best = fixed.min_by(|one, other| one.worth_usd.total_cmp(&other.worth_usd));
-    best.unwrap_or(&came[0])
+    best.unwrap_or(&results[0])
 }
 
 /// The results of a strategy, by its name.
-pub fn named<'a>(came: &'a [Came], name: &str) -> &'a Came {
-    came.iter().find(|one| one.name == name).unwrap_or(&came[0])
+pub fn named<'a>(results: &'a [Results], name: &str) -> &'a Results {
+    results.iter().find(|one| one.name == name).unwrap_or(&results[0])
 }
 
 struct Attempt {
@@ -183,7 +183,7 @@ impl Memory {
 }
 
 /// A simulation of a strategy on a population's tasks.
-struct Play<'a> {
+struct Simulation<'a> {
     population: &'a Population,
     tiers: &'a Tiers,
     names: Vec<String>,
@@ -193,18 +193,18 @@ struct Play<'a> {
     memory: Memory,
     /// Whether each of the run's newest attempts was done, and easy.
     recent: VecDeque<(bool, bool)>,
-    came: Came,
+    results: Results,
 }
 
-fn play(
+fn simulate(
     population: &Population,
     tiers: &Tiers,
     (strategy, model): (Strategy, Option<&str>),
     tasks: usize,
     seed: u64,
-) -> Came {
+) -> Results {
     let name = model.map_or(strategy.as_str().to_owned(), |model| format!("fixed {model}"));
-    let mut play = Play {
+    let mut simulation = Simulation {
         population,
         tiers,
         names: tiers.names(),
@@ -213,25 +213,25 @@ fn play(
         seed,
         memory: Memory::default(),
         recent: VecDeque::new(),
-        came: Came {
+        results: Results {
             name,
             tasks,
-            ..Came::default()
+            ..Results::default()
         },
     };
     for task in 0..tasks {
         if task % RUN == 0 {
-            play.recent.clear();
+            simulation.recent.clear();
         }
-        let worth = play.task(task);
+        let worth = simulation.task(task);
         if task >= LEARNED {
-            play.came.worth_usd += worth;
+            simulation.results.worth_usd += worth;
         }
     }
-    play.came
+    simulation.results
 }
 
-impl Play<'_> {
+impl Simulation<'_> {
     /// Tries a task until it is done, or a person takes over. Returns the cost in US dollars.
     fn task(&mut self, task: usize) -> f64 {
         let id = TaskId(Uuid::from_u128(u128::from(self.seed) << 64 | task as u128));
@@ -323,10 +323,10 @@ impl Play<'_> {
     }
 
     fn take(&mut self, made: Attempt) {
-        self.came.attempts += 1;
-        self.came.usd += made.usd;
-        self.came.hours += made.seconds / 3_600.0;
-        self.came.done += usize::from(made.is_done);
+        self.results.attempts += 1;
+        self.results.usd += made.usd;
+        self.results.hours += made.seconds / 3_600.0;
+        self.results.done += usize::from(made.is_done);
         let is_easy = matches!(made.difficulty, Difficulty::Trivial | Difficulty::Easy);
         self.recent.push_back((made.is_done, is_easy));
         if self.recent.len() > 10 {
@@ -344,12 +344,12 @@ pub fn report(tasks: usize, seed: u64) -> (String, bool) {
     );
     let mut holds = true;
     for population in &POPULATIONS {
-        let came = measure(population, tasks, seed);
+        let results = measure(population, tasks, seed);
         text += &format!(
             "\n{}\n{:<18} {:>9} {:>9} {:>8} {:>9} {:>10}\n",
             population.name, "strategy", "USD", "hours", "done", "attempts", "worth USD"
         );
-        for one in &came {
+        for one in &results {
             text += &format!(
                 "{:<18} {:>9.0} {:>9.0} {:>7.2}% {:>9} {:>10.0}\n",
                 one.name,
@@ -360,10 +360,10 @@ pub fn report(tasks: usize, seed: u64) -> (String, bool) {
                 one.worth_usd
             );
         }
-        let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
+        let (best, adaptive) = (best_fixed(&results), named(&results, "adaptive"));
         let regret = adaptive.worth_usd / best.worth_usd - 1.0;
         let is_near = regret <= 0.1;
-        let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
+        let (ours, strongest) = (named(&results, "cost-optimized"), named(&results, "fixed opus"));
         let is_cheaper = ours.usd < strongest.usd;
         let loss = (strongest.share() - ours.share()) * 100.0;
         let verdict = |holds: bool| if holds { "holds" } else { "FAILS" };
@@ -392,8 +392,8 @@ mod tests {
     #[test]
     fn adaptive_comes_near_to_the_best_fixed_model() {
         for population in &POPULATIONS {
-            let came = measure(population, 3_000, 7);
-            let (best, adaptive) = (best_fixed(&came), named(&came, "adaptive"));
+            let results = measure(population, 3_000, 7);
+            let (best, adaptive) = (best_fixed(&results), named(&results, "adaptive"));
             assert!(
                 adaptive.worth_usd <= 1.1 * best.worth_usd,
                 "{}: {adaptive:?}, {best:?}",
@@ -408,8 +408,8 @@ mod tests {
 
     #[test]
     fn cost_optimized_is_cheaper_than_the_strongest_and_as_good() {
-        let came = measure(&POPULATIONS[0], 3_000, 7);
-        let (ours, strongest) = (named(&came, "cost-optimized"), named(&came, "fixed opus"));
+        let results = measure(&POPULATIONS[0], 3_000, 7);
+        let (ours, strongest) = (named(&results, "cost-optimized"), named(&results, "fixed opus"));
         assert!(ours.usd < strongest.usd, "{ours:?} {strongest:?}");
         assert!(
             ours.share() >= strongest.share() - 0.005,

@@ -332,8 +332,8 @@ async fn open_pages(api: &Api, coordinator: u32, before: u64, figures: &mut Figu
     let streams = try_join_all((0..OPEN_PAGES).map(|n| async move {
         let mut stream = TcpStream::connect(api.address).await?;
         stream.write_all(get("/live").as_bytes()).await?;
-        let mut begun = [0; 512];
-        ensure!(stream.read(&mut begun).await? > 0, "a stream ended");
+        let mut buffer = [0; 512];
+        ensure!(stream.read(&mut buffer).await? > 0, "a stream ended");
         look(n).await?;
         anyhow::Ok(stream)
     }))

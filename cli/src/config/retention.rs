@@ -76,8 +76,8 @@ mod tests {
     fn uses_are_retained_at_least_as_long_as_prompts() {
         let check = |retention: &str, expected: Option<f64>| {
             let text = format!("[retention]\n{retention}");
-            let kept = Config::parse(&text).unwrap().0.retention.checked().unwrap();
-            assert_eq!(kept.uses, expected, "{text}");
+            let retention = Config::parse(&text).unwrap().0.retention.checked().unwrap();
+            assert_eq!(retention.uses, expected, "{text}");
         };
         check("uses_days = 400", Some(400.0));
         check("uses_days = 30", Some(90.0));

@@ -20,7 +20,7 @@ pub async fn write(which: &str, feature: ChatFeature<'_>, agent: Option<&str>) -
     let worker = Programs::find()?.worker;
     let folder = tempfile::tempdir().context("failed to make a folder for the session")?;
     let instructions = folder.path().join("instructions.md");
-    let output = folder.path().join("said.md");
+    let output = folder.path().join("text.md");
     let prompt = first_prompt(&Templates::built_in(), which, feature);
     tokio::fs::write(&instructions, prompt)
         .await

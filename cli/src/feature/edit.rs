@@ -152,7 +152,7 @@ pub async fn run(client: &Client, format: Format, args: EditArgs) -> anyhow::Res
     agents::warn_if_unknown(client, args.run.agent.as_deref()).await;
     let done = edit(client, args).await?;
     output::answer(format, &done, &format!("edited {feature}\n"))?;
-    resume.tell(client, &feature, &done).await;
+    resume.report(client, &feature, &done).await;
     Ok(())
 }
 
@@ -178,8 +178,8 @@ async fn edit(client: &Client, args: EditArgs) -> anyhow::Result<Done> {
         return client.patch(&path, &edit).await;
     };
     let texts = format!("{path}/texts");
-    let stands: TextsView = client.get(&texts).await?;
-    let before = stands.description;
+    let stored: TextsView = client.get(&texts).await?;
+    let before = stored.description;
     let what = format!("the description of {}", args.feature);
     let command = format!("ralph feature edit {} --description - <", args.feature);
     let replacing = Replacing {

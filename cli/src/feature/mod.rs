@@ -374,7 +374,7 @@ pub async fn operation(
     let mut waits = Interrupts::of(wait)?;
     let operating = wait::unless_interrupted(waits.as_mut(), request).await?;
     if let Some(interrupts) = waits {
-        return wait::begun(client, &operating.feature, format, interrupts).await;
+        return wait::wait_accepted(client, &operating.feature, format, interrupts).await;
     }
     let run = match &operating.run {
         Some(run) => format!(" ({run})"),

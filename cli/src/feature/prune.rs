@@ -65,11 +65,11 @@ fn page(feature: &str, pruning: &Pruning, dry_run: bool) -> String {
     }
     let count = pruning.going.len();
     let last = match (count, dry_run) {
-        (0, _) => format!("no ref of an attempt of {feature} goes: {}\n", why_none(pruning)),
-        (_, true) => format!("{count} would go; nothing was done\n"),
+        (0, _) => format!("no ref of an attempt of {feature} can be removed: {}\n", why_none(pruning)),
+        (_, true) => format!("{count} would be removed; nothing was done\n"),
         (_, false) => format!(
-            "{}, by the next worker of its pools that asks; `feature prune {feature} --dry-run` shows what is left\n",
-            counted(count, "goes", "go")
+            "{} removed by the next worker of its pools; `feature prune {feature} --dry-run` shows the rest\n",
+            counted(count, "ref will be", "refs will be")
         ),
     };
     text.push_str(&last);
@@ -112,7 +112,7 @@ mod tests {
         };
         assert_eq!(
             page("todo", &pruning, true),
-            "refs/ralph/attempts/todo/t-1/1-d-1\nrefs/ralph/attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would go; nothing \
+            "refs/ralph/attempts/todo/t-1/1-d-1\nrefs/ralph/attempts/todo/t-2/1-d-2 stays: its task is not over\n1 would be removed; nothing \
              was done\nthe last try failed and will be repeated: denied\n"
         );
         let none = Pruning {
@@ -123,7 +123,7 @@ mod tests {
         };
         let text = page("todo", &none, false);
         assert!(
-            text.starts_with("no ref of an attempt of todo goes: 3 attempts ended less than "),
+            text.starts_with("no ref of an attempt of todo can be removed: 3 attempts ended less than "),
             "{text}"
         );
         assert!(text.contains("--older-than 0"), "{text}");

@@ -20,17 +20,17 @@ impl ResumeFlag {
     }
 
     /// Reports that a run goes on, or suggests how to start one.
-    pub async fn tell(self, client: &Client, feature: &str, done: &Done) {
+    pub async fn report(self, client: &Client, feature: &str, done: &Done) {
         match &done.run {
             Some(run) => eprintln!("`{feature}` goes on ({run})"),
             None => wait::hint(client, feature).await,
         }
     }
 
-    /// Like [`ResumeFlag::tell`], for a task's feature.
-    pub async fn tell_of_task(self, client: &Client, task: &str, done: &Done) {
+    /// Like [`ResumeFlag::report`], for a task's feature.
+    pub async fn report_for_task(self, client: &Client, task: &str, done: &Done) {
         if let Some(feature) = wait::feature_of(client, task).await {
-            self.tell(client, &feature, done).await;
+            self.report(client, &feature, done).await;
         }
     }
 }

@@ -105,7 +105,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     let is = if which == "tasks" { "are" } else { "is" };
     let text = format!("the {which} of {} {is} stored\n", args.feature);
     output::answer(globals.output, &done, &text)?;
-    args.resume.tell(client, &args.feature, &done).await;
+    args.resume.report(client, &args.feature, &done).await;
     Ok(())
 }
 

@@ -132,14 +132,14 @@ impl Show {
         if text.is_empty() {
             return String::new();
         }
-        let mut said = match self.open {
+        let mut shown = match self.open {
             Some(open) if open != tone => "\n".to_owned(),
             _ => String::new(),
         };
         let text = tame(text);
-        said.push_str(&self.paint.apply(tone, &text));
+        shown.push_str(&self.paint.apply(tone, &text));
         self.open = (!text.ends_with('\n')).then_some(tone);
-        said
+        shown
     }
 
     fn line(&mut self, tone: Tone, text: &str) -> String {
@@ -158,14 +158,14 @@ impl Show {
         let tone = if failed { Tone::Bad } else { Tone::Dim };
         let lines: Vec<&str> = output.lines().collect();
         let omitted = lines.len().saturating_sub(OUTPUT_LINES);
-        let mut said = String::new();
+        let mut shown = String::new();
         if omitted > 0 {
-            said.push_str(&self.line(tone, &format!("  … {}", counted(left_out, "line", "lines"))));
+            shown.push_str(&self.line(tone, &format!("  … {}", counted(omitted, "line", "lines"))));
         }
         for line in &lines[omitted..] {
-            said.push_str(&self.line(tone, &format!("  {line}")));
+            shown.push_str(&self.line(tone, &format!("  {line}")));
         }
-        said
+        shown
     }
 }
 

@@ -91,7 +91,7 @@ fn head(entry: &MemoryView) -> &str {
 pub async fn show(globals: &Globals, entry: &str) -> anyhow::Result<()> {
     let client = Client::find(globals)?;
     let entry: MemoryView = client.get(&format!("/memory/{}", escape(entry))).await?;
-    tell(globals, &entry).await
+    print_entry(globals, &entry).await
 }
 
 /// State of an external model.
@@ -115,7 +115,7 @@ fn embeddings(model: &EmbeddingsView) -> String {
 }
 
 /// Prints an entry.
-pub(super) async fn tell(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
+pub(super) async fn print_entry(globals: &Globals, entry: &MemoryView) -> anyhow::Result<()> {
     if globals.output == Format::Json {
         return output::json(entry);
     }

@@ -8,7 +8,7 @@ use ralph_api::body::{
 use ralph_api::view::MemoryView;
 use ralph_shared::file;
 
-use super::inspect::tell;
+use super::inspect::print_entry;
 use super::{EntryKindArg, RepoArgs};
 use crate::args::globals::Globals;
 use crate::args::usage::Usage;
@@ -54,7 +54,7 @@ pub async fn add(globals: &Globals, args: AddArgs) -> anyhow::Result<()> {
         paths: args.paths,
     };
     let entry: MemoryView = client.post("/memory", &body).await?;
-    tell(globals, &entry).await
+    print_entry(globals, &entry).await
 }
 
 /// Changes to an entry.
@@ -86,7 +86,7 @@ pub async fn edit(globals: &Globals, args: EditArgs) -> anyhow::Result<()> {
     let entry: MemoryView = client
         .post(&format!("/memory/{}/edit", escape(&args.entry)), &edit)
         .await?;
-    tell(globals, &entry).await
+    print_entry(globals, &entry).await
 }
 
 /// Entries to hide.

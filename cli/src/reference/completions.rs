@@ -61,29 +61,29 @@ fn named(arg: Arg) -> Arg {
     }
 }
 
-fn features(begun: &OsStr) -> Vec<CompletionCandidate> {
+fn features(typed: &OsStr) -> Vec<CompletionCandidate> {
     let named = |feature: FeatureView| (feature.name, feature.status.as_str().to_owned());
-    offered(begun, items_of("/features".to_owned(), named))
+    offered(typed, items_of("/features".to_owned(), named))
 }
 
 /// `FEATURE/KEY`, of all features or of the feature before the slash.
-fn tasks(begun: &OsStr) -> Vec<CompletionCandidate> {
-    let path = match begun.to_string_lossy().split_once('/') {
+fn tasks(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let path = match typed.to_string_lossy().split_once('/') {
         Some((feature, _)) => format!("/features/{}/tasks", escape(feature)),
         None => "/tasks".to_owned(),
     };
     let named = |task: TaskView| (task.handle(), task.title);
-    offered(begun, items_of(path, named))
+    offered(typed, items_of(path, named))
 }
 
-fn workers(begun: &OsStr) -> Vec<CompletionCandidate> {
+fn workers(typed: &OsStr) -> Vec<CompletionCandidate> {
     let named = |worker: WorkerView| (worker.name, worker.status.as_str().to_owned());
-    offered(begun, items_of("/workers".to_owned(), named))
+    offered(typed, items_of("/workers".to_owned(), named))
 }
 
-fn offered(begun: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandidate> {
-    let begun = begun.to_string_lossy();
-    let names = names.into_iter().filter(|(name, _)| name.starts_with(&*begun));
+fn offered(typed: &OsStr, names: Vec<(String, String)>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    let names = names.into_iter().filter(|(name, _)| name.starts_with(&*typed));
     let candidates = names.map(|(name, help)| CompletionCandidate::new(name).help(Some(help.into())));
     candidates.collect()
 }

@@ -25,12 +25,12 @@ const KEYS_GO: [&str; 13] = ["↑↓", "Tab", "/", "p", "s", "d", "x", "r", "i",
 pub fn keys(shown: &[(&'static str, &'static str)], columns: usize) -> String {
     let mut shown = shown.to_vec();
     let steps = WORDS_GO.map(|key| (key, true)).into_iter();
-    for (key, stays) in steps.chain(KEYS_GO.map(|key| (key, false))) {
+    for (key, keep_key) in steps.chain(KEYS_GO.map(|key| (key, false))) {
         if Span::raw(line_of(&shown)).width() <= columns {
             break;
         }
         match shown.iter().position(|(shown, _)| *shown == key) {
-            Some(at) if stays => shown[at].1 = "",
+            Some(at) if keep_key => shown[at].1 = "",
             Some(at) => {
                 shown.remove(at);
             }

@@ -146,17 +146,17 @@ impl RunFlags {
             (Some(span), _) => Ok(Some(span.ms())),
             (None, Some(text)) => match text.parse::<Span>() {
                 Ok(span) => Ok(Some(span.ms())),
-                Err(error) => Err(unfit(key, &error)),
+                Err(error) => Err(invalid_limit(key, &error)),
             },
             (None, None) => Ok(None),
         };
         let count = |flag: Option<i64>, file: Option<i64>, key: &str| match (flag, file) {
-            (None, Some(n)) if n < 0 => Err(unfit(key, &below_nothing(n))),
+            (None, Some(n)) if n < 0 => Err(invalid_limit(key, &below_zero(n))),
             (flag, file) => Ok(flag.or(file)),
         };
         let cost_usd = match (self.max_cost, file.max_cost) {
             (None, Some(usd)) if usd.is_nan() || usd < 0.0 => {
-                return Err(unfit("max_cost", &below_nothing(usd)));
+                return Err(invalid_limit("max_cost", &below_zero(usd)));
             }
             (flag, file) => flag.or(file),
         };
@@ -220,7 +220,7 @@ pub fn protect(flags: &[String]) -> Option<Vec<String>> {
 /// A [`Usage`] when the number is below 1.
 pub fn max_parallel(file: &Limits) -> anyhow::Result<Option<i32>> {
     match file.max_parallel {
-        Some(n) if n < 1 => Err(unfit(
+        Some(n) if n < 1 => Err(invalid_limit(
             "max_parallel",
             &format!("{n} sessions do no work; give 1 or more"),
         )),
@@ -228,12 +228,12 @@ pub fn max_parallel(file: &Limits) -> anyhow::Result<Option<i32>> {
     }
 }
 
-fn below_nothing(given: impl Display) -> String {
+fn below_zero(given: impl Display) -> String {
     format!("{given} is no limit; give a number above 0, or 0 for no limit")
 }
 
 /// The error of an invalid limit in the file, with its fix.
-fn unfit(key: &str, why: &str) -> anyhow::Error {
+fn invalid_limit(key: &str, why: &str) -> anyhow::Error {
     let file = Config::locate().ok().flatten();
     let file = file.map_or_else(|| ".ralph.toml".to_owned(), |path| path.display().to_string());
     Usage(format!("{file}: `[limits] {key}`: {why}")).into()

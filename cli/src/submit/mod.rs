@@ -85,7 +85,7 @@ async fn accepted(
     let text = format!("{} ({}): {tasks}{run}", feature.name, feature.id);
     if let Some(interrupts) = waits {
         eprintln!("{text}");
-        return wait::begun(client, &feature.id, format, interrupts).await;
+        return wait::wait_accepted(client, &feature.id, format, interrupts).await;
     }
     output::answer(format, accepted, &format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)

@@ -413,7 +413,7 @@ async fn retry(client: &Client, format: Format, args: RetryArgs) -> anyhow::Resu
     let tasks = counted(all.count, "task", "tasks");
     output::answer(format, &all, &format!("retry: {tasks} of {feature}\n"))?;
     if all.count > 0 {
-        resume.tell(client, feature, &all).await;
+        resume.report(client, feature, &all).await;
     }
     Ok(())
 }
@@ -437,7 +437,7 @@ async fn decide(client: &Client, format: Format, verb: &str, args: Decided) -> a
         resume: args.resume.to_request(),
     };
     let done = post(client, format, (verb, task), &body).await?;
-    args.resume.tell_of_task(client, task, &done).await;
+    args.resume.report_for_task(client, task, &done).await;
     Ok(())
 }
 
@@ -485,7 +485,7 @@ async fn answer(client: &Client, format: Format, args: AnswerArgs) -> anyhow::Re
     let path = format!("/tasks/{}/answer", escape(task));
     let done: Done = client.post(&path, &body).await?;
     output::answer(format, &done, &format!("answered: {task}\n"))?;
-    args.resume.tell_of_task(client, task, &done).await;
+    args.resume.report_for_task(client, task, &done).await;
     Ok(())
 }
 

@@ -50,7 +50,7 @@ impl Replacing<'_> {
     pub fn replace(&self, flags: &ReplaceFlags, stored: &str, text: &str) -> anyhow::Result<()> {
         self.check(flags, stored, text)?;
         if flags.replaces.is_none() && !stored.is_empty() {
-            let path = editor::keep_quietly(self.which, stored)?;
+            let path = editor::save_silently(self.which, stored)?;
             eprintln!("what it replaces is kept in {}", path.display());
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Replacing<'_> {
             return self.collided(&theirs, text);
         }
         if self.file.is_none() {
-            editor::keep(self.which, text)?;
+            editor::save(self.which, text)?;
         }
         Ok(error)
     }
@@ -101,9 +101,9 @@ impl Replacing<'_> {
     fn collided(&self, theirs: &str, text: &str) -> anyhow::Result<anyhow::Error> {
         let mine = match self.file {
             Some(file) => file.to_owned(),
-            None => editor::keep_quietly(self.which, text)?,
+            None => editor::save_silently(self.which, text)?,
         };
-        let other = editor::keep_quietly(self.which, theirs)?;
+        let other = editor::save_silently(self.which, theirs)?;
         show_difference(&other, &mine);
         Ok(anyhow::anyhow!(
             "{} was changed by somebody else meanwhile, to version {now}; nothing was stored. Yours is in {mine}, theirs in {other}: \

@@ -47,8 +47,8 @@ pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
-    let path = keep_quietly(which, text)?;
+pub fn save(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+    let path = save_silently(which, text)?;
     eprintln!("what you wrote is kept in {}", path.display());
     Ok(path)
 }
@@ -57,7 +57,7 @@ pub fn keep(which: &str, text: &str) -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// When the file can't be written.
-pub fn keep_quietly(which: &str, text: &str) -> anyhow::Result<PathBuf> {
+pub fn save_silently(which: &str, text: &str) -> anyhow::Result<PathBuf> {
     let (mut file, path) = tempfile::Builder::new()
         .prefix(&format!("ralph-{which}-"))
         .suffix(".md")

@@ -16,7 +16,7 @@ use crate::terminal::output::{self, Format};
 use crate::terminal::plural::{counted, done_of};
 
 /// Prints the outcome; the exit code is the outcome's.
-pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
+pub async fn print(client: &Client, progress: &Progress, format: Format) -> anyhow::Result<ExitCode> {
     bell();
     let feature = &progress.feature;
     let Some((run, outcome)) = feature.run.as_ref().and_then(|run| Some((run, run.outcome?))) else {
@@ -56,10 +56,10 @@ pub async fn tell(client: &Client, progress: &Progress, format: Format) -> anyho
         );
         text.push_str(&requests(progress, paint));
         if outcome == RunOutcome::LimitReached {
-            let left = usize::try_from(feature.tasks.open()).unwrap_or(0);
-            if left > 0 {
+            let open = usize::try_from(feature.tasks.open()).unwrap_or(0);
+            if open > 0 {
                 let parallel = usize::try_from(feature.max_parallel).unwrap_or(1);
-                let estimate = estimate::fetch(client, &feature.repo_id, left, parallel.min(left)).await;
+                let estimate = estimate::fetch(client, &feature.repo_id, open, parallel.min(open)).await;
                 text.push_str(&format!(
                     "  remaining: {}\n",
                     estimate::words(estimate.as_ref())

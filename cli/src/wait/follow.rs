@@ -78,7 +78,7 @@ const UNWATCHED: u8 = 6;
 ///
 /// # Errors
 /// See [`wait`].
-pub async fn begun(
+pub async fn wait_accepted(
     client: &Client,
     feature: &str,
     format: Format,
@@ -159,7 +159,7 @@ pub async fn wait(
         }
     };
     screen.end();
-    ended::tell(client, &progress, format).await
+    ended::print(client, &progress, format).await
 }
 
 /// Messages already shown to the person, which are not repeated.

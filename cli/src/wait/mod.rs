@@ -13,6 +13,6 @@ mod interrupt;
 mod lines;
 
 pub use flags::WaitFlags;
-pub use follow::{begun, wait};
+pub use follow::{wait, wait_accepted};
 pub use idle::{feature_of, hint};
 pub use interrupt::{Interrupts, Quit, unless_interrupted};

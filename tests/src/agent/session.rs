@@ -33,7 +33,7 @@ pub(super) struct Session {
     /// Description of the first task that a prompt of this session assigned.
     assigned: Mutex<Option<String>>,
     /// Number of started actions of a turn that didn't end.
-    begun: AtomicUsize,
+    started: AtomicUsize,
     /// Past updates, if the session is saved.
     history: Mutex<Vec<SessionUpdate>>,
     /// File of a saved session.
@@ -44,7 +44,7 @@ pub(super) struct Session {
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedSession {
     description: String,
-    begun: usize,
+    started: usize,
     history: Vec<SessionUpdate>,
 }
 
@@ -67,7 +67,7 @@ impl Session {
             cancelled: watch::Sender::new(false),
             ignores_cancel: AtomicBool::new(false),
             assigned: Mutex::default(),
-            begun: AtomicUsize::new(0),
+            started: AtomicUsize::new(0),
             history: Mutex::default(),
             file,
         }
@@ -78,25 +78,25 @@ impl Session {
         let file = self.file.as_deref().ok_or(io::ErrorKind::NotFound)?;
         let saved: SavedSession = serde_json::from_slice(&std::fs::read(file)?)?;
         *lock(&self.assigned) = Some(saved.description);
-        self.begun.store(saved.begun, Ordering::Relaxed);
+        self.started.store(saved.started, Ordering::Relaxed);
         *lock(&self.history) = saved.history;
         Ok(())
     }
 
     /// Number of started actions of the unfinished turn, which a prompt without an assignment continues.
-    pub(super) fn begun(&self) -> usize {
-        self.begun.load(Ordering::Relaxed)
+    pub(super) fn started(&self) -> usize {
+        self.started.load(Ordering::Relaxed)
     }
 
     /// Records the number of started actions of the turn; 0 once it has ended.
-    pub(super) fn begin(&self, actions: usize) -> io::Result<()> {
-        self.begun.store(actions, Ordering::Relaxed);
+    pub(super) fn record_started(&self, actions: usize) -> io::Result<()> {
+        self.started.store(actions, Ordering::Relaxed);
         let Some(path) = &self.file else {
             return Ok(());
         };
         let saved = SavedSession {
             description: lock(&self.assigned).clone().unwrap_or_default(),
-            begun: actions,
+            started: actions,
             history: lock(&self.history).clone(),
         };
         std::fs::create_dir_all(path.parent().unwrap_or(path))?;

@@ -129,12 +129,12 @@ impl Stdout {
                 out.write_all(&bytes).await?;
                 out.flush().await?;
             }
-            Some(Raw::Written(tell)) => {
-                let _ = tell.send(());
+            Some(Raw::Written(sender)) => {
+                let _ = sender.send(());
             }
-            Some(Raw::Close(tell)) => {
+            Some(Raw::Close(sender)) => {
                 nix::unistd::dup2_stdout(std::fs::File::options().write(true).open("/dev/null")?)?;
-                let _ = tell.send(());
+                let _ = sender.send(());
             }
             None => {}
         }

@@ -107,12 +107,12 @@ impl Turn {
         let actions: Vec<&Action> = script.applicable(facts).collect();
         let mut stop = None;
         let before = if assignment.description.trim().is_empty() {
-            self.session.begun()
+            self.session.started()
         } else {
             0
         };
         for (at, action) in actions.iter().enumerate().skip(before) {
-            self.session.begin(at + 1).map_err(Error::into_internal_error)?;
+            self.session.record_started(at + 1).map_err(Error::into_internal_error)?;
             let flow = tokio::select! {
                 biased;
                 () = self.session.cancelled() => Flow::Stop("cancelled".to_owned()),
@@ -123,7 +123,7 @@ impl Turn {
                 break;
             }
         }
-        self.session.begin(0).map_err(Error::into_internal_error)?;
+        self.session.record_started(0).map_err(Error::into_internal_error)?;
         if stop.is_none() {
             self.close(actions.is_empty())?;
         }

@@ -223,11 +223,11 @@ impl World {
     pub async fn check_processes(&self) -> anyhow::Result<()> {
         let until = tokio::time::Instant::now() + PROCESSES_END;
         loop {
-            let left = self.session_processes();
-            if left.is_empty() {
+            let remaining = self.session_processes();
+            if remaining.is_empty() {
                 return Ok(());
             }
-            ensure!(tokio::time::Instant::now() < until, "left running: {left:?}");
+            ensure!(tokio::time::Instant::now() < until, "still running: {remaining:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

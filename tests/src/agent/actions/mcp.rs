@@ -27,8 +27,8 @@ impl Turn {
 
     /// Initializes with another version, and sends the server's version as a message.
     pub(super) async fn mcp_version(&self, version: &str) -> Result<(), Error> {
-        let begun = self.mcp_server(version).await;
-        let answer = begun.map_or_else(|error| error.to_string(), |server| server.begun.to_string());
+        let server = self.mcp_server(version).await;
+        let answer = server.map_or_else(|error| error.to_string(), |server| server.version.to_string());
         self.say(format!("mcp version: {answer}\n"))
     }
 
@@ -63,7 +63,7 @@ struct Server {
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
     /// The response to `initialize`: the version, or an error.
-    begun: Value,
+    version: Value,
 }
 
 impl Server {
@@ -83,7 +83,7 @@ impl Server {
             child,
             input,
             output: BufReader::new(output).lines(),
-            begun: Value::Null,
+            version: Value::Null,
         };
         let client = json!({ "name": "scripted", "version": "1" });
         let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
@@ -91,7 +91,7 @@ impl Server {
             .send(json!({ "id": 1, "method": "initialize", "params": params }))
             .await?;
         let mut answer = server.answer(1).await?;
-        server.begun = match answer["error"].take() {
+        server.version = match answer["error"].take() {
             Value::Null => answer["result"]["protocolVersion"].take(),
             error => error,
         };
