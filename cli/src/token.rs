@@ -63,16 +63,6 @@ pub enum RoleWord {
     Admin,
 }
 
-impl RoleWord {
-    fn as_str(role: Role) -> &'static str {
-        match role {
-            Role::Read => "read",
-            Role::Submit => "submit",
-            Role::Admin => "admin",
-        }
-    }
-}
-
 impl From<RoleWord> for Role {
     fn from(word: RoleWord) -> Self {
         match word {
@@ -139,7 +129,7 @@ fn table(tokens: &[TokenView]) -> Table {
     for token in tokens {
         table.row([
             token.name.clone(),
-            RoleWord::as_str(token.role).to_owned(),
+            token.role.as_str().to_owned(),
             status(token).to_owned(),
             match token.repositories.is_empty() {
                 true => "any".to_owned(),

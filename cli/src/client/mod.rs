@@ -262,18 +262,20 @@ impl Client {
     }
 
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let request = self
-            .request(Method::PATCH, path)
-            .timeout(REQUEST_TIMEOUT)
-            .json(body);
-        self.send_json(request).await
+        self.change(Method::PATCH, path, body).await
     }
 
     pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let request = self
-            .request(Method::PUT, path)
-            .timeout(REQUEST_TIMEOUT)
-            .json(body);
+        self.change(Method::PUT, path, body).await
+    }
+
+    async fn change<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        let request = self.request(method, path).timeout(REQUEST_TIMEOUT).json(body);
         self.send_json(request).await
     }
 

@@ -9,16 +9,15 @@ use ralph_api::body::{Done, TextsView, WriteText};
 use ralph_api::view::FeatureView;
 use ralph_domain::graph::{self, Limits};
 use ralph_domain::prompt::ChatFeature;
-use ralph_shared::file::{LARGE_BYTES, read_text_or_stdin};
 use serde::Serialize;
 
 use crate::args::globals::Globals;
-use crate::args::usage::Usage;
 use crate::client::endpoint;
 use crate::client::{Client, escape};
 use crate::cost::estimate;
 use crate::feature::chat;
 use crate::feature::resume::ResumeFlag;
+use crate::submit;
 use crate::task::replace::{ReplaceFlags, Replacing, version};
 use crate::terminal::color::tame;
 use crate::terminal::editor;
@@ -69,7 +68,7 @@ pub async fn run(globals: &Globals, client: &Client, which: &str, args: TextArgs
     }
     let before = stored.unwrap_or_default();
     let text = match &args.file {
-        Some(file) => read(file)?,
+        Some(file) => submit::read_text(file)?,
         None if args.edit => {
             let instead = "--edit needs a terminal; give the text with --file FILE";
             editor::edited(which, before, instead)?
@@ -191,8 +190,4 @@ async fn print(globals: &Globals, feature: &str, which: &str, text: Option<&str>
             "{feature} has no {which}; write it with `ralph feature {which} {feature} --edit`"
         )),
     }
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    read_text_or_stdin(file, LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
 }

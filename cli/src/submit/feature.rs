@@ -284,6 +284,6 @@ fn written(feature: &str, which: &str) -> anyhow::Result<Option<String>> {
     read_text(&path).map(Some)
 }
 
-fn read_text(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
     file::read_text_or_stdin(path, file::LARGE_BYTES).map_err(|error| Usage(error.to_string()).into())
 }

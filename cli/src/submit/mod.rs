@@ -28,6 +28,7 @@ use crate::terminal::condition;
 use crate::terminal::output::{self, Format};
 pub use checked::CheckedGraph;
 pub use feature::FeatureArgs;
+pub(crate) use feature::read_text;
 pub use limits::{BudgetFlags, RunFlags, protect};
 pub use repo::{RepoFlags, checked_out, here, identity};
 pub use task::{TaskArgs, submit as task};

@@ -1,10 +1,8 @@
 //! Times for people, in their zone: that of `TZ`, else the machine's. Programs get UTC.
 
-// Only the C library knows the rules of zones, and it writes through a pointer.
-#![allow(unsafe_code)]
-
 use std::io::IsTerminal as _;
 
+use jiff::tz::TimeZone;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime, UtcOffset};
 
@@ -55,17 +53,8 @@ fn shown(at: OffsetDateTime, offset: UtcOffset) -> String {
 
 /// Local time's offset from UTC at that time.
 fn offset_at(at: OffsetDateTime) -> Option<UtcOffset> {
-    let seconds = at.unix_timestamp();
-    // SAFETY: `tm` is plain data for which zeros are valid, and the call writes only into it. The call reads
-    // the environment, which no command changes.
-    let local = unsafe {
-        let mut local: libc::tm = std::mem::zeroed();
-        if libc::localtime_r(&raw const seconds, &raw mut local).is_null() {
-            return None;
-        }
-        local
-    };
-    UtcOffset::from_whole_seconds(i32::try_from(local.tm_gmtoff).ok()?).ok()
+    let at = jiff::Timestamp::from_second(at.unix_timestamp()).ok()?;
+    UtcOffset::from_whole_seconds(TimeZone::system().to_offset(at).seconds()).ok()
 }
 
 #[cfg(test)]

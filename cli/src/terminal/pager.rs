@@ -9,6 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::color::is_dumb;
 use super::output::{self, Format};
 use crate::args::globals::Globals;
 
@@ -67,13 +68,12 @@ pub fn leave_interrupts() -> io::Result<Signal> {
 
 fn at_terminal(globals: &Globals) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     io::stdout().is_terminal()
         && !globals.no_pager
         && globals.output != Format::Json
         && !set("NO_PAGER")
         && set("TERM")
-        && !dumb
+        && !is_dumb()
 }
 
 /// Whether the command means no pager.

@@ -35,15 +35,11 @@ fn words(progress: &Progress) -> Option<String> {
     let feature = &progress.feature;
     let is = condition::words(&feature.condition);
     match &progress.next {
-        Some(next) => Some(format!("`{}` is {is}\n{}", feature.name, next_line(next))),
+        // The command is on its own line, ready to paste.
+        Some(next) => Some(format!("`{}` is {is}\nnext: {}", feature.name, next.command)),
         None => feature
             .condition
             .until
             .map(|_| format!("`{}` is {is}", feature.name)),
     }
-}
-
-/// The command on its own line, ready to paste.
-fn next_line(next: &ralph_domain::status::next::Next) -> String {
-    format!("next: {}", next.command)
 }
