@@ -122,7 +122,7 @@ const OFFERS: &[Offer] = &[
         description: "One feature: its state, tasks, cost and what comes next.",
         effect: Effect::Reads,
         words: &["feature", "show"],
-        arguments: &[needs("feature", Place::Word, "Its name or id")],
+        arguments: &[needs("feature", Place::Word, "Name or id of the feature")],
     },
     Offer {
         name: "task",
@@ -141,7 +141,7 @@ const OFFERS: &[Offer] = &[
             takes(
                 "attempt",
                 Place::Flag("attempt"),
-                "Number of the attempt; the last one when it isn't given",
+                "Number of the attempt; by default the last one",
             ),
         ],
     },
@@ -152,8 +152,8 @@ const OFFERS: &[Offer] = &[
         effect: Effect::Adds,
         words: &["submit", "feature"],
         arguments: &[
-            needs("name", Place::Word, "Its name: a-z, 0-9, `.`, `_`, `-`"),
-            takes("description", Place::Flag("description"), "What it is about"),
+            needs("name", Place::Word, "Name of the feature: a-z, 0-9, `.`, `_`, `-`"),
+            takes("description", Place::Flag("description"), "Description of the feature"),
             takes(
                 "tasks",
                 Place::Input("tasks"),
@@ -162,12 +162,12 @@ const OFFERS: &[Offer] = &[
             takes(
                 "approve",
                 Place::Flag("approve"),
-                "What a person approves before the next step: spec, plan, tasks, with commas between",
+                "Results that a person approves before the next step: spec, plan, tasks, separated by commas",
             ),
             takes(
                 "max_cost",
                 Place::Flag("max-cost"),
-                "What its run may cost, in USD",
+                "Cost limit of its run, in USD",
             ),
         ],
     },
@@ -191,7 +191,7 @@ const OFFERS: &[Offer] = &[
         description: "Say something to the session of a task that runs.",
         effect: Effect::Adds,
         words: &["task", "say"],
-        arguments: &[TASK, needs("text", Place::Word, "What the agent should know")],
+        arguments: &[TASK, needs("text", Place::Word, "Information for the agent")],
     },
     Offer {
         name: "approve",

@@ -154,7 +154,7 @@ impl Client {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .with_context(|| {
                 format!(
-                    "`{}` is no address of a coordinator; expected http://HOST:PORT or https://HOST",
+                    "`{}` is not an address of a coordinator; expected http://HOST:PORT or https://HOST",
                     endpoint.url
                 )
             })?;
@@ -362,7 +362,7 @@ impl Client {
         } else if error.is_timeout() {
             "the coordinator did not answer in time"
         } else {
-            "the coordinator could not be asked"
+            "the request to the coordinator failed"
         };
         anyhow::Error::new(error.without_url()).context(format!("{what}: {}", self.endpoint.url))
     }
@@ -373,7 +373,7 @@ impl Client {
         ApiError(serde_json::from_slice(&bytes).unwrap_or_else(|_| ProblemBody {
             kind: String::new(),
             title: format!(
-                "{} answered {status}, which is no answer of a coordinator",
+                "{} responded {status}, which is not a response of a coordinator",
                 self.endpoint.url
             ),
             status: status.as_u16(),

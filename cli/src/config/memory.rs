@@ -58,7 +58,7 @@ config_table! {
     ["memory.embeddings", Coordinator]
     pub struct EmbeddingsTable {
         /// Address of an embeddings API in the OpenAI format
-        url: String = words("no model is asked").secret(),
+        url: String = words("no model").secret(),
         /// Name of the model
         model: String = words("none"),
         /// API key, or file:PATH

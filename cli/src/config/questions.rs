@@ -55,7 +55,7 @@ mod tests {
             wait("[questions]\nwait = '1h30m'").unwrap(),
             Some(Duration::from_secs(5_400))
         );
-        for (wrong, why) in [("soon", "is no time"), ("25h", "at most 24h")] {
+        for (wrong, why) in [("soon", "is not a time"), ("25h", "at most 24h")] {
             let error = wait(&format!("[questions]\nwait = '{wrong}'"))
                 .unwrap_err()
                 .to_string();

@@ -19,7 +19,7 @@ use crate::terminal::table::Table;
 const CENT: f64 = 0.01;
 
 /// Suggestion for repairing an agent.
-const DOCTOR: &str = "`ralph-worker doctor` on its machine says what it lacks";
+const DOCTOR: &str = "`ralph-worker doctor` on its machine shows what is missing";
 
 fn table(features: &[FeatureView], wide: bool) -> Table {
     // Columns beyond a width of 80 belong to the wide table.
@@ -372,7 +372,7 @@ mod tests {
             unserved,
             ..NeedsPerson::default()
         };
-        let doctor = "`ralph-worker doctor` on its machine says what it lacks";
+        let doctor = "`ralph-worker doctor` on its machine shows what is missing";
         check_all(lacking(1, 0), &format!("1 agent needs you ({doctor})"));
         check_all(lacking(2, 0), &format!("2 agents need you ({doctor})"));
         check_all(lacking(0, 1), "1 task has no worker");

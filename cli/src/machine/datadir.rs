@@ -57,7 +57,7 @@ pub enum DataDirError {
     },
     /// The folder holds other files, which should stay accessible to other users.
     #[error(
-        "{} is not empty and is no data folder of Ralph; name a new or an empty folder with --data",
+        "{} is not empty and not a data folder of Ralph; name a new or an empty folder with --data",
         path.display()
     )]
     NotOurs {

@@ -49,9 +49,9 @@ pub struct ScheduleArg {
     feature: String,
 }
 
-/// Begin it by itself
+/// Schedule of the run
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Begin it by itself")]
+#[command(next_help_heading = "Schedule of the run")]
 pub struct ScheduleFlags {
     /// Start its run at this time: 2026-12-01T08:00+01:00, "2026-12-01 08:00", or 6h for 6 hours from now
     #[arg(long, value_name = "TIME", conflicts_with = "every")]

@@ -229,7 +229,7 @@ pub fn max_parallel(file: &Limits) -> anyhow::Result<Option<i32>> {
 }
 
 fn below_zero(given: impl Display) -> String {
-    format!("{given} is no limit; give a number above 0, or 0 for no limit")
+    format!("{given} is not a limit; give a number above 0, or 0 for no limit")
 }
 
 /// The error of an invalid limit in the file, with its fix.

@@ -117,7 +117,7 @@ pub async fn resolve(flags: &RepoFlags, feature: &str, client: &Client) -> anyho
         && found.has_tag(branch).await?
     {
         return Err(Usage(format!(
-            "`{branch}` is a tag in {}, and git could not tell a branch of that name from it; choose another with --branch",
+            "`{branch}` is a tag in {}, and git could not distinguish a branch of that name; choose another with --branch",
             without_secret(&found.address)
         ))
         .into());

@@ -17,7 +17,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no time; write 90s, 15m, 24h, 1h30m, 2d, 500ms, or 0");
+        let wrong = || format!("`{text}` is not a time; write 90s, 15m, 24h, 1h30m, 2d, 500ms, or 0");
         if text == "0" {
             return Ok(Self(Duration::ZERO));
         }

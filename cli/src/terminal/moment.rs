@@ -15,11 +15,11 @@ impl Moment {
     /// Parses a moment. A time without an offset is in this zone.
     ///
     /// # Errors
-    /// When the text is no time.
+    /// When the text is not a time.
     pub fn read(text: &str, zone: &TimeZone) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no time; write 2026-12-01T08:00+01:00, \"2026-12-01 08:00\" for local time, or 6h from now"
+                "`{text}` is not a time; write 2026-12-01T08:00+01:00, \"2026-12-01 08:00\" for local time, or 6h from now"
             )
         };
         if let Ok(at) = text.parse::<Timestamp>() {

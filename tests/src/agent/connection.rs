@@ -142,7 +142,7 @@ impl Agent {
                 std::future::pending().await
             }),
             Handshake::Exit | Handshake::Crash => {
-                eprintln!("ralph-scripted-agent: told to crash by --handshake crash");
+                eprintln!("ralph-scripted-agent: crash, because of --handshake crash");
                 std::process::exit(101)
             }
             Handshake::WrongVersion => {
@@ -152,7 +152,7 @@ impl Agent {
             }
             Handshake::AuthRequired => {
                 let login =
-                    AuthMethodAgent::new("login", "Log in").description("There is no way to".to_owned());
+                    AuthMethodAgent::new("login", "Log in").description("There is no way to log in".to_owned());
                 responder.respond(response.auth_methods(vec![AuthMethod::Agent(login)]))
             }
             Handshake::Slow(time) => cx.spawn(async move {

@@ -157,7 +157,7 @@ fn read_step(args: &mut Args<'_, '_>) -> Read<Step> {
 fn attempts(word: &str) -> Read<RangeInclusive<u32>> {
     let number = |text: &str| {
         text.parse::<u32>()
-            .map_err(|_| format!("`{word}` is no attempt: write 2, 2+ or 2-4"))
+            .map_err(|_| format!("`{word}` is not an attempt: write 2, 2+ or 2-4"))
     };
     if let Some(first) = word.strip_suffix('+') {
         Ok(number(first)?..=u32::MAX)

@@ -32,7 +32,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if options.handshake == Handshake::Exit {
-        anyhow::bail!("told to exit at once by --handshake exit");
+        anyhow::bail!("exit at once, because of --handshake exit");
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -96,7 +96,7 @@ impl Spawned {
         let by = status.signal();
         anyhow::ensure!(
             by == Some(Signal::SIGKILL as i32),
-            "it ended by itself, {status}:\n{}",
+            "it ended without the fault, {status}:\n{}",
             self.output()
         );
         Ok(())

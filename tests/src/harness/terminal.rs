@@ -79,7 +79,7 @@ impl Terminal {
             let remaining_ms =
                 WAIT_MS.saturating_sub(u16::try_from(began.elapsed().as_millis()).unwrap_or(WAIT_MS));
             let ready = poll(&mut screen, PollTimeout::from(remaining_ms)).unwrap_or(0);
-            assert!(ready > 0, "`{words}` doesn't come after {}", self.shown);
+            assert!(ready > 0, "`{words}` does not appear after {}", self.shown);
             let count = self.screen.read(&mut buffer).unwrap_or(0);
             assert!(count > 0, "no `{words}` in {}", self.shown);
             self.shown += &String::from_utf8_lossy(&buffer[..count]);
@@ -92,7 +92,7 @@ impl Terminal {
     /// When the terminal doesn't accept them.
     pub fn press(&mut self, keys: &str) {
         let typed = self.keys.write_all(keys.as_bytes());
-        assert!(typed.is_ok(), "nobody takes `{keys:?}`: {}", self.shown);
+        assert!(typed.is_ok(), "the terminal does not accept `{keys:?}`: {}", self.shown);
     }
 
     /// All output so far.

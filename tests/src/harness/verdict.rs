@@ -125,7 +125,7 @@ impl World {
                 .fetch_all(&self.db)
                 .await
                 .with_context(|| format!("failed to check that {rule}"))?;
-            ensure!(broken.is_empty(), "not true that {rule}: {broken:?}");
+            ensure!(broken.is_empty(), "violated: {rule}: {broken:?}");
         }
         Ok(())
     }

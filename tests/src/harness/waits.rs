@@ -117,7 +117,7 @@ impl World {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                bail!("still not so ({holds:?}): {query}\n{}", self.tell().await);
+                bail!("still not true ({holds:?}): {query}\n{}", self.tell().await);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -132,7 +132,7 @@ impl World {
         let of_name = |line: &String| line.split(' ').next() == Some(name);
         while self.effects_lines().iter().filter(|line| of_name(line)).count() < n {
             if tokio::time::Instant::now() > deadline {
-                bail!("effect {name} is not there {n} times:\n{}", self.tell().await);
+                bail!("effect {name} did not happen {n} times:\n{}", self.tell().await);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -39,7 +39,7 @@ impl Turn {
         self.edit("Insert into", path, async |file| {
             let whole = fs::read_to_string(&file).await?;
             let at = end_of_line(&whole, after)
-                .ok_or_else(|| io::Error::other(format!("no line of it is `{after}`")))?;
+                .ok_or_else(|| io::Error::other(format!("it has no line `{after}`")))?;
             fs::write(file, format!("{}{text}{}", &whole[..at], &whole[at..])).await
         })
         .await
