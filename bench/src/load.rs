@@ -81,7 +81,7 @@ pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::R
     submit_on(db, bus, name, text, None).await
 }
 
-/// Like [`submit`], on a repository: its address, and the base commit.
+/// Like [`submit()`], on a repository: its address, and the base commit.
 ///
 /// # Errors
 /// When the submission is refused.
