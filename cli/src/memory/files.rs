@@ -24,11 +24,12 @@ use crate::git::paths::first_symlink;
 use crate::terminal::output;
 use crate::terminal::plural::counted;
 
-/// Entries per request, and their size: a request holds four times as much. Bytes.
+/// Entries per request.
 const TOGETHER: usize = 2_000;
 /// The first and the last pause before a resend; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(16);
+/// Size of the entries of a request, which may be four times as large. Bytes.
 const PART_BYTES: usize = 16 * 1024 * 1024;
 /// Files per folder, at most.
 const MAX_FILES: usize = 100_000;
