@@ -27,9 +27,6 @@ pub struct SessionTimes {
 
 /// Holds a session with the scripted agent, which writes its effects to `effects`, and waits for the agent's
 /// exit.
-///
-/// # Errors
-/// When the agent can't be started, or doesn't respond.
 pub async fn hold(folder: &Path, effects: &Path, prompt: &str) -> anyhow::Result<SessionTimes> {
     let began = now();
     let mut agent = Command::new(scripted_agent()?)

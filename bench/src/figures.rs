@@ -207,9 +207,6 @@ fn row(figure: &Figure) -> [String; 8] {
 }
 
 /// Writes the figures as a JSON array.
-///
-/// # Errors
-/// When the file can't be written.
 pub fn write(figures: &[Figure], path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;

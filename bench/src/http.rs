@@ -17,9 +17,6 @@ pub struct Api {
 
 impl Api {
     /// Sends a request and returns the body of the response.
-    ///
-    /// # Errors
-    /// When the coordinator refuses, or the connection breaks.
     pub async fn request(&self, method: &str, path: &str, body: &str) -> anyhow::Result<String> {
         let mut stream = self.send(method, path, body).await?;
         let mut answer = String::new();
@@ -36,9 +33,6 @@ impl Api {
     }
 
     /// Creates another token, and returns the same API with it.
-    ///
-    /// # Errors
-    /// When the coordinator refuses, or the connection breaks.
     pub async fn with_new_token(&self, name: &str) -> anyhow::Result<Self> {
         let body = serde_json::json!({"name": name, "role": "read"}).to_string();
         let made: serde_json::Value = serde_json::from_str(&self.request("POST", "/tokens", &body).await?)?;
@@ -50,9 +44,6 @@ impl Api {
     }
 
     /// Opens a stream of events.
-    ///
-    /// # Errors
-    /// When the connection breaks.
     pub async fn events(&self, path: &str) -> anyhow::Result<Events> {
         Ok(Events {
             stream: self.send("GET", path, "").await?,
@@ -84,9 +75,6 @@ pub struct Events {
 
 impl Events {
     /// Reads until the next event.
-    ///
-    /// # Errors
-    /// When the stream ends.
     pub async fn next(&mut self) -> anyhow::Result<()> {
         let mut buffer = [0; 16 * 1024];
         loop {

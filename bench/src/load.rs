@@ -74,17 +74,11 @@ pub fn single(number: usize, submitted: f64) -> String {
 }
 
 /// Submits a graph as feature `name`, without a repository and without verification, and starts its run.
-///
-/// # Errors
-/// When the submission is refused.
 pub async fn submit(db: &PgPool, bus: &Bus, name: &str, text: &str) -> anyhow::Result<()> {
     submit_on(db, bus, name, text, None).await
 }
 
 /// Like [`submit()`], on a repository: its address, and the base commit.
-///
-/// # Errors
-/// When the submission is refused.
 pub async fn submit_on(
     db: &PgPool,
     bus: &Bus,
@@ -100,9 +94,6 @@ pub async fn submit_on(
 }
 
 /// Like [`submit_on`], with these settings of the run, and this many retries of each task.
-///
-/// # Errors
-/// When the submission is refused.
 pub async fn submit_as(
     db: &PgPool,
     bus: &Bus,

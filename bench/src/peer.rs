@@ -75,9 +75,6 @@ enum PeerCommand {
 }
 
 /// Runs one command.
-///
-/// # Errors
-/// When a server refuses, or the work is not done in time.
 pub async fn run(args: PeerArgs) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut system = System::existing(&args.url, &args.nats, dir.path());

@@ -8,17 +8,11 @@ use anyhow::Context as _;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Resident memory of a process. Bytes.
-///
-/// # Errors
-/// When there is no such process.
 pub fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
     status_bytes(pid, "VmRSS:")
 }
 
 /// Peak memory of a process. Bytes.
-///
-/// # Errors
-/// When there is no such process.
 pub fn peak_bytes(pid: u32) -> anyhow::Result<u64> {
     status_bytes(pid, "VmHWM:")
 }
@@ -36,9 +30,6 @@ fn status_bytes(pid: u32, field: &str) -> anyhow::Result<u64> {
 }
 
 /// Processor time of a process and its past and present children. Seconds.
-///
-/// # Errors
-/// When there is no such process.
 pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
     let mut ticks = 0;
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -71,9 +62,6 @@ pub fn cpu_seconds_with_children(pid: u32) -> anyhow::Result<f64> {
 }
 
 /// Processor time of a process so far. Seconds.
-///
-/// # Errors
-/// When there is no such process.
 pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let ticks = fields(pid)?
         .iter()
@@ -96,17 +84,11 @@ fn fields(pid: u32) -> anyhow::Result<Vec<String>> {
 }
 
 /// Number of open descriptors of a process.
-///
-/// # Errors
-/// When there is no such process, or it is another user's.
 pub fn descriptors(pid: u32) -> anyhow::Result<usize> {
     entries(&format!("/proc/{pid}/fd"))
 }
 
 /// Number of threads of a process.
-///
-/// # Errors
-/// When there is no such process.
 pub fn threads(pid: u32) -> anyhow::Result<usize> {
     entries(&format!("/proc/{pid}/task"))
 }
@@ -118,18 +100,12 @@ fn entries(folder: &str) -> anyhow::Result<usize> {
 }
 
 /// The children of a process, including zombies.
-///
-/// # Errors
-/// When there is no `/proc`.
 pub fn children(pid: u32) -> anyhow::Result<Vec<u32>> {
     let parent = |of: u32| fields(of).ok()?.get(1)?.parse::<u32>().ok();
     Ok(all()?.into_iter().filter(|of| parent(*of) == Some(pid)).collect())
 }
 
 /// Processes with this text in their readable environment.
-///
-/// # Errors
-/// When there is no `/proc`.
 pub fn with_environment(words: &str) -> anyhow::Result<Vec<u32>> {
     let has = |of: &u32| {
         let environment = fs::read(format!("/proc/{of}/environ")).unwrap_or_default();

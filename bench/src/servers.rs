@@ -94,9 +94,6 @@ impl Servers {
 
     /// Stops the processes of the private Postgres until the returned value is dropped; `None` when Postgres
     /// was given.
-    ///
-    /// # Errors
-    /// When its processes can't be stopped.
     pub fn stop_postgres(&self) -> anyhow::Result<Option<StoppedProcesses>> {
         let Some(server) = self.postgres_pid else {
             return Ok(None);
@@ -198,9 +195,6 @@ async fn wait_for(name: &str, process: &Process, answers: impl AsyncFn() -> bool
 }
 
 /// A free address on the loopback interface.
-///
-/// # Errors
-/// When there is none.
 pub fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }

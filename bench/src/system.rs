@@ -50,18 +50,12 @@ pub struct Stub {
 const EFFECTS: &str = "effects.log";
 
 /// Path of the scripted agent's program, beside this one.
-///
-/// # Errors
-/// When this program's path is unknown.
 pub fn scripted_agent() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("ralph-scripted-agent"))
 }
 
 impl System {
     /// Recreates database and streams `name`.
-    ///
-    /// # Errors
-    /// When a server refuses.
     pub async fn fresh(servers: &Servers, name: &str) -> anyhow::Result<Self> {
         let system = Self {
             database: database::create_migrated(servers, name).await?,
@@ -97,9 +91,6 @@ impl System {
     }
 
     /// Removes streams of an earlier measurement with these names.
-    ///
-    /// # Errors
-    /// When the broker can't be reached.
     pub async fn forget_streams(&self) -> anyhow::Result<()> {
         let subjects = self.subjects()?;
         let client = ralph_shared::broker::connect(&self.nats, "ralph-bench").await?;
@@ -120,33 +111,21 @@ impl System {
     }
 
     /// A connection to the broker with this measurement's streams.
-    ///
-    /// # Errors
-    /// When the broker refuses.
     pub async fn bus(&self) -> anyhow::Result<Bus> {
         Bus::connect(&self.nats, self.subjects()?).await
     }
 
     /// Connections to the database.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub async fn pool(&self, connections: u32) -> sqlx::Result<PgPool> {
         database::pool(&self.database, connections).await
     }
 
     /// Opens connections like a coordinator's, with prepared statements and index plans.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub async fn coordinators_pool(&self, connections: u32) -> Result<PgPool, ConnectError> {
         ralph_coordinator::store::connect(&self.database, connections).await
     }
 
     /// Starts the coordinator. Returns its process id.
-    ///
-    /// # Errors
-    /// When its program isn't beside this one.
     pub fn start_coordinator(&mut self) -> anyhow::Result<u32> {
         let api = servers::free_address()?;
         let health = servers::free_address()?;
@@ -171,9 +150,6 @@ impl System {
     }
 
     /// A `ralph-coordinator` command that calls the coordinator.
-    ///
-    /// # Errors
-    /// When no coordinator was started.
     pub fn command(&self, args: &[&str]) -> anyhow::Result<tokio::process::Command> {
         let api = self.api.context("no coordinator was started")?;
         let program = std::env::current_exe()?.with_file_name("ralph-coordinator");
@@ -187,9 +163,6 @@ impl System {
     }
 
     /// The coordinator's API.
-    ///
-    /// # Errors
-    /// When no coordinator was started.
     pub fn api(&self) -> anyhow::Result<Api> {
         Ok(Api {
             address: self.api.context("no coordinator was started")?,
@@ -198,17 +171,11 @@ impl System {
     }
 
     /// Address of the coordinator's health listener.
-    ///
-    /// # Errors
-    /// When no coordinator was started.
     pub fn health(&self) -> anyhow::Result<SocketAddr> {
         self.health.context("no coordinator was started")
     }
 
     /// Waits until the coordinator's API listens.
-    ///
-    /// # Errors
-    /// When it doesn't listen in time.
     pub async fn until_served(&self) -> anyhow::Result<()> {
         let api = self.api.context("no coordinator was started")?;
         let listens = async || Ok(tokio::net::TcpStream::connect(api).await.is_ok());
@@ -223,9 +190,6 @@ impl System {
     }
 
     /// Starts a stub of a worker named `name`.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn start_stub(&self, name: &str, stub: &Stub) -> anyhow::Result<Process> {
         let mut spec = ChildSpec::new(
             name,
@@ -247,9 +211,6 @@ impl System {
     }
 
     /// Starts a real worker named `name` with the scripted agent.
-    ///
-    /// # Errors
-    /// When its program isn't beside this one.
     pub fn start_worker(&self, name: &str, slots: u32) -> anyhow::Result<Process> {
         let program = std::env::current_exe()?.with_file_name("ralph-worker");
         let effects = self.dir.join(format!("{name}-effects"));
@@ -284,17 +245,11 @@ impl System {
     }
 
     /// Waits until all slots of one stub wait for a ticket, which means that the system is idle.
-    ///
-    /// # Errors
-    /// When that takes too long.
     pub async fn until_idle(&self, bus: &Bus) -> anyhow::Result<()> {
         self.until_waiting(bus, SLOTS).await
     }
 
     /// Waits until `slots` slots wait for a ticket.
-    ///
-    /// # Errors
-    /// When that takes too long.
     pub async fn until_waiting(&self, bus: &Bus, slots: u32) -> anyhow::Result<()> {
         let subjects = self.subjects()?;
         let waiting = async || -> anyhow::Result<usize> {
@@ -310,9 +265,6 @@ impl System {
     }
 
     /// Polls until `holds` returns true.
-    ///
-    /// # Errors
-    /// When that takes too long, or `holds` fails.
     pub async fn until(
         &self,
         what: &str,
@@ -329,9 +281,6 @@ impl System {
     }
 
     /// Waits until every feature is done.
-    ///
-    /// # Errors
-    /// When that takes too long.
     pub async fn until_done(&self) -> anyhow::Result<()> {
         let pool = self.pool(1).await?;
         let done = async || -> anyhow::Result<bool> {

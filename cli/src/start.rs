@@ -80,9 +80,6 @@ pub fn exit_code(ended: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 /// Runs a command of `program`.
-///
-/// # Errors
-/// When it fails, or its usage is wrong.
 pub async fn dispatch(globals: &Globals, command: Command, program: Program) -> anyhow::Result<ExitCode> {
     match command {
         Command::Submit(command) => submit::run(globals, command).await,

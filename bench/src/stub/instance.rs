@@ -52,9 +52,6 @@ struct HeldDispatches {
 
 impl Instance {
     /// Connects, and sends hello until a coordinator responds.
-    ///
-    /// # Errors
-    /// When the stub is refused.
     pub async fn begin(args: &StubArgs, subjects: Subjects) -> anyhow::Result<Self> {
         let client = broker::connect_worker(&args.nats, &args.name).await?;
         let mut instance = Self {
@@ -109,9 +106,6 @@ impl Instance {
     }
 
     /// Claims work.
-    ///
-    /// # Errors
-    /// When no coordinator responds.
     pub async fn claim(&self, claim: DispatchId) -> anyhow::Result<ClaimAnswer> {
         let request = ClaimRequest {
             reads: READS.to_vec(),
@@ -127,9 +121,6 @@ impl Instance {
     }
 
     /// Publishes a report; its dispatch stays leased until it is settled.
-    ///
-    /// # Errors
-    /// When the broker refuses the report.
     pub async fn report(&self, report: &Report) -> anyhow::Result<()> {
         let body = Bytes::from(serde_json::to_vec(report)?);
         // A worker also spools a report before it sends it: the settlement may arrive before the broker's

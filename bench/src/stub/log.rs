@@ -41,8 +41,6 @@ pub struct Event {
 pub struct Log(File);
 
 impl Log {
-    /// # Errors
-    /// When the log can't be opened.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::options()
             .create(true)

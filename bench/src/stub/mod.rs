@@ -41,9 +41,6 @@ pub struct StubArgs {
 }
 
 /// Works until killed.
-///
-/// # Errors
-/// When the stub is refused, or the log can't be written.
 pub async fn run(args: StubArgs) -> anyhow::Result<()> {
     let subjects = Subjects::new(&args.prefix).map_err(anyhow::Error::msg)?;
     let log = args.log.as_deref().map(log::Log::open).transpose()?;

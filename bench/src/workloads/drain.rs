@@ -14,9 +14,6 @@ const ROWS: &str = "row versions a task on the dispatch path";
 const WAL: &str = "WAL a task on the dispatch path";
 
 /// Drains `n` tasks. The clock runs from the first claim until every task is done in the database.
-///
-/// # Errors
-/// When a server refuses, or the tasks are not done in time.
 pub async fn drain(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "w1").await?;
     let db = system.pool(1).await?;

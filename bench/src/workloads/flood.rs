@@ -27,9 +27,6 @@ const HALF: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: bench\r\nAuthorizatio
 const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
 
 /// Measures the health checks.
-///
-/// # Errors
-/// When a server refuses, or a response doesn't arrive.
 pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "flood").await?;
     system.start_coordinator()?;

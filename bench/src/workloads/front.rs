@@ -23,9 +23,6 @@ const WINDOW: Duration = Duration::from_secs(15);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Measures all of these.
-///
-/// # Errors
-/// When a server refuses.
 pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "front").await?;
     let coordinator = system.start_coordinator()?;

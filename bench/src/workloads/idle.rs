@@ -15,9 +15,6 @@ const WATCHED: Duration = Duration::from_secs(20);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Observes an idle coordinator and an idle worker.
-///
-/// # Errors
-/// When a server refuses, or the worker's program is missing.
 pub async fn idle(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "idle").await?;
     let coordinator = system.start_coordinator()?;

@@ -18,9 +18,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 const BEST: (f64, f64) = (4.0, 11.3);
 
 /// Measures `n` samples of each. "Starts" is the assignment's arrival at the worker.
-///
-/// # Errors
-/// When a server refuses, or a task doesn't start.
 pub async fn latency(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "w2").await?;
     let log = servers.dir().join("w2.events");

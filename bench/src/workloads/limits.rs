@@ -27,9 +27,6 @@ commit;
 const INSERT: &str = "insert into inserted (v) values ('x');\n";
 
 /// Measures the limits.
-///
-/// # Errors
-/// When there is no `pgbench` beside Postgres, or the server refuses.
 pub async fn limits(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let url = database::create(servers, "limits").await?;
     let mut conn = database::connection(&url).await?;

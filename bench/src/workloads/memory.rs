@@ -23,8 +23,6 @@ pub(super) const ATTEMPTS: usize = 50;
 const SAMPLES: usize = 400;
 const WARM: usize = 40;
 
-/// # Errors
-/// When a server refuses.
 pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let (few, of_few) = filled(servers, "memory_few", FEWER).await?;
     let (lots, of_lots) = filled(servers, "memory_lots", 1).await?;

@@ -18,9 +18,6 @@ const FEW: usize = 1_000;
 const SAMPLES: usize = 300;
 
 /// Measures with 1,000 tasks and with `many`, with alternating samples.
-///
-/// # Errors
-/// When a server refuses.
 pub async fn next(servers: &Servers, many: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let (few, of_few) = filled(servers, "next_few", FEW).await?;
     let (lots, of_lots) = filled(servers, "next_many", many).await?;

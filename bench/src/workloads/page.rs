@@ -91,9 +91,6 @@ const ZOOMS: &str = "return new Promise((done) => {
     })";
 
 /// Measures all of these.
-///
-/// # Errors
-/// When a server refuses.
 pub async fn page(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     if !Browser::is_installed().await {
         return Ok(());

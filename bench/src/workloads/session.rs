@@ -19,9 +19,6 @@ const FIRST: usize = 5;
 const DAY_SECONDS: f64 = 86_400.0;
 
 /// Holds `n` sessions of each kind, alternating.
-///
-/// # Errors
-/// When a server refuses, or a session leaves no times.
 pub async fn session(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "session").await?;
     let folder = servers.dir().join("session-bare");

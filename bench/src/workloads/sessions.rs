@@ -20,9 +20,6 @@ const FIRST_OF: usize = 5;
 const FLAT_KIB: f64 = 4.0;
 
 /// Runs `n` sessions.
-///
-/// # Errors
-/// When a server refuses, or they don't end.
 pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "sessions").await?;
     system.start_coordinator()?;

@@ -20,9 +20,6 @@ const MIB: f64 = 1024.0 * 1024.0;
 const FLAT_MIB: f64 = 4.0;
 
 /// Streams `count` updates.
-///
-/// # Errors
-/// When a server refuses, or the session doesn't end.
 pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "stream").await?;
     system.start_coordinator()?;

@@ -16,9 +16,6 @@ const WIDTH: usize = 1_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Submits `n` tasks. The clock covers the whole command.
-///
-/// # Errors
-/// When a server refuses, or the command fails.
 pub async fn submit(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "submit").await?;
     let coordinator = system.start_coordinator()?;

@@ -37,9 +37,6 @@ impl Globals {
     /// Fills unset flags from the environment. A folder that the command names takes precedence over an
     /// address from the environment (SPEC 8). If clap read these variables, each would appear in the usage
     /// line of every error, as if it were required.
-    ///
-    /// # Errors
-    /// When a variable, or the file that it names, is unusable.
     pub fn read_environment(&mut self) -> Result<(), EnvironmentError> {
         let is_alone = self.data.is_none() || self.url.is_some();
         let data = std::env::var_os("RALPH_DATA").filter(|value| !value.is_empty());

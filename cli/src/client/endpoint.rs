@@ -54,9 +54,6 @@ pub fn find(globals: &Globals) -> anyhow::Result<Endpoint> {
 
 /// Reads the endpoint that the `up` of this data folder published, else that of an `up` in the current
 /// folder or above.
-///
-/// # Errors
-/// When such a file exists but is unreadable.
 pub fn published(data: Option<&Path>) -> anyhow::Result<Option<Published>> {
     match data {
         Some(data) => Ok(Published::read(data)?),

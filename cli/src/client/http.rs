@@ -6,9 +6,6 @@ use ralph_shared::tls::{self, CA_VARIABLE};
 use reqwest::{Certificate, ClientBuilder};
 
 /// Builds a client that trusts the system's certificates, and those of the file in RALPH_CA_FILE.
-///
-/// # Errors
-/// When that file is unusable.
 pub fn builder() -> anyhow::Result<ClientBuilder> {
     tls::install();
     let builder = reqwest::Client::builder();

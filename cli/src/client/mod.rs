@@ -133,9 +133,6 @@ static WARNED: Once = Once::new();
 
 impl Client {
     /// Finds the coordinator; sends nothing yet.
-    ///
-    /// # Errors
-    /// See [`endpoint::find`].
     pub fn find(globals: &Globals) -> anyhow::Result<Self> {
         Self::new(endpoint::find(globals)?)
     }
@@ -146,8 +143,6 @@ impl Client {
         Self::find(globals)
     }
 
-    /// # Errors
-    /// When the address is invalid.
     pub fn new(endpoint: Endpoint) -> anyhow::Result<Self> {
         let url = Url::parse(&endpoint.url)
             .ok()

@@ -35,9 +35,6 @@ impl EventStream {
     }
 
     /// The next event; `None` at the stream's end. Cancel safe.
-    ///
-    /// # Errors
-    /// When the stream was cut off.
     pub async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         loop {
             if let Some(event) = self.parser.pop() {

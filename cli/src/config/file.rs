@@ -278,9 +278,6 @@ impl Config {
     }
 
     /// Reads a file and warns of unknown keys.
-    ///
-    /// # Errors
-    /// When the file is unreadable or invalid.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         Self::read_text(path, &Self::text(path)?)
     }
@@ -295,9 +292,6 @@ impl Config {
     }
 
     /// Parses a text; returns the unknown keys too.
-    ///
-    /// # Errors
-    /// When the text is invalid.
     pub fn parse(text: &str) -> anyhow::Result<(Self, Vec<String>)> {
         let table: toml::Table = text.parse()?;
         let unknown = unknown(&table);

@@ -12,9 +12,6 @@ pub fn chosen(variable: Option<String>, file: Option<&str>) -> Option<String> {
 }
 
 /// Reads the file as a table.
-///
-/// # Errors
-/// When the file is unreadable, or not TOML.
 pub fn read_table(path: &Path) -> anyhow::Result<toml::Table> {
     trust::read(path)?
         .parse()

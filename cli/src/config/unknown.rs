@@ -32,9 +32,6 @@ pub(super) fn warn(path: &Path, key: &str) {
 }
 
 /// The unknown keys of a file, each with a suggestion where there is one.
-///
-/// # Errors
-/// When the file is unreadable, or not TOML.
 pub fn unread(path: &Path) -> anyhow::Result<Vec<String>> {
     let keys = unknown(&read_table(path)?);
     let lines = keys.iter().map(|key| match hint(key) {

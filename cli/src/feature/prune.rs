@@ -28,9 +28,6 @@ pub struct PruneArgs {
 }
 
 /// Lists the refs to remove, then asks and requests their removal.
-///
-/// # Errors
-/// When the person declines, or the coordinator refuses.
 pub async fn run(client: &Client, format: Format, args: PruneArgs) -> anyhow::Result<()> {
     let feature = &args.named.feature;
     let path = format!("/features/{}/prune", escape(feature));

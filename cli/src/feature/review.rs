@@ -15,9 +15,6 @@ use crate::terminal::plural::counted;
 const NAMED_FILES: usize = 20;
 
 /// Shows the tasks that wait for a person, that weakened tests, or that reviewed the feature.
-///
-/// # Errors
-/// When the coordinator refuses.
 pub async fn show(globals: &Globals, client: &Client, feature: &str) -> anyhow::Result<()> {
     let path = format!("/features/{}/review", escape(feature));
     let page: Page<Examined> = client.list(&path, "", usize::MAX).await?;

@@ -72,9 +72,6 @@ pub async fn of_task(globals: &Globals, client: &Client, args: TaskDiffArgs) -> 
 }
 
 /// The change of all attempts as text.
-///
-/// # Errors
-/// As [`of_task`].
 pub async fn text_of_task(client: &Client, task: &str) -> anyhow::Result<String> {
     let change = change(client, task, None).await?;
     let change = change.iter().map(String::as_str);

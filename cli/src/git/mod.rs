@@ -49,17 +49,11 @@ pub async fn git(folder: Option<&Path>, args: &[&str]) -> anyhow::Result<String>
 }
 
 /// Runs git with the terminal, so that it shows colours and progress.
-///
-/// # Errors
-/// When git can't be started, or fails.
 pub async fn git_shown(args: &[&str]) -> anyhow::Result<()> {
     run(prepare(None, args), args).await
 }
 
 /// Runs git through a pager, if there is one.
-///
-/// # Errors
-/// When git can't be started, or fails.
 pub async fn git_paged(globals: &Globals, args: &[&str]) -> anyhow::Result<()> {
     let mut command = match pager::of_git(globals) {
         GitPager::Never => prepare(None, &[&["--no-pager"], args].concat()),
@@ -125,8 +119,6 @@ pub async fn has_commit(commit: &str) -> bool {
         .is_ok()
 }
 
-/// # Errors
-/// When the current folder is in no repository.
 pub async fn within_repository() -> anyhow::Result<()> {
     match git(None, &["rev-parse", "--git-dir"]).await {
         Ok(_) => Ok(()),

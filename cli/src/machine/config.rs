@@ -212,9 +212,6 @@ async fn overlay_running(globals: &Globals, items: &mut [Setting]) {
 }
 
 /// Settings of a coordinator that was started with this command line.
-///
-/// # Errors
-/// When the file is unreadable.
 pub fn of_coordinator(subcommand: &str) -> anyhow::Result<Arc<[Setting]>> {
     let path = Config::locate()?;
     let table = path.as_deref().map(read_table).transpose()?;

@@ -13,8 +13,6 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// # Errors
-    /// When there is no worker.
     pub fn find() -> anyhow::Result<Self> {
         let coordinator = std::env::current_exe().context("failed to find this program's own file")?;
         let beside = coordinator.parent().map(|folder| folder.join("ralph-worker"));

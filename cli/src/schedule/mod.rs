@@ -69,9 +69,6 @@ pub struct ScheduleFlags {
 
 impl ScheduleFlags {
     /// The schedule that the flags request, if any.
-    ///
-    /// # Errors
-    /// When a time, an expression or a zone is invalid.
     pub fn to_request(&self) -> Result<Option<SetSchedule>, Usage> {
         if self.at.is_none() && self.every.is_none() {
             return match self.time_zone {
@@ -102,9 +99,6 @@ impl ScheduleFlags {
 }
 
 /// Sets a feature's schedule, and reports its next time.
-///
-/// # Errors
-/// When the coordinator refuses.
 pub async fn set(
     client: &Client,
     format: Format,

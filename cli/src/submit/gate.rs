@@ -12,9 +12,6 @@ use super::repo::{RepoFlags, local_top};
 const FILE_BYTES: u64 = 1 << 20;
 
 /// Offers the repository's own test command if there is no gate: asks at a terminal, else prints a hint.
-///
-/// # Errors
-/// When the terminal can't be read.
 pub async fn offer(flags: &RepoFlags, run: &mut RunOptions) -> anyhow::Result<()> {
     if !run.gate.is_empty() {
         return Ok(());

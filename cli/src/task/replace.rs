@@ -58,9 +58,6 @@ impl Replacing<'_> {
 
     /// The error when `text` did not replace `before`: the present text if it has changed, else `error`.
     /// Saves `text` in a file.
-    ///
-    /// # Errors
-    /// When saving fails.
     pub fn refused(
         &self,
         error: anyhow::Error,
@@ -95,9 +92,6 @@ impl Replacing<'_> {
     }
 
     /// The error for the second of two writers: saves both texts in files, and prints the difference.
-    ///
-    /// # Errors
-    /// When saving fails.
     fn collided(&self, theirs: &str, text: &str) -> anyhow::Result<anyhow::Error> {
         let mine = match self.file {
             Some(file) => file.to_owned(),

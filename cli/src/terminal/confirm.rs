@@ -5,9 +5,6 @@ use std::io::{BufRead as _, IsTerminal as _};
 use crate::args::usage::Usage;
 
 /// Asks at the terminal; without one, only `--yes` confirms.
-///
-/// # Errors
-/// When the person declines.
 pub fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
     if yes {
         return Ok(());

@@ -13,9 +13,6 @@ use crate::args::usage::Usage;
 const EDITOR: &str = "vi";
 
 /// Lets the person edit a text; `which` names it, and `instead` is the error without a terminal.
-///
-/// # Errors
-/// Without a terminal, or when the editor fails.
 pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String> {
     if !std::io::stdin().is_terminal() {
         return Err(Usage(instead.to_owned()).into());
@@ -44,9 +41,6 @@ pub fn edited(which: &str, before: &str, instead: &str) -> anyhow::Result<String
 }
 
 /// Saves a text that could not be stored, and prints the file's path.
-///
-/// # Errors
-/// When the file can't be written.
 pub fn save(which: &str, text: &str) -> anyhow::Result<PathBuf> {
     let path = save_silently(which, text)?;
     eprintln!("what you wrote is kept in {}", path.display());
@@ -54,9 +48,6 @@ pub fn save(which: &str, text: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Saves a text in a file.
-///
-/// # Errors
-/// When the file can't be written.
 pub fn save_silently(which: &str, text: &str) -> anyhow::Result<PathBuf> {
     let (mut file, path) = tempfile::Builder::new()
         .prefix(&format!("ralph-{which}-"))

@@ -13,9 +13,6 @@ pub struct Moment(pub Timestamp);
 
 impl Moment {
     /// Parses a moment. A time without an offset is in this zone.
-    ///
-    /// # Errors
-    /// When the text is not a time.
     pub fn read(text: &str, zone: &TimeZone) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -50,9 +47,6 @@ impl FromStr for Moment {
 }
 
 /// Parses a moment, or `none`, for a request.
-///
-/// # Errors
-/// As [`Moment::read`].
 pub fn moment_or_none(text: &str) -> Result<String, String> {
     match text {
         "none" => Ok("none".to_owned()),

@@ -39,9 +39,6 @@ impl<'a, T: Document> Titled<'a, T> {
 }
 
 /// Shows a document: as JSON, or as the table of `table`, which gets `true` for more columns.
-///
-/// # Errors
-/// When standard output can't be written.
 pub async fn show<T: std::fmt::Display>(
     globals: &Globals,
     document: &impl Document,
@@ -54,9 +51,6 @@ pub async fn show<T: std::fmt::Display>(
 }
 
 /// Shows the first documents of a list, and notes whether there are more.
-///
-/// # Errors
-/// When standard output can't be written.
 pub async fn list<I, T: std::fmt::Display>(
     globals: &Globals,
     page: &Page<I>,
@@ -73,9 +67,6 @@ where
 }
 
 /// Prints a command's result: the document, or text for people that ends with a line break.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn answer(format: Format, document: &impl Document, words: &str) -> anyhow::Result<()> {
     match format {
         Format::Json => json(document),
@@ -84,9 +75,6 @@ pub fn answer(format: Format, document: &impl Document, words: &str) -> anyhow::
 }
 
 /// Prints a document as indented JSON.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn json(document: &impl Document) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &Titled::new(document)).map_err(io::Error::from)?;
@@ -95,17 +83,11 @@ pub fn json(document: &impl Document) -> anyhow::Result<()> {
 }
 
 /// Prints a document as one line of JSON.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn json_line(document: &impl Document) -> anyhow::Result<()> {
     record(&Titled::new(document))
 }
 
 /// Prints a line of JSON in a format that is not ours to version, without the kind.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn record(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
@@ -114,9 +96,6 @@ pub fn record(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// Prints text, which is empty or ends with a line break.
-///
-/// # Errors
-/// When standard output can't be written.
 pub fn text(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

@@ -19,9 +19,6 @@ const PAGER: &str = "less -FRX";
 const FLAGS: [(&str, &str); 2] = [("LESS", "FRX"), ("LV", "-c")];
 
 /// Shows text through the person's pager at a terminal; elsewhere prints it.
-///
-/// # Errors
-/// When standard output can't be written.
 pub async fn show(globals: &Globals, text: &str) -> anyhow::Result<()> {
     let Some(pager) = at_terminal(globals).then(Pager::chosen).flatten() else {
         return output::text(text);
@@ -59,9 +56,6 @@ pub enum GitPager {
 }
 
 /// While the returned value lives, Ctrl+C reaches only the children on our terminal.
-///
-/// # Errors
-/// When the signal handler can't be set.
 pub fn leave_interrupts() -> io::Result<Signal> {
     signal(SignalKind::interrupt())
 }

@@ -75,9 +75,6 @@ const UNWATCHED: u8 = 6;
 
 /// Waits for the end of the run of an accepted request. If the work waits for a person to start a run,
 /// returns at once. If the coordinator doesn't respond, exits with [`UNWATCHED`]: the work goes on.
-///
-/// # Errors
-/// See [`wait`].
 pub async fn wait_accepted(
     client: &Client,
     feature: &str,

@@ -40,8 +40,6 @@ pub enum Choice {
 }
 
 impl Interrupts {
-    /// # Errors
-    /// When the signal handler can't be set.
     pub fn new(through_approvals: bool) -> anyhow::Result<Self> {
         Ok(Self {
             through_approvals,
@@ -53,9 +51,6 @@ impl Interrupts {
 
     /// The handler for a command that waits, else `None`. From now on, Ctrl+C can't end the command before
     /// it prints what it started.
-    ///
-    /// # Errors
-    /// See [`Interrupts::new`].
     pub fn of(flags: WaitFlags) -> anyhow::Result<Option<Self>> {
         flags.wait.then(|| Self::new(flags.through_approvals)).transpose()
     }
@@ -95,9 +90,6 @@ impl Interrupts {
     }
 
     /// Asks the person what to do. A second Ctrl+C leaves; without a terminal, the first one does.
-    ///
-    /// # Errors
-    /// When the coordinator refuses the person's choice.
     pub(super) async fn prompt(
         &mut self,
         client: &Client,

@@ -51,9 +51,6 @@ struct SetModelRequest {
 struct SetModelResponse {}
 
 /// Speaks the protocol over these lines until the input ends.
-///
-/// # Errors
-/// When the connection breaks.
 pub(super) async fn serve(
     agent: Agent,
     outgoing: impl Sink<String, Error = io::Error> + Send + 'static,

@@ -20,9 +20,6 @@ pub(super) struct Environment {
 
 impl Environment {
     /// Reads the variables; unset ones have the defaults of `directives.md`.
-    ///
-    /// # Errors
-    /// When an attempt is not a number, or a kind is unknown.
     pub(super) fn read() -> anyhow::Result<Self> {
         let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let attempt = get("RALPH_ATTEMPT")

@@ -19,9 +19,6 @@ use super::stdout::Stdout;
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Runs the agent until its client disconnects or its script ends it.
-///
-/// # Errors
-/// When a variable is invalid, or the system refuses a thread, a pipe or a process.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(life_s) = options.orphan_launch {
         orphan::launch(life_s).context("failed to launch the orphan")?;

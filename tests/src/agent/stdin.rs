@@ -28,9 +28,6 @@ pub(super) struct Stdin {
 impl Stdin {
     /// Starts the reader's thread. When the input ends, the stream of lines ends and `ended` is cancelled.
     /// If the input was closed from here, or its end is ignored, the stream only stays silent.
-    ///
-    /// # Errors
-    /// When no pipe or no thread could be created.
     pub(super) fn start(
         ended: CancellationToken,
         ignore_eof: bool,

@@ -43,17 +43,11 @@ impl Stdout {
     }
 
     /// Sends raw bytes.
-    ///
-    /// # Errors
-    /// When the connection has ended.
     pub(super) fn bytes(&self, cx: &ConnectionTo<Client>, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         self.mark(cx, Raw::Bytes(bytes.into()))
     }
 
     /// Waits until all earlier output is written.
-    ///
-    /// # Errors
-    /// When the connection has ended.
     pub(super) async fn written(&self, cx: &ConnectionTo<Client>) -> Result<(), Error> {
         let (sender, written) = oneshot::channel();
         self.mark(cx, Raw::Written(sender))?;
@@ -61,9 +55,6 @@ impl Stdout {
     }
 
     /// Writes earlier output, closes the pipe, and drops later output.
-    ///
-    /// # Errors
-    /// When the connection has ended.
     pub(super) async fn close(&self, cx: &ConnectionTo<Client>) -> Result<(), Error> {
         let (sender, closed) = oneshot::channel();
         self.mark(cx, Raw::Close(sender))?;
@@ -71,9 +62,6 @@ impl Stdout {
     }
 
     /// Responds to a request with a result that the protocol's crate would reject.
-    ///
-    /// # Errors
-    /// When the connection has ended.
     pub(super) fn answer<T: JsonRpcResponse>(
         &self,
         cx: &ConnectionTo<Client>,

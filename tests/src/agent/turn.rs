@@ -159,9 +159,6 @@ impl Turn {
     }
 
     /// The assigned task's id: from the prompt, else from the environment.
-    ///
-    /// # Errors
-    /// When neither names one.
     pub(super) fn task_id(&self) -> Result<&str, Error> {
         (Assignment::read(&self.prompt).id)
             .or(self.agent.environment.task.as_deref())

@@ -21,9 +21,6 @@ const OLD: Duration = Duration::from_secs(600);
 const PREFIX: &str = "ralph-test-";
 
 /// A new folder in memory, removed on drop; `None` without enough memory.
-///
-/// # Errors
-/// When creating it fails.
 pub(super) fn in_memory() -> anyhow::Result<Option<TempDir>> {
     let memory = Path::new(MEMORY);
     if !has_room(memory) {

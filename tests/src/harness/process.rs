@@ -17,9 +17,6 @@ pub fn bound(program: &Path) -> Command {
 }
 
 /// Like [`bound`], with a separate disk of `size_mib` MiB at `folder`, which is removed with it. Needs root.
-///
-/// # Errors
-/// When the folder can't be made.
 pub fn bound_with_disk(program: &Path, folder: &Path, size_mib: u32) -> anyhow::Result<Command> {
     std::fs::create_dir_all(folder)?;
     let mut command = bound(Path::new("unshare"));
@@ -40,9 +37,6 @@ pub struct Spawned {
 
 impl Spawned {
     /// Starts `command`; appends its output to `log`.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let open = || File::options().create(true).append(true).open(log);
         let child = command

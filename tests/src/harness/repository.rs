@@ -14,9 +14,6 @@ pub struct Repository {
 
 impl Repository {
     /// Creates a repository in `dir` with these files.
-    ///
-    /// # Errors
-    /// When git fails.
     pub fn create(dir: &Path, files: &[(&str, &str)]) -> anyhow::Result<Self> {
         let work = dir.join("seed");
         std::fs::create_dir_all(&work)?;
@@ -62,9 +59,6 @@ impl Repository {
     }
 
     /// The head of a branch.
-    ///
-    /// # Errors
-    /// When there is no such branch.
     pub fn head(&self, branch: &str) -> anyhow::Result<String> {
         Ok(self
             .git(&["rev-parse", &format!("refs/heads/{branch}")])?
@@ -73,9 +67,6 @@ impl Repository {
     }
 
     /// The tasks in the trailers of a branch, oldest first, including repeats.
-    ///
-    /// # Errors
-    /// When there is no such branch.
     pub fn landed(&self, branch: &str) -> anyhow::Result<Vec<String>> {
         let format = "--format=%(trailers:key=Ralph-Task,valueonly,separator=%x2C)";
         let out = self.git(&["log", "--reverse", format, branch])?;
@@ -88,17 +79,11 @@ impl Repository {
     }
 
     /// A file's text on a branch.
-    ///
-    /// # Errors
-    /// When there is no such file.
     pub fn file(&self, branch: &str, path: &str) -> anyhow::Result<String> {
         self.git(&["show", &format!("{branch}:{path}")])
     }
 
     /// Commits a file to a branch as another person; returns the commit.
-    ///
-    /// # Errors
-    /// When git fails.
     pub fn commit(&self, branch: &str, path: &str, text: &str) -> anyhow::Result<String> {
         let parent = self.head(branch)?;
         let work = tempfile::tempdir()?;
@@ -114,8 +99,6 @@ impl Repository {
         Ok(head)
     }
 
-    /// # Errors
-    /// When git fails.
     pub fn refs(&self) -> anyhow::Result<Vec<String>> {
         Ok(self
             .git(&["for-each-ref", "--format=%(refname)"])?

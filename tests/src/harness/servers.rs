@@ -15,9 +15,6 @@ const BACK: Duration = Duration::from_secs(30);
 
 impl World {
     /// Kills the broker with SIGKILL and waits for its restart; with `wiped`, the broker loses all its data.
-    ///
-    /// # Errors
-    /// When it doesn't run, or doesn't come back.
     pub async fn kill_nats(&self, wiped: bool) -> anyhow::Result<()> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let phases = nats.phases();
@@ -37,9 +34,6 @@ impl World {
     }
 
     /// Kills the first process of the database with SIGKILL and waits until it responds again.
-    ///
-    /// # Errors
-    /// When it doesn't run, or doesn't come back.
     pub async fn kill_postgres(&self) -> anyhow::Result<()> {
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
         kill_and_wait(postgres.phases()).await?;

@@ -29,9 +29,6 @@ pub struct Stub {
 
 impl Stub {
     /// Sends hello as worker `name` of the pool `name`.
-    ///
-    /// # Errors
-    /// When no coordinator welcomes it.
     pub async fn hello(world: &World, name: &str) -> anyhow::Result<Self> {
         let url = world.nats_url(Role::Worker)?;
         let link = BrokerConnection::connect(&url, Subjects::default(), name).await?;
@@ -84,9 +81,6 @@ impl Stub {
     }
 
     /// Claims once, and waits for work for [`PATIENCE`].
-    ///
-    /// # Errors
-    /// When no coordinator responds.
     pub async fn claim_patiently(&self) -> anyhow::Result<ClaimAnswer> {
         // So that a late response still arrives.
         self.link.lease_is(8 * PATIENCE);
@@ -99,9 +93,6 @@ impl Stub {
     }
 
     /// Claims one task, and waits for it.
-    ///
-    /// # Errors
-    /// When no task arrives in time.
     pub async fn claim(&self) -> anyhow::Result<Assignment> {
         let until = tokio::time::Instant::now() + NO_WORK;
         let mut last = None;
@@ -116,9 +107,6 @@ impl Stub {
     }
 
     /// Renews leases; returns the settlement of `spooled`, if any.
-    ///
-    /// # Errors
-    /// When no coordinator responds, or the response is unexpected.
     pub async fn settled(
         &self,
         running: &[DispatchId],
@@ -146,9 +134,6 @@ impl Stub {
     }
 
     /// Heartbeats until a report is settled.
-    ///
-    /// # Errors
-    /// When it isn't settled in time.
     pub async fn settlement(
         &self,
         running: &[DispatchId],
@@ -203,17 +188,11 @@ impl Stub {
     }
 
     /// Publishes a report.
-    ///
-    /// # Errors
-    /// When the broker refuses it.
     pub async fn publish(&self, report: &Report) -> anyhow::Result<()> {
         self.publish_raw(serde_json::to_vec(report)?).await
     }
 
     /// Publishes raw bytes as a report.
-    ///
-    /// # Errors
-    /// When the broker refuses them.
     pub async fn publish_raw(&self, bytes: Vec<u8>) -> anyhow::Result<()> {
         self.link.report(bytes.into()).await
     }

@@ -23,9 +23,6 @@ pub struct Terminal {
 
 impl Terminal {
     /// Starts a command with its arguments, folder and variables; its streams are those of the terminal.
-    ///
-    /// # Panics
-    /// When it can't be started.
     pub fn open(command: &Command) -> Self {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
@@ -64,9 +61,6 @@ impl Terminal {
     }
 
     /// Reads until these words are shown.
-    ///
-    /// # Panics
-    /// When the command ends first, or a minute has passed.
     pub fn until(&mut self, words: &str) {
         let mut buffer = [0; 4096];
         let began = Instant::now();
@@ -87,9 +81,6 @@ impl Terminal {
     }
 
     /// Types keys.
-    ///
-    /// # Panics
-    /// When the terminal doesn't accept them.
     pub fn press(&mut self, keys: &str) {
         let typed = self.keys.write_all(keys.as_bytes());
         assert!(typed.is_ok(), "the terminal does not accept `{keys:?}`: {}", self.shown);
@@ -101,9 +92,6 @@ impl Terminal {
     }
 
     /// Reads until the command's end; returns its status and all output.
-    ///
-    /// # Panics
-    /// When its status is unavailable.
     pub fn end(mut self) -> (ExitStatus, String) {
         let mut rest = Vec::new();
         let _ = self.screen.read_to_end(&mut rest);

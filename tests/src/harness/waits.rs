@@ -52,9 +52,6 @@ impl<T, E: Display> Look for Result<T, E> {
 }
 
 /// Polls until there is a value, and returns it.
-///
-/// # Panics
-/// When none comes in time.
 pub async fn until<L: Look>(what: &str, mut look: impl AsyncFnMut() -> L) -> L::Found {
     let began = Instant::now();
     loop {
@@ -67,9 +64,6 @@ pub async fn until<L: Look>(what: &str, mut look: impl AsyncFnMut() -> L) -> L::
 }
 
 /// Like [`until`], in a test without a runtime.
-///
-/// # Panics
-/// When none comes in time.
 pub fn until_blocking<L: Look>(what: &str, mut look: impl FnMut() -> L) -> L::Found {
     let began = Instant::now();
     loop {
@@ -124,9 +118,6 @@ impl World {
     }
 
     /// Waits until agents have recorded `n` effects of this name.
-    ///
-    /// # Errors
-    /// When they don't in time.
     pub async fn effects_of(&self, name: &str, n: usize) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + STUCK;
         let of_name = |line: &String| line.split(' ').next() == Some(name);

@@ -50,9 +50,6 @@ pub struct World {
 }
 
 /// A program of this workspace, built beside the running test.
-///
-/// # Panics
-/// When it isn't built.
 pub fn binary(name: &str) -> PathBuf {
     let program = built().join(name);
     assert!(
@@ -144,9 +141,6 @@ impl World {
     }
 
     /// The broker's address for a role.
-    ///
-    /// # Errors
-    /// When the broker is stopped.
     pub fn nats_url(&self, role: Role) -> anyhow::Result<String> {
         Ok(self.nats.as_ref().context("NATS is stopped")?.url_for(role))
     }
@@ -156,17 +150,11 @@ impl World {
     }
 
     /// Starts a coordinator as a separate process, with its output in `NAME.log`.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn coordinator_process(&self, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
         self.coordinator_at("127.0.0.1:0", name, fault)
     }
 
     /// Like [`World::coordinator_process`], with its API at this address.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn coordinator_at(&self, listen: &str, name: &str, fault: Option<&Fault>) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let postgres = self.postgres.as_ref().context("Postgres is stopped")?;
@@ -187,9 +175,6 @@ impl World {
     }
 
     /// Starts a coordinator in this process.
-    ///
-    /// # Errors
-    /// When it can't reach the servers.
     pub async fn coordinator(&mut self) -> anyhow::Result<()> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let bus = Bus::connect(&nats.url_for(Role::Coordinator), Subjects::default())
@@ -235,9 +220,6 @@ impl World {
     }
 
     /// Starts a worker with the scripted agent.
-    ///
-    /// # Errors
-    /// When it can't be started.
     pub fn worker(&self, options: &WorkerOptions) -> anyhow::Result<Spawned> {
         let nats = self.nats.as_ref().context("NATS is stopped")?;
         let scripted = binary("ralph-scripted-agent");
@@ -283,9 +265,6 @@ impl World {
     }
 
     /// Submits a graph and starts its run.
-    ///
-    /// # Errors
-    /// When the graph or the name is refused.
     pub async fn submit(
         &self,
         name: &str,

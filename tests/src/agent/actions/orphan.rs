@@ -43,9 +43,6 @@ impl Turn {
 }
 
 /// The launcher: starts the orphan, prints its process id, and exits.
-///
-/// # Errors
-/// When the system refuses a session or a process.
 pub(in crate::agent) fn launch(life_s: u64) -> io::Result<()> {
     nix::unistd::setsid()?;
     let held = io::stdin().as_fd().try_clone_to_owned()?;
