@@ -58,7 +58,6 @@ pub async fn create_migrated(servers: &Servers, name: &str) -> anyhow::Result<St
     Ok(url)
 }
 
-/// Postgres counters.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted {
     /// Written row versions: inserts and updates of this database's tables.

@@ -11,9 +11,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// No more than this.
     AtMost(f64),
-    /// No less than this.
     AtLeast(f64),
 }
 
@@ -22,11 +20,9 @@ pub struct Figure {
     /// Description of the measurement.
     pub name: String,
     pub unit: String,
-    /// Median of all runs.
     pub median: f64,
     pub min: f64,
     pub max: f64,
-    /// Number of runs.
     pub runs: usize,
     /// The median relative to that of another figure, if that is the target.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,10 +6,8 @@ use anyhow::{Context as _, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A coordinator's API.
 #[derive(Debug, Clone)]
 pub struct Api {
-    /// Listening address.
     pub address: SocketAddr,
     /// A token for all operations.
     pub token: String,
@@ -43,7 +41,6 @@ impl Api {
         })
     }
 
-    /// Opens a stream of events.
     pub async fn events(&self, path: &str) -> anyhow::Result<Events> {
         Ok(Events {
             stream: self.send("GET", path, "").await?,
@@ -74,7 +71,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// Reads until the next event.
     pub async fn next(&mut self) -> anyhow::Result<()> {
         let mut buffer = [0; 16 * 1024];
         loop {

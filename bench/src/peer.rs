@@ -74,7 +74,6 @@ enum PeerCommand {
     },
 }
 
-/// Runs one command.
 pub async fn run(args: PeerArgs) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let mut system = System::existing(&args.url, &args.nats, dir.path());

@@ -13,7 +13,6 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use uuid::Uuid;
 
-/// Retries of a task.
 const RETRIES: i32 = 3;
 /// Tasks of a run.
 const RUN: usize = 20;
@@ -51,7 +50,6 @@ const fn model(rates: [f64; 4], usd: f64, seconds: f64) -> Model {
     Model { rates, usd, seconds }
 }
 
-/// The measured populations.
 pub const POPULATIONS: [Population; 4] = [
     Population {
         name: "stronger is better and dearer",
@@ -87,7 +85,6 @@ pub const POPULATIONS: [Population; 4] = [
     },
 ];
 
-/// Results of a strategy.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     /// The strategy's name; for a fixed one, with its model.

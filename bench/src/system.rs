@@ -115,7 +115,6 @@ impl System {
         Bus::connect(&self.nats, self.subjects()?).await
     }
 
-    /// Connections to the database.
     pub async fn pool(&self, connections: u32) -> sqlx::Result<PgPool> {
         database::pool(&self.database, connections).await
     }
@@ -162,7 +161,6 @@ impl System {
         Ok(command)
     }
 
-    /// The coordinator's API.
     pub fn api(&self) -> anyhow::Result<Api> {
         Ok(Api {
             address: self.api.context("no coordinator was started")?,

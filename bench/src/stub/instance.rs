@@ -105,7 +105,6 @@ impl Instance {
         Ok(serde_json::from_slice(&message.payload)?)
     }
 
-    /// Claims work.
     pub async fn claim(&self, claim: DispatchId) -> anyhow::Result<ClaimAnswer> {
         let request = ClaimRequest {
             reads: READS.to_vec(),

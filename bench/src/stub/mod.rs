@@ -40,7 +40,6 @@ pub struct StubArgs {
     pub log: Option<PathBuf>,
 }
 
-/// Works until killed.
 pub async fn run(args: StubArgs) -> anyhow::Result<()> {
     let subjects = Subjects::new(&args.prefix).map_err(anyhow::Error::msg)?;
     let log = args.log.as_deref().map(log::Log::open).transpose()?;

@@ -26,7 +26,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 const HALF: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: bench\r\nAuthorization: Bear";
 const WHOLE: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n";
 
-/// Measures the health checks.
 pub async fn flood(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "flood").await?;
     system.start_coordinator()?;

@@ -22,7 +22,6 @@ const STATUSES: usize = 200;
 const WINDOW: Duration = Duration::from_secs(15);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Measures all of these.
 pub async fn front(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "front").await?;
     let coordinator = system.start_coordinator()?;

@@ -11,12 +11,10 @@ use crate::load;
 use crate::servers::Servers;
 use crate::system::System;
 
-/// Independent tasks.
 const TASKS: usize = 16;
 /// Index of the task whose change the gate refuses.
 const BAD: usize = 5;
 
-/// One measurement.
 struct Case {
     name: &'static str,
     landing: Landing,

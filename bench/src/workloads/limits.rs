@@ -26,7 +26,6 @@ commit;
 
 const INSERT: &str = "insert into inserted (v) values ('x');\n";
 
-/// Measures the limits.
 pub async fn limits(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     let url = database::create(servers, "limits").await?;
     let mut conn = database::connection(&url).await?;

@@ -77,7 +77,6 @@ pub async fn memory(servers: &Servers, figures: &mut Figures) -> anyhow::Result<
     Ok(())
 }
 
-/// A filled database.
 pub(super) struct FilledDatabase {
     pub(super) db: PgPool,
     pub(super) run: RunId,

@@ -195,7 +195,6 @@ async fn current_run(db: &mut PgConnection, feature: Uuid, running: bool) -> any
     Ok(run_id)
 }
 
-/// A settled dispatch.
 struct Settled {
     id: Uuid,
     task: Uuid,

@@ -90,7 +90,6 @@ const ZOOMS: &str = "return new Promise((done) => {
       requestAnimationFrame(step);
     })";
 
-/// Measures all of these.
 pub async fn page(servers: &Servers, figures: &mut Figures) -> anyhow::Result<()> {
     if !Browser::is_installed().await {
         return Ok(());

@@ -19,7 +19,6 @@ const FIRST_OF: usize = 5;
 /// Allowed memory growth without a leak, from fragmentation. KiB a session.
 const FLAT_KIB: f64 = 4.0;
 
-/// Runs `n` sessions.
 pub async fn sessions(servers: &Servers, n: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "sessions").await?;
     system.start_coordinator()?;

@@ -19,7 +19,6 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// Allowed difference of constant memory: pages that the allocator has not returned yet.
 const FLAT_MIB: f64 = 4.0;
 
-/// Streams `count` updates.
 pub async fn stream(servers: &Servers, count: usize, figures: &mut Figures) -> anyhow::Result<()> {
     let mut system = System::fresh(servers, "stream").await?;
     system.start_coordinator()?;

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use ralph_domain::budget::levels::{Level, Limit};
 use ralph_shared::config::{Key, Reader, words};
 
-/// The keys of all levels.
 pub(super) fn keys() -> Vec<Key> {
     let of_level = |level: Level| {
         let spender = match level {

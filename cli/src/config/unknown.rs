@@ -74,7 +74,6 @@ fn beside(above: &[&str]) -> Vec<&'static str> {
         .collect()
 }
 
-/// The unknown keys of a file.
 pub(super) fn unknown(file: &toml::Table) -> Vec<String> {
     let mut unknown = Vec::new();
     for (table, value) in file {

@@ -78,7 +78,6 @@ fn page(feature: &str, pruning: &Pruning, dry_run: bool) -> String {
     text
 }
 
-/// Why no ref is removed.
 fn why_none(pruning: &Pruning) -> String {
     let age = show_ms(i64::try_from(pruning.older_than_ms).unwrap_or(i64::MAX));
     match (pruning.recent, pruning.staying.len()) {

@@ -45,7 +45,6 @@ pub(crate) struct Fetched {
     branch: String,
     /// Commit where the feature began.
     pub base: String,
-    /// Head of the branch.
     pub head: String,
 }
 

@@ -96,7 +96,6 @@ pub enum DataDirError {
     /// A system call failed.
     #[error("failed to {action} {}", path.display())]
     Io {
-        /// The attempted action.
         action: &'static str,
         path: PathBuf,
         #[source]
@@ -143,7 +142,6 @@ impl DataDir {
         &self.root
     }
 
-    /// A path inside the folder.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
     }

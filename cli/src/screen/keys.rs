@@ -62,7 +62,6 @@ impl State {
         keys.into_iter().flatten().collect()
     }
 
-    /// The action for a key.
     pub fn on_key(&mut self, key: KeyEvent) -> Action {
         let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl_c {

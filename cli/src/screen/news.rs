@@ -30,7 +30,6 @@ const MOST_TASKS: usize = 200;
 pub enum News {
     /// Features, sessions, workers.
     System(Box<SystemView>),
-    /// Tasks of a feature.
     Tasks {
         feature: String,
         /// The first tasks, and those that need attention.
@@ -45,7 +44,6 @@ pub enum News {
         task: String,
         text: String,
     },
-    /// The changes of a task.
     Diff {
         task: String,
         /// Output of `git diff`.

@@ -42,7 +42,6 @@ pub struct State {
     pub most_below: usize,
     /// An open diff, and its first visible line.
     pub diff: Option<(Vec<String>, usize)>,
-    /// Whether the help is open.
     pub help: bool,
     /// The text being edited.
     pub typing: Option<(Typing, String)>,

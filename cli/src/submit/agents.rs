@@ -18,7 +18,6 @@ use crate::config::{Config, read_table};
 /// Prefix of a value that is read from a file.
 const FILE: &str = "file:";
 
-/// A configured agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     pub name: String,

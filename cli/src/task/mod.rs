@@ -53,7 +53,7 @@ pub enum TaskCommand {
         /// Name or id of a feature; or of a task its id, the id's beginning, or FEATURE/KEY
         #[arg(value_name = "FEATURE|TASK")]
         root: String,
-        /// At most so many tasks
+        /// At most this many tasks
         #[arg(long, default_value_t = 1000, value_name = "N")]
         limit: usize,
     },

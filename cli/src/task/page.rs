@@ -55,7 +55,6 @@ pub(crate) fn waits(task: &TaskView) -> Option<String> {
     Some(condition::until(&tame(words), task.waits_until))
 }
 
-/// The page of one task.
 pub fn page(detail: &TaskDetail) -> String {
     let task = &detail.task;
     let paint = Paint::stdout();

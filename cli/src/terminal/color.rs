@@ -21,12 +21,10 @@ pub enum Tone {
 }
 
 impl Paint {
-    /// For standard output.
     pub fn stdout() -> Self {
         Self(std::io::stdout().is_terminal() && allowed())
     }
 
-    /// For standard error.
     pub fn stderr() -> Self {
         Self(std::io::stderr().is_terminal() && allowed())
     }

@@ -9,7 +9,6 @@ use ralph_shared::file::{LARGE_BYTES, read_text};
 
 use crate::args::usage::Usage;
 
-/// Default editor.
 const EDITOR: &str = "vi";
 
 /// Lets the person edit a text; `which` names it, and `instead` is the error without a terminal.

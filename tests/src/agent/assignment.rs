@@ -2,7 +2,6 @@
 
 use ralph_shared::kind::SessionKind;
 
-/// The assignment in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assignment<'p> {
     /// The value of the section's `ID:` line.

@@ -19,7 +19,6 @@ pub(super) struct Step {
     pub(super) action: Action,
 }
 
-/// A condition of a directive.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Condition {
     Attempt(RangeInclusive<u32>),

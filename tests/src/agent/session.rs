@@ -19,7 +19,6 @@ pub(super) const MODEL_OPTION: &str = "model";
 const MODELS: [&str; 3] = ["haiku", "sonnet", "opus"];
 const FIRST_MODEL: &str = "sonnet";
 
-/// One ACP session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: SessionId,
@@ -48,7 +47,6 @@ struct SavedSession {
     history: Vec<SessionUpdate>,
 }
 
-/// Total usage of the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) input_tokens: u64,

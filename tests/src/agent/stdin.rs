@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 const LINES_WAITING: usize = 64;
 const READ_SIZE_BYTES: usize = 64 << 10;
 
-/// Handle of the reader.
 #[derive(Debug, Clone)]
 pub(super) struct Stdin {
     /// Dropping this wakes the reader, which then closes the descriptor.

@@ -17,7 +17,6 @@ use super::parse::parse;
 use super::script::{Action, Facts};
 use super::session::Session;
 
-/// A prompt in progress.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) agent: Arc<Agent>,
@@ -38,7 +37,6 @@ pub(super) enum Flow {
     Stop(String),
 }
 
-/// The response to a prompt.
 #[derive(Debug)]
 pub(super) enum Answer {
     Known(PromptResponse),

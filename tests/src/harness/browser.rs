@@ -130,7 +130,6 @@ impl Browser {
         self.post("url", json!({ "url": url })).await;
     }
 
-    /// The current address.
     pub async fn address(&self) -> String {
         self.ask(Method::GET, "url", &Value::Null)
             .await
@@ -183,7 +182,6 @@ impl Browser {
         self.post(&format!("element/{id}/click"), json!({})).await;
     }
 
-    /// Number of clicks so far.
     pub fn clicks(&self) -> usize {
         self.clicks.load(Ordering::Relaxed)
     }

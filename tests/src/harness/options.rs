@@ -49,7 +49,6 @@ impl Fault {
     }
 }
 
-/// Options of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     pub name: String,
@@ -60,11 +59,9 @@ pub struct WorkerOptions {
     pub pool: String,
     /// Command of its agent; `None` for the scripted one.
     pub agent: Option<String>,
-    /// Flags of the scripted agent.
     pub agent_flags: String,
     /// Further environment variables.
     pub env: BTreeMap<String, String>,
-    /// Drain time in seconds.
     pub drain_seconds: u64,
     /// Size of a separate disk for its data folder, in MiB.
     pub disk_mib: Option<u32>,
@@ -105,16 +102,13 @@ impl WorkerOptions {
     }
 }
 
-/// Options of a feature.
 #[derive(Debug, Clone)]
 pub struct FeatureOptions {
     /// Pool of tasks that don't set their own.
     pub pool: String,
     /// Whether an agent verifies attempts.
     pub verify: bool,
-    /// Sessions at once.
     pub max_parallel: i32,
-    /// Retries of a task.
     pub max_retries: i32,
     /// Limits and choices of the run.
     pub run: RunSettings,

@@ -116,7 +116,6 @@ impl Spawned {
         }
     }
 
-    /// Its output so far.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -58,7 +58,6 @@ impl Repository {
         git(&self.path, args)
     }
 
-    /// The head of a branch.
     pub fn head(&self, branch: &str) -> anyhow::Result<String> {
         Ok(self
             .git(&["rev-parse", &format!("refs/heads/{branch}")])?
@@ -78,7 +77,6 @@ impl Repository {
             .collect())
     }
 
-    /// A file's text on a branch.
     pub fn file(&self, branch: &str, path: &str) -> anyhow::Result<String> {
         self.git(&["show", &format!("{branch}:{path}")])
     }

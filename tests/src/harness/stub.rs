@@ -187,7 +187,6 @@ impl Stub {
         self.report(assignment, "<task-done>{id}</task-done>")
     }
 
-    /// Publishes a report.
     pub async fn publish(&self, report: &Report) -> anyhow::Result<()> {
         self.publish_raw(serde_json::to_vec(report)?).await
     }

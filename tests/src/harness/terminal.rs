@@ -80,13 +80,11 @@ impl Terminal {
         }
     }
 
-    /// Types keys.
     pub fn press(&mut self, keys: &str) {
         let typed = self.keys.write_all(keys.as_bytes());
         assert!(typed.is_ok(), "the terminal does not accept `{keys:?}`: {}", self.shown);
     }
 
-    /// All output so far.
     pub fn shown(&self) -> &str {
         &self.shown
     }

@@ -40,7 +40,6 @@ pub struct World {
     pub db: PgPool,
     /// The coordinators' connection to the broker.
     pub bus: Bus,
-    /// Settings of coordinators.
     pub settings: Settings,
     coordinators: Vec<(CancellationToken, JoinHandle<()>)>,
     waiting: Vec<Arc<Waiting>>,
