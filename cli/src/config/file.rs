@@ -92,7 +92,7 @@ config_table! {
         steps: Vec<VerifyStep> = toml("[]"),
         /// Paths whose change a person approves before it lands; [] is none
         protect: Option<Vec<String>> = words("CI workflows and git hooks").var("RALPH_PROTECT").flag("protect"),
-        /// How attempts land that passed: each, batch, serial
+        /// How attempts that passed land: each, batch, serial
         landing: Option<Landing> = toml("'each'").var("RALPH_LANDING").flag("landing"),
         /// Gate checks that run ahead of their turn at once; 0 is none
         max_speculation: Option<i32> = toml("8"),

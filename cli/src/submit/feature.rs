@@ -90,7 +90,7 @@ pub struct FeatureArgs {
     #[arg(long, env = "RALPH_AVOID_CONFLICTS", value_name = "YES|NO", num_args = 0..=1, require_equals = true,
           default_missing_value = "yes", value_parser = BoolishValueParser::new())]
     avoid_conflicts: Option<bool>,
-    /// What the siblings of a task that fails for good do
+    /// Effect on the siblings of a task that fails for good
     #[arg(long, value_enum, default_value_t = OnFailure::Continue, value_name = "POLICY")]
     on_failure: OnFailure,
     /// Only create it; `feature run NAME` starts it

@@ -35,7 +35,7 @@ pub struct TaskArgs {
     /// title]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// What the agent needs to know; `-` for standard input
+    /// Information for the agent; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     pub(super) description: Option<String>,
     /// Name or id of the feature that the task belongs to

@@ -27,7 +27,7 @@ pub struct EditArgs {
     /// The task, on one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What the agent needs to know; `-` for standard input
+    /// Information for the agent; `-` for standard input
     #[arg(long, value_name = "TEXT|-")]
     description: Option<String>,
     /// Lower goes first

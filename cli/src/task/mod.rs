@@ -106,7 +106,7 @@ pub enum TaskCommand {
     Say {
         #[command(flatten)]
         named: TaskArg,
-        /// What the agent should know
+        /// Message for the agent
         text: String,
     },
     /// Add a task to a feature, or create a feature for it
@@ -166,7 +166,7 @@ pub enum TaskCommand {
     Interrupt {
         #[command(flatten)]
         named: TaskArg,
-        /// What the next attempt should know
+        /// Feedback for the next attempt
         #[arg(short, long, value_name = "TEXT")]
         feedback: Option<String>,
     },
@@ -202,7 +202,7 @@ pub struct RetryArgs {
     /// Every task of this feature that failed or needs a person
     #[arg(long, value_name = "FEATURE", conflicts_with = "task")]
     all_of: Option<String>,
-    /// What the next attempt should know; goes into its prompt and the task's log
+    /// Feedback for the next attempt; goes into its prompt and the task's log
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: Option<String>,
     #[command(flatten)]
@@ -214,7 +214,7 @@ pub struct RetryArgs {
 pub struct RejectArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// What the next session should know; goes into its prompt and the task's log [default: opens an editor]
+    /// Feedback for the next session; goes into its prompt and the task's log [default: opens an editor]
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: Option<String>,
     #[command(flatten)]
@@ -281,7 +281,7 @@ pub struct Decided {
 pub struct FeedbackArgs {
     #[command(flatten)]
     named: TaskArg,
-    /// What the next session should know; goes into its prompt and the task's log
+    /// Feedback for the next session; goes into its prompt and the task's log
     #[arg(short, long, value_name = "TEXT", visible_alias = "feedback")]
     reason: String,
 }
